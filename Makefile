@@ -66,18 +66,18 @@ $(TOX): | $(VENV)/bin/python
 
 $(VENV)/.installed: setup.cfg core/headrace/__init__.py | $(VENV)/bin/python
 	@echo "installing headrace with PySpark and a Java into $(VENV) (once: about 400 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e '.[spark]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/demo-data -e '.[spark,demo]'
 	@touch $@
 
 $(VENV)/.installed-test: setup.cfg core/headrace/__init__.py | $(VENV)/bin/python
 	@echo "installing headrace with PySpark, a Java and clients of the test servers into $(VENV) (once: about 500 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,test]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e plugins/demo-data -e '.[spark,demo,test]'
 	@touch $@ $(VENV)/.installed
 
 # tox.ini pins the tools; pip reads the pins from there. Git is absent where the sources come from an archive.
 $(VENV)/.installed-dev: setup.cfg tox.ini core/headrace/__init__.py | $(TOX)
 	@echo "installing headrace, its test requirements and the linters into $(VENV) (once: about 600 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,aws,test]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e plugins/demo-data -e '.[all]'
 	$(TOX) config -q -e lint,hooks -k deps | sed -n 's/^  *//p' | sort -u > $(VENV)/dev-requirements.txt
 	$(VENV)/bin/python -m pip install --quiet -r $(VENV)/dev-requirements.txt
 	if git rev-parse --git-dir >/dev/null 2>&1; then $(VENV)/bin/pre-commit install; fi

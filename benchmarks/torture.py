@@ -163,7 +163,7 @@ class Follower:
 
     def count_starts(self) -> int:
         """How often it was about to read its first batch, in all runs."""
-        return self.log.read_text().count("looking at the source") if self.log.exists() else 0
+        return self.log.read_text().count("reading the source") if self.log.exists() else 0
 
     def batches(self) -> list[dict[str, Any]]:
         """The progress of all batches, the oldest first."""

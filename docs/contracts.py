@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog
+from headrace.sdk.connector import Connector
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format, RecordReader
@@ -18,6 +19,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import NativeSource, RangedSource, Source
 from headrace.sdk.transform import Transform
+from headrace.testing.connectors import ConnectorConformance
 from headrace.testing.dialects import DialectConformance
 from headrace.testing.formats import FormatConformance
 from headrace.testing.plugins import PluginConformance
@@ -30,6 +32,7 @@ CONTRACTS: dict[str, tuple[str, tuple[type, ...], type[PluginConformance]]] = {
     "plugin": ("Plugin contract", (Plugin,), PluginConformance),
     "source": ("Source contract", (Source, NativeSource, RangedSource), SourceConformance),
     "format": ("Format contract", (Format, RecordReader), FormatConformance),
+    "connector": ("Connector contract", (Connector,), ConnectorConformance),
     "dialect": ("Dialect contract", (Dialect,), DialectConformance),
     "transform": ("Transform contract", (Transform,), TransformConformance),
     "sink": ("Sink contract", (Sink,), SinkConformance),

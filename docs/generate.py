@@ -115,7 +115,7 @@ def capability_page() -> str:
     parts = [CAPABILITIES_HEAD]
     for kind, capabilities in CAPABILITIES.items():
         meanings = [f"- {capability.name}: {capability.meaning}" for capability in capabilities]
-        parts += [f"## {KINDS[kind]}", capability_table(kind), "\n".join(meanings)]
+        parts += [f"## {KINDS.get(kind, 'Connectors')}", capability_table(kind), "\n".join(meanings)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -33,7 +33,7 @@ plugin_lookup.connect(lambda: import_module("headrace.registry.plugin_registry")
 
 
 def session(pipeline: Pipeline) -> SparkSession:
-    """A SparkSession that fits a pipeline: jars, extensions, catalogs, serializer."""
+    """Return a SparkSession for a pipeline, with its jars, extensions, catalogs and serializer."""
     return pipeline.session()
 
 
@@ -46,8 +46,8 @@ def read(
     own_columns: bool = False,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """A table of a pipeline as a DataFrame of business columns.
+    """Return a table of a pipeline as a DataFrame of business columns.
 
-    ``as_of``: a timestamp or a version; ``sink``: which one, when there are several; ``own_columns``: headrace's too.
+    ``as_of``: a timestamp or a version; ``sink``: the sink to read when there are several; ``own_columns``: also headrace's columns.
     """
     return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)

@@ -20,12 +20,12 @@ class HeadraceError(Exception):
         super().__init__(what, where, fix)
 
     def at(self, where: str) -> Self:
-        """The same error, with a place when it had none."""
+        """Return the error, located at ``where`` unless it has a location."""
         self.where = self.where or where
         return self
 
     def redact(self, clean: Callable[[str], str]) -> Self:
-        """The same error as ``clean`` leaves its texts, and those of the errors that it came from."""
+        """Return the error with ``clean`` applied to its texts, and to those of the errors that caused it."""
         self.what = clean(self.what)
         self.where, self.fix = (part and clean(part) for part in (self.where, self.fix))
         self.args = (self.what, self.where, self.fix)

@@ -158,12 +158,12 @@ class Pipeline:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
-        """The pipeline of a YAML file. ConfigError and PluginError name the line."""
+        """Return the pipeline of a YAML file. ConfigError and PluginError name the line."""
         return build(load(path), cls)
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
-        """The pipeline of a mapping with the keys of the file."""
+        """Return the pipeline of a mapping with the keys of the file."""
         return build(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
@@ -188,7 +188,7 @@ class Pipeline:
     def run(
         self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
     ) -> Summary:
-        """Applies all that is there now and returns what it did. Raises when it failed."""
+        """Apply all records that are available now, and return a summary. Raises when the run fails."""
         batches: list[BatchProgress] = []
 
         def record(progress: BatchProgress) -> None:
@@ -207,7 +207,7 @@ class Pipeline:
         on_progress: Callable[[BatchProgress], None] | None = None,
         on_maintenance: Report | None = None,
     ) -> Query:
-        """Starts it in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's own, else half a second."""
+        """Start the pipeline in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's trigger, else half a second."""
         pause = seconds_of(trigger or self.settings.trigger or DEFAULT_TRIGGER)
         return self._start(spark, RunOptions(pause, on_progress, on_maintenance))
 
@@ -222,7 +222,7 @@ class Pipeline:
         return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
-        """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
+        """Return a SparkSession for the pipeline. ``reporter`` shows the steps until the session has started."""
         with redacted_errors(self.plan):
             make = build_submitted_session if is_submitted() else build_session
             return make(self.plan.plugins, self.plan.spark_conf, reporter)
@@ -236,7 +236,7 @@ class Pipeline:
         own_columns: bool = False,
         spark: SparkSession | None = None,
     ) -> DataFrame:
-        """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
+        """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format."""
         if table == DEAD_LETTERS:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
@@ -263,7 +263,7 @@ class Pipeline:
             raise translate(error, self.plan, chosen) from error
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
-        """The records that could not become a row; None when there are none."""
+        """Return the records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
             folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
@@ -275,7 +275,7 @@ class Pipeline:
             raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
-        """A session of headrace's own, kept: a table format sets on it what the caller need not have, and catalogs connect once."""
+        """Return a session for reads. It is kept: table formats change its settings, and catalogs connect once."""
         if self._read_sessions is None or self._read_sessions.spark is not spark:
             self._read_sessions = Sessions(spark, self.plan.sql_conf)
         return self._read_sessions.of("read")
@@ -292,10 +292,10 @@ class Pipeline:
             return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
     def resync(self, table: str, *, now: bool = False, spark: SparkSession | None = None) -> list[Resync]:
-        """Removes the rows of a table that its newest snapshot does not have; what that did to each sink's table.
+        """Remove the rows of a table that its newest snapshot does not have; return the result for each sink.
 
-        ``now``: even if the snapshot has not come to its end, or has dead letters. Stop the pipeline before. ConfigError when
-        no snapshot has come by.
+        ``now``: also when the snapshot is incomplete or has dead letters. Stop the pipeline before. ConfigError when the table has no
+        snapshot.
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
@@ -336,7 +336,7 @@ class Pipeline:
         return self._open_without_spark() or Folder(self._session(spark), self.checkpoint)
 
     def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
-        """The tables that it has written, in each sink that can tell their size."""
+        """Return the tables that the pipeline has written, from each sink that can measure them."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
             return list(measure(self.plan, spark, find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))))
@@ -344,9 +344,10 @@ class Pipeline:
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
     ) -> Iterator[Maintained]:
-        """Does what is due for its tables, or those named, step by step, whatever ``maintenance.enabled`` says.
+        """Maintain the pipeline's tables, or those named, step by step, also with ``maintenance.enabled: false``.
 
-        A run may go on meanwhile: of two commits the later one is refused, and tried again. ``dry_run``: only says what is due. A step that fails is given with its ``error``.
+        A run may be active: of two concurrent commits the later one is rejected and retried. ``dry_run``: only report what is due. A failed step
+        is yielded with its ``error``.
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
@@ -383,7 +384,7 @@ class Pipeline:
         return spark
 
     def _check_plugins(self, spark: SparkSession) -> SparkSession:
-        """A session of headrace's own, in which every plugin found what it needs."""
+        """Return a session of headrace in which each plugin has checked its requirements."""
         session = Sessions(spark, self.plan.sql_conf).of("check")
         for plugin in self.plan.plugins:
             plugin.check(session)

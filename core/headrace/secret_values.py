@@ -47,7 +47,7 @@ def has_secret_name(key: str) -> bool:
 
 
 def show_value(key: str, value: str) -> str:
-    """A setting's value for people: a secret as it was written, and none that a key's name says is one."""
+    """Return a setting's value for display: a secret as it was written, and ``HIDDEN`` for a key that names a secret."""
     if isinstance(value, Secret):
         return value.written
     return HIDDEN if has_secret_name(key) else value
@@ -78,7 +78,7 @@ def restore_secrets(value: Any, given: Any) -> Any:
 
 
 def find_secrets(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The secrets, at any depth, with their keys."""
+    """Yield the secrets, at any depth, with their keys."""
     for key, value in values.items():
         if isinstance(value, Secret):
             yield key, value
@@ -94,7 +94,7 @@ def find_secrets(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def values_by_key(model: BaseModel) -> dict[str, Any]:
-    """A model's values, by the keys under which a file has them."""
+    """Return a model's values by the keys of the pipeline file."""
     fields = type(model).model_fields
     return {(fields[name].alias or name) if name in fields else name: value for name, value in model}
 
@@ -116,5 +116,5 @@ class SecretsModel(BaseModel):
         return [(name, wrap_secrets(value, name or "")) for name, value in super().__repr_args__()]
 
     def secrets(self) -> list[tuple[str, str]]:
-        """The secrets of the block, at any depth, with their keys."""
+        """Return the secrets of the block, at any depth, with their keys."""
         return list(find_secrets(values_by_key(self)))

@@ -10,7 +10,7 @@ _FEW = 20
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The fix for a name that does not exist: the nearest known one, else those that there are."""
+    """Return the fix for an unknown name: the nearest known name, else all known names."""
     names = sorted(set(known))
     folded = {n.lower(): n for n in names}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)

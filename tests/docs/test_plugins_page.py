@@ -14,6 +14,7 @@ from headrace.scaffold.project import KINDS as KINDS_TO_BEGIN, read_project
 from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog, CatalogTable
+from headrace.sdk.connector import Connector
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format
@@ -62,7 +63,7 @@ def test_every_hook_is_there(hook: str) -> None:
 @pytest.mark.parametrize(
     "contract",
     [
-        *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform),
+        *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Connector, Transform),
         *(Sink, Capabilities, Batch, WriteResult, AuthProvider, Catalog, CatalogTable, FileSystem),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_registry_that_answers(registry: SchemaRegistry, spark: SparkSession, 
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)
     [(what, found)] = AvroFormat(registry=address).connect(spark)
     assert what == f"registry {address}"
-    assert re.fullmatch(r"answers, \d+ (subjects|artifacts)", found)
+    assert re.fullmatch(r"responds, \d+ (subjects|artifacts)", found)
 
 
 def follows(

@@ -104,7 +104,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, environment: Mapping[str,
         finally:
             process.kill()
     assert process.returncode == 130, "".join(said) + rest
-    assert "nothing is left running" in rest
+    assert "no server is running" in rest
     assert "Traceback" not in rest
 
 

@@ -18,7 +18,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dist.Built:
 @pytest.fixture(scope="session")
 def venv(distributions: dist.Built, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     folder = tmp_path_factory.mktemp("dist")
-    _, wheel, stack = distributions
+    wheel, stack = distributions.wheel, distributions.stack
     acme = dist.wheel_of(Path(__file__).parent / "headrace_acme", folder)
     # The same line as here; the exact version is the extra's.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"

@@ -81,6 +81,7 @@ NEW = {
     "source": "shop_log",
     "format": "plain_csv",
     "dialect": "actions",
+    "connector": "oracle",
     "transform": "tidy",
     "sink": "lake_files",
     "auth": "scram",

@@ -26,6 +26,7 @@ ELSEWHERE = {
     ("source", "kinesis"),
     *(("transform", name) for name in ("mask", "rename", "unwrap")),
     *(("dialect", name) for name in ("debezium", "dms", "flat")),
+    *(("connector", name) for name in ("mariadb", "mysql", "postgresql", "sqlserver")),
     *(("format", name) for name in ("avro", "json")),
     *(("sink", name) for name in ("files", "hudi", "iceberg", "s3")),
 }

@@ -91,7 +91,7 @@ class OpenConfig(ExampleConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
+    def _reject_unknown_keys(cls, data: Any) -> Any:
         return data
 
 

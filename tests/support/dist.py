@@ -1,4 +1,4 @@
-"""What a release would ship, built and installed as a user gets it."""
+"""Distributions of a release: built from a clean copy of the repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-#: What of the repository a build may see.
+#: Files and folders of the repository that a build reads.
 SOURCES = (
     "pyproject.toml",
     "setup.cfg",
@@ -32,8 +32,8 @@ def run(
     ok: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A command's result; it must end with the code ``ok`` and in time. Nothing that it started outlives it."""
-    # Nothing of this interpreter's may reach another one.
+    """Run a command, check its exit code and its time limit, and kill its process group."""
+    # The environment of this interpreter must not affect another one.
     kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV", "SPARK_HOME")}
     with subprocess.Popen(
         list(map(str, command)),
@@ -54,11 +54,12 @@ def run(
 
 
 class Built(NamedTuple):
-    """headrace's sdist, the wheel that is built from it, and the wheel of the test servers."""
+    """headrace's sdist, the wheel built from it, and the wheels of the test servers and of the demo data."""
 
     sdist: Path
     wheel: Path
     stack: Path
+    demo_data: Path
 
 
 def distributions(folder: Path) -> Built:
@@ -73,14 +74,17 @@ def distributions(folder: Path) -> Built:
             shutil.copy(ROOT / name, source)
     run([sys.executable, "-m", "build", "--outdir", folder / "dist", source], folder)
     (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
-    run([sys.executable, "-m", "build", "--wheel", "--outdir", folder / "stack", source / "plugins/stack"], folder)
-    (stack,) = (folder / "stack").glob("*.whl")
-    return Built(sdist, wheel, stack)
+    others = [_build_wheel(source / "plugins" / name, folder / name) for name in ("stack", "demo-data")]
+    return Built(sdist, wheel, *others)
 
 
 def wheel_of(project: Path, folder: Path) -> Path:
-    """A third party's wheel."""
+    """Build the wheel of a third-party project."""
     copy = shutil.copytree(project, folder / project.name, ignore=shutil.ignore_patterns("__pycache__"))
-    run([sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", copy], folder)
-    (wheel,) = (folder / "dist").glob(f"{project.name}-*.whl")
+    return _build_wheel(copy, folder / f"{project.name}-dist")
+
+
+def _build_wheel(project: Path, folder: Path) -> Path:
+    run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, project], project.parent)
+    (wheel,) = folder.glob("*.whl")
     return wheel

@@ -50,6 +50,7 @@ TESTING = {
     "headrace.testing.sources": ("SourceConformance", "Record"),
     "headrace.testing.formats": ("FormatConformance",),
     "headrace.testing.dialects": ("DialectConformance",),
+    "headrace.testing.connectors": ("ConnectorConformance",),
     "headrace.testing.transforms": ("TransformConformance",),
     "headrace.testing.sinks": ("SinkConformance",),
     "headrace.testing.records": ("Records",),

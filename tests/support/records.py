@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,16 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import drop_tombstones
+from headrace.sdk.positions import position
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import move_to_session
 from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.log_positions import find_connector, read_log_position
 from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Record = Mapping[str, Any]
 
@@ -77,6 +79,11 @@ def changes_of(
             frame = drop_tombstones(frame)
         found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, frame, key)
     return found
+
+
+def source_position(fields: Collection[str], source_field: Callable[[str], Column], place: Column) -> Column:
+    """Return the position of an event whose source block has ``fields``."""
+    return position(*read_log_position(find_connector(fields), fields, source_field), place=place)
 
 
 def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:

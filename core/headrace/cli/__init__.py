@@ -1,1 +1,1 @@
-"""The ``headrace`` program. Modules here import rich, pydantic and pyspark where they use them: ``--help`` is quick."""
+"""The ``headrace`` program. Modules import rich, pydantic and pyspark inside functions, which keeps ``--help`` quick."""

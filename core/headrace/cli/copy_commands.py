@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def print_commands(console: Console, folder: Path, arguments: Iterable[str], *, env: str) -> None:
-    """Commands of this program in a folder, as the user's shell takes them; ``env``: what stands before each."""
-    # Outside an environment that is active, only its whole path finds it.
+    """Print commands of this program, to be run in a folder; ``env``: prefix of each command."""
+    # Without an active environment the shell needs the full path.
     program = "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
     console.print(f"  cd {folder}", style="cyan", soft_wrap=True)
     for line in arguments:
-        # A line that is broken in two could not be copied.
+        # A wrapped line could not be copied.
         console.print(f"  {env} {program} {line}", style="cyan", soft_wrap=True)

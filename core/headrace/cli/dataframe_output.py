@@ -1,4 +1,4 @@
-"""A DataFrame's first rows on the screen."""
+"""First rows of a DataFrame on the screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
-    """The first rows of a DataFrame, as people read values."""
+    """Return the first rows of a DataFrame as values for display."""
     from headrace.cli.json_values import to_json_value
     from headrace.pipeline import translate_error
 
@@ -28,7 +28,7 @@ def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[
 
 
 def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) -> None:
-    """Rows on stdout: ``table``, ``record`` or ``json``."""
+    """Print rows on stdout as ``table``, ``record`` or ``json``."""
     from pyspark.sql.types import NumericType
 
     if form == "json":
@@ -46,4 +46,4 @@ def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) 
     if not rows:
         console.print("[dim]no rows[/]")
     elif len(rows) > limit:
-        console.print(f"[dim]there are more than these {limit:,} (--limit)[/]")
+        console.print(f"[dim]there are more rows than these {limit:,} (--limit)[/]")

@@ -1,4 +1,4 @@
-"""A plugin as `headrace plugins NAME` shows it: what it says of itself and its options, as ``--help`` shows those of a command."""
+"""Description of a plugin for `headrace plugins NAME`: its documentation and its options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def describe_plugin(kind: str, target: Any) -> None:
-    """Prints it. ``target``: the class, or the function or command that was registered."""
+    """Print the description. ``target``: the class, or the function or command that was registered."""
     from headrace.registry.validation import BASES
 
     help_text = click.HelpFormatter(width=min(shutil.get_terminal_size().columns, 120))

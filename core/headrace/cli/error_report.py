@@ -1,4 +1,4 @@
-"""How an error ends the program: a sentence and an exit code; the traceback when it is asked for. docs/exit-codes.md."""
+"""Error messages and exit codes of the program; the traceback on request. docs/exit-codes.md."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # n
 
 
 def traceback_option(command: Decorated) -> Decorated:
-    """Adds ``--traceback``; its value is for ``report`` alone."""
+    """Add ``--traceback``; only ``report`` uses its value."""
     return click.option(
         "--traceback",
         is_flag=True,
         expose_value=False,
         is_eager=True,
         callback=_remember,
-        help="Show the whole traceback of an error.",
+        help="Show the full traceback of an error.",
     )(command)
 
 
 def with_traceback_option(command: click.Command) -> click.Command:
-    """The command with ``--traceback``, which may stand behind its name too."""
+    """Return the command with ``--traceback``, which may also follow the command's name."""
     if not any(param.name == "traceback" for param in command.params):
         traceback_option(command)
     return command
 
 
 def redact_with(redact: Callable[[str], str]) -> None:
-    """From now on errors of this program are shown through ``redact``."""
+    """Apply ``redact`` to all further error output of this program."""
     click.get_current_context().meta[_REDACT] = redact
 
 
 def report(error: Exception) -> int:
-    """Prints an error on stderr; the exit code it asks for."""
+    """Print an error on stderr and return its exit code."""
     meta = click.get_current_context().meta
     redact: Callable[[str], str] = meta.get(_REDACT, str)
     if meta.get(_TRACEBACK):

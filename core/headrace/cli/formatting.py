@@ -1,4 +1,4 @@
-"""Numbers, times and others' texts as people read them."""
+"""Numbers, times and third-party text for display."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import json
 import re
 from typing import Any
 
-#: A count that nobody knows without reading the table.
+#: Unknown value, for example a count that needs a read of the table.
 UNKNOWN = "–"
-#: What moves the cursor, changes colours, ends a line, or turns the order of the characters around.
+#: Characters that move the cursor, change colors, end a line, or reverse the order of characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _SHORT_CODES = {"\n": "\\n", "\t": "\\t"}
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (365.25, "d"))
 
 
 def format_count(value: int | None) -> str:
-    """``12,345``; a dash for what is not known."""
+    """Return ``12,345``; a dash for an unknown value."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def count_noun(value: int | None, one: str, many: str | None = None) -> str:
-    """``1 batch``, ``2 batches``."""
+    """Return ``1 batch``, ``2 batches``."""
     return f"{format_count(value)} {one if value == 1 else many or one + 's'}"
 
 
 def format_duration(seconds: float | None) -> str:
-    """``0.8 s``, ``12 s``, ``3.4 min``, ``5.1 y``; a dash for what is not known."""
+    """Return ``0.8 s``, ``12 s``, ``3.4 min``, ``5.1 y``; a dash for an unknown value."""
     if seconds is None:
         return UNKNOWN
     value = max(0.0, seconds)
@@ -37,29 +37,29 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_lag(records: int | None, seconds: float | None) -> str:
-    """How many records wait; where that is not known, by how much time the table is behind."""
+    """Return the number of waiting records; when it is unknown, the time by which the table is behind."""
     return format_duration(seconds) if records is None else format_count(records)
 
 
 def format_size(value: int) -> str:
-    """``41.2 kB``, ``3.0 MB``."""
+    """Return ``41.2 kB``, ``3.0 MB``."""
     return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"
 
 
 def escape_controls(text: str, *, keep_lines: bool = False) -> str:
-    """A text that headrace did not write, on one line, or on its own: control characters are shown by their codes."""
+    """Return third-party text with its control characters escaped, on one line or with its lines kept."""
     if keep_lines:
         return "\n".join(escape_controls(line.expandtabs(2)) for line in text.splitlines())
     return _CONTROL.sub(lambda match: _SHORT_CODES.get(match[0]) or _format_code(match[0]), text)
 
 
 def format_json(value: Any, indent: int | None = None) -> str:
-    """A value as JSON, with the control characters that JSON itself would leave by their codes."""
+    """Return a value as JSON; control characters that JSON would keep are escaped."""
     return escape_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
 
 
 def escape_json(text: str) -> str:
-    """JSON that says the same without control characters; its own line breaks stay."""
+    """Return equivalent JSON without control characters; line breaks between values stay."""
     return _CONTROL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""Values of a DataFrame as JSON has them."""
+"""Values of a DataFrame as JSON values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def to_json_value(value: Any, data_type: DataType) -> Any:
-    """Times as ISO 8601 in UTC; bytes as text, with what is not UTF-8 escaped; structs by field name."""
+    """Convert a value: times to ISO 8601 in UTC, bytes to text with non-UTF-8 bytes escaped, structs to mappings by field name."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType | T.ArrayType | T.MapType) and value is not None:
         return _encode_nested(value, data_type)
-    if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark gives it in the zone of this machine
+    if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark returns local time
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "backslashreplace")

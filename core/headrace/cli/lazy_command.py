@@ -1,4 +1,4 @@
-"""A plugin's command that is imported and looked at when it is called, not when it is listed."""
+"""Plugin commands that are imported when they are called, not when they are listed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(click.Command):
-    """A plugin's command; one that was registered as ``"package.module:command|What it does."`` is listed without an import."""
+    """Command of a plugin; one that is registered as ``"package.module:command|What it does."`` is listed without an import."""
 
     def __init__(self, registration: Registration) -> None:
-        summary = _summary(registration.target) or f"A command of {registration.distribution}."
+        summary = _summary(registration.target) or f"Command of {registration.distribution}."
         super().__init__(registration.name, short_help=escape_controls(summary))
 
     def make_context(

@@ -1,4 +1,4 @@
-"""A run on a terminal: one table that is updated in place."""
+"""Live screen of a run on a terminal: one table that is updated in place."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from headrace.progress.status import Status
 
 
-#: Columns of a terminal from which on the table has room to breathe; it fits into the usual 80 with short names.
+#: Terminal width from which the table has wide spacing; with short names it fits into 80 columns.
 _WIDE = 100
-#: What is counted of each table, and what is shown only where there is some.
+#: Counts of each table, and counts that are shown only when they are not zero.
 _COUNTS = ("rows_in", "applied", "superseded", "late", "dead_letters", "dropped", "filtered")
 _RARE = ("superseded", "dropped", "filtered")
 
 
 class Screen:
-    """A run on a terminal: facts scroll by above; below stand what is done now and the tables."""
+    """Live screen: messages scroll above; the current step and the tables stay below."""
 
     def __init__(self, totals: Totals, file: str, console: Console) -> None:
         self._totals, self._file = totals, file
@@ -39,7 +39,7 @@ class Screen:
         self._step, self._since, self._running = "", monotonic(), False
         self._status: dict[tuple[str, str], TableStatus] = {}
         self._spinner = Spinner("dots", style="cyan")
-        # Not shown at the end: the summary says the same.
+        # Hidden at the end, because the summary repeats it.
         self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class Screen:
         return Group(*parts)
 
     def _describe_failures(self) -> list[str]:
-        """A line for each table that fails; until the first status comes, with nothing but the error."""
+        """Return a line for each failed table; before the first status it has only the error."""
         tables = {(total.table, total.sink): total.error for total in self._totals.tables if total.error}
         for name, status in self._status.items():
             if status.error:
@@ -120,7 +120,7 @@ def _count_cells(total: TableTotal, counts: Sequence[str]) -> list[Text]:
 
 
 def _live_cells(total: TableTotal, status: TableStatus | None, *, wide: bool) -> list[Text]:
-    """Lag, rate, latency and last batch. A table that fails has its backlog instead of the lag, and no latency."""
+    """Return lag, rate, latency and last batch. A failed table has its backlog instead of the lag, and no latency."""
     is_failing = total.error is not None or (status is not None and status.error is not None)
     texts = []
     if wide:

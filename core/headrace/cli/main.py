@@ -1,4 +1,4 @@
-"""The ``headrace`` program: its commands, those of plugins, and how every error ends."""
+"""The ``headrace`` program: its commands, commands of plugins, and error handling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from headrace.cli.signals import interruptible
 
 
 class Program(click.Group):
-    """The built-in commands in the order they are met, then those that plugins register."""
+    """Group of the built-in commands in the order of first use, then commands of plugins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands, *(name for name in _plugin_commands() if name not in self.commands)]
@@ -52,10 +52,10 @@ class Program(click.Group):
         except KeyboardInterrupt:
             ctx.exit(error_report.INTERRUPTED)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `| head` has seen enough; click ends quietly
+            if error.errno == errno.EPIPE:  # the reader of a pipe has closed it; click ends quietly
                 raise
             ctx.exit(error_report.report(error))
-        except Exception as error:  # noqa: BLE001 - whatever a plugin or Spark raises, the user gets a sentence
+        except Exception as error:  # noqa: BLE001 - the user gets a message for any error of a plugin or Spark
             ctx.exit(error_report.report(error))
 
 
@@ -64,7 +64,7 @@ class Program(click.Group):
 @error_report.traceback_option
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Keep lakehouse tables true to databases: change events in, lakehouse tables out."""
+    """Keep lakehouse tables equal to databases, from their change events."""
     if os.environ.get("NO_COLOR"):
         ctx.color = False
 
@@ -91,11 +91,11 @@ for _command in (
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     if not sys.warnoptions:
-        # Meant for those who write code; a user of the program can do nothing about them.
+        # Warnings for developers: a user of the program cannot act on them.
         warnings.simplefilter("ignore")
-    # py4j logs what it raises as well, and reports a JVM that was told to end.
+    # py4j also logs the errors that it raises, and the end of a JVM that was stopped.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""A run where nobody watches: a line per batch and table, or one JSON line per batch."""
+"""Log of a run without a terminal: a line per batch and table, or one JSON line per batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TextLines:
-    """A run as lines of text: batches on stdout, everything else on stderr."""
+    """Text log of a run: batches on stdout, everything else on stderr."""
 
     def __init__(self, totals: Totals, file: str) -> None:
         self._totals, self._file = totals, file
@@ -58,7 +58,7 @@ class TextLines:
 
 
 class JsonLines(TextLines):
-    """A run as lines of JSON: nothing but the batches on stdout."""
+    """JSON log of a run: only batches on stdout."""
 
     def add(self, progress: BatchProgress) -> None:
         self._totals.add(progress)
@@ -69,46 +69,45 @@ class JsonLines(TextLines):
 
 
 def describe_totals(totals: Totals) -> str:
-    """``artists: 2 batches in 6.7 s (20 s with the start)``."""
+    """Return ``artists: 2 batches in 6.7 s (20 s with startup)``."""
     if not totals.batches:
         return f"{totals.pipeline}: nothing new in {format_duration(totals.age)}"
-    return f"{totals.pipeline}: {count_noun(totals.batches, 'batch', 'batches')} in {format_duration(totals.seconds)} ({format_duration(totals.age)} with the start)"
+    return f"{totals.pipeline}: {count_noun(totals.batches, 'batch', 'batches')} in {format_duration(totals.seconds)} ({format_duration(totals.age)} with startup)"
 
 
 def list_hints(totals: Totals, file: str) -> list[str]:
-    """What to look at after a run."""
+    """Return hints for the user after a run."""
     lines = []
     if totals.unrouted:
-        lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
+        lines.append(f"skipped, no rule of `tables:` matches: {', '.join(totals.unrouted)}")
     if totals.left_out:
         topics = [
             f"{topic} ({count_noun(n, 'record')}, {totals.notices[topic]})" for topic, n in totals.left_out.items()
         ]
-        lines.append(f"left out, they hold no rows: {', '.join(topics)}")
+        lines.append(f"skipped, topics without rows: {', '.join(topics)}")
     if totals.dead_letters:
         lines.append(hint_at_dead_letters(totals.dead_letters, file))
     return lines
 
 
 def hint_at_dead_letters(number: int, file: str) -> str:
-    """Where so many dead letters are."""
-    return f"{count_noun(number, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
+    """Return the number of dead letters and the command that shows them."""
+    return f"{count_noun(number, 'dead letter')}, stored with their bytes: headrace dead-letters {file}"
 
 
 def describe_backlog(table: TableStatus) -> str:
-    """How much waits for a table that fails: ``31 batches``; a dash where that is not known."""
+    """Return the backlog of a failed table: ``31 batches``; a dash when it is unknown."""
     return UNKNOWN if table.backlog is None else count_noun(table.backlog, "batch", "batches")
 
 
 def describe_failure(table: TableStatus) -> str:
-    """Since when a table fails, what waits for it, and why: ``fails since …, 31 batches wait for it: …``."""
-    waits = "waits" if table.backlog == 1 else "wait"
-    backlog = "" if table.backlog is None else f", {describe_backlog(table)} {waits} for it"
-    return f"fails since {table.failing_since}{backlog}: {table.error}"
+    """Return start, backlog and error of a failure: ``failing since …, 31 batches waiting: …``."""
+    backlog = "" if table.backlog is None else f", {describe_backlog(table)} waiting"
+    return f"failing since {table.failing_since}{backlog}: {table.error}"
 
 
 def summarize(totals: Totals, file: str) -> list[str]:
-    """A run in a few lines of text."""
+    """Return a run in a few lines of text."""
     tables = [
         f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_list_counts(t))}" for t in totals.tables
     ]
@@ -116,7 +115,7 @@ def summarize(totals: Totals, file: str) -> list[str]:
 
 
 def _list_counts(table: TableProgress | TableTotal) -> list[str]:
-    """What became of the rows; that some were superseded, dropped or filtered is said where there are any."""
+    """Return the totals of all rows; superseded, dropped and filtered rows are named when there are any."""
     return [
         f"{count_noun(table.rows_in, 'row')} in",
         f"{format_count(table.applied)} applied",
@@ -133,7 +132,7 @@ def _describe_outcome(table: TableProgress) -> str:
     if table.error:
         return f"{name}: FAILED after {format_duration(table.seconds)}: {table.error.splitlines()[0]}"
     if table.skipped:
-        return f"{name}: was applied before"
+        return f"{name}: already applied"
     parts = _list_counts(table)
     if table.latency_ms is not None:
         parts.append(f"latency {format_duration(table.latency_ms / 1000)}")

@@ -1,4 +1,4 @@
-"""What a run has done so far, table by table."""
+"""Totals of a run, by table."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableTotal(TableSummary):
-    """The counts of one table in one sink over a run, and how its last batch went."""
+    """Counts of one table in one sink over a run, and its last batch."""
 
     _: KW_ONLY
-    #: Seconds from the newest change's commit to its row being readable. None: not known, or the table fails.
+    #: Seconds from the newest change's commit to its row being readable. None: unknown, or the table fails.
     latency: float | None = None
-    #: The last batch that wrote the table, and when that was, by ``time.monotonic``.
+    #: Last batch that wrote the table, and its time by ``time.monotonic``.
     batch: int | None = None
     ended: float | None = None
-    #: Why the table is not written, when it fails.
+    #: Error of a failed table.
     error: str | None = None
 
     def add(self, batch: int, progress: TableProgress) -> TableTotal:
-        """The same after one more batch."""
+        """Return the totals after one more batch."""
         if progress.error or progress.skipped:
-            # A batch that failed, or that was in the table before, brought nothing that would have to be known.
+            # A batch that failed, or that the table already had, changes no other total.
             progress = replace(progress, rows_in=0, applied=0, late=0, superseded=0)
         total = self + progress
         if progress.error:
@@ -38,13 +38,13 @@ class TableTotal(TableSummary):
 
 
 class Totals:
-    """Sums of all batches of a run. The engine's thread adds to them, the screen's reads them."""
+    """Sums over all batches of a run. The engine's thread updates them, the screen's thread reads them."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline, self.began = pipeline, monotonic()
         self.batches, self.seconds = 0, 0.0
         self.unrouted: dict[str, None] = {}
-        #: Topics that hold no rows → what they say of the stream, and how many records they had.
+        #: Topics without rows → their kind, and the number of their records.
         self.notices: dict[str, str] = {}
         self.left_out: dict[str, int] = {}
         self._known_notes: set[tuple[str, str, str | None]] = set()
@@ -61,11 +61,11 @@ class Totals:
 
     @property
     def age(self) -> float:
-        """Seconds since the program began."""
+        """Seconds since the program started."""
         return monotonic() - self.began
 
     def add(self, progress: BatchProgress) -> list[str]:
-        """Adds a batch. Returns sentences on what the batch met for the first time: notes, topics without a table."""
+        """Add a batch. Return messages about its first occurrences: notes, and topics without a table."""
         self.batches += 1
         self.seconds += progress.seconds
         for table in progress.tables:
@@ -86,6 +86,6 @@ class Totals:
         for topic, records in progress.left_out.items():
             self.left_out[topic] = self.left_out.get(topic, 0) + records
         return [
-            *(f"left out: topic {topic} (no rule of `tables:` names it)" for topic in unrouted),
+            *(f"skipped: topic {topic} (no rule of `tables:` matches)" for topic in unrouted),
             *(f"no table: topic {topic} ({notice})" for topic, notice in notices.items()),
         ]

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM end the program at once; a run that has started they end after its batch, and the second time at once."""
+"""Handling of SIGINT and SIGTERM: they end the program; an active run ends after its batch, or immediately at the second signal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """The user's wish that a run ends: ``asked_by`` says what asked first, None while nothing has."""
+    """Request to stop a run. ``asked_by``: the first signal or event that requested it, else None."""
 
     def __init__(self) -> None:
         self.asked_by: str | None = None
@@ -24,7 +24,7 @@ class Stop:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside, the first signal asks for the end and the second raises KeyboardInterrupt."""
+        """Handle signals inside the block: the first one requests the stop, the second one raises KeyboardInterrupt."""
         before = {number: signal.signal(number, self._count_signal) for number in _SIGNALS}
         try:
             yield
@@ -39,7 +39,7 @@ class Stop:
 
 
 class _Interruptible:
-    """A program that SIGINT and SIGTERM end, also while it waits for a JVM or starts one.
+    """Signal handling of the program, also while it waits for a JVM or starts one.
 
     That JVM ignores SIGTERM, for ``timeout`` and systemd send it to all processes at once and a batch has to be finished.
     It ends when this process does.
@@ -63,9 +63,9 @@ class _Interruptible:
         os.write(self._writer, b"%d\n" % os.getpid())
 
     def kill_launch(self) -> None:
-        """A JVM that finds nobody to start for would say so in twenty lines; one that is up ends quietly by itself."""
+        """Stop a JVM that is still starting: without its parent it would print twenty lines. A running JVM ends quietly."""
         pyspark = sys.modules.get("pyspark")
-        if pyspark is None or pyspark.SparkContext._gateway is not None:  # noqa: SLF001 - nothing public tells
+        if pyspark is None or pyspark.SparkContext._gateway is not None:  # noqa: SLF001 - there is no public API
             return
         with suppress(BlockingIOError, ProcessLookupError):
             for pid in os.read(self._reader, 1000).split():
@@ -81,8 +81,8 @@ _current: _Interruptible | None = None
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM raise KeyboardInterrupt, whatever py4j makes of it on its way."""
-    global _current  # noqa: PLW0603 - what is called after a fork cannot be given anything
+    """Raise KeyboardInterrupt for SIGINT and SIGTERM inside the block, also when py4j converts it."""
+    global _current  # noqa: PLW0603 - a function that runs after a fork takes no arguments
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -105,7 +105,7 @@ def interruptible() -> Iterator[None]:
 
 
 def listen_again() -> None:
-    """To be called when a SparkContext has been made: it puts a handler of its own for SIGINT."""
+    """Install the handlers again: creating a SparkContext replaces the one for SIGINT."""
     if _current is not None:
         _current.listen()
 
@@ -115,5 +115,5 @@ def _after_fork_in_child() -> None:
         _current.in_child()
 
 
-# subprocess runs it before PySpark's own preexec_fn, and only where there is one: for nobody else's processes.
+# subprocess runs it before PySpark's own preexec_fn, and only for processes that have one.
 os.register_at_fork(after_in_child=_after_fork_in_child)

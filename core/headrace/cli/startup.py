@@ -1,4 +1,4 @@
-"""From a pipeline file to a Spark session; the user is shown what is done on the way."""
+"""Startup of commands: from a pipeline file to a Spark session, with progress for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spinner:
-    """A line on stderr that changes and leaves no trace; nothing where stderr is no terminal."""
+    """Temporary status line on stderr; silent when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
@@ -50,7 +50,7 @@ class Spinner:
 
 
 def load_pipeline(file: str) -> Pipeline:
-    """The pipeline of a file; no error from here on shows its secrets."""
+    """Return the pipeline of a file; errors after this call show none of its secrets."""
     from headrace.pipeline import Pipeline
 
     pipeline = Pipeline.from_file(file)
@@ -59,7 +59,7 @@ def load_pipeline(file: str) -> Pipeline:
 
 
 def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
-    """A session for the pipeline. What can be wrong without one is looked at before."""
+    """Return a session for the pipeline, after the checks that need no session."""
     from headrace.pipeline import check_before_session
 
     check_before_session(pipeline)
@@ -71,9 +71,9 @@ def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
 
 @contextmanager
 def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]]:
-    """The pipeline of a file and a session for it. On a terminal a spinner shows ``step`` until the block ends.
+    """Yield the pipeline of a file and a session for it. On a terminal a spinner shows ``step`` until the block ends.
 
-    The session ends with the command, so that what the block has read can be printed before.
+    The session ends with the command, so that the rows that the block has read can be printed first.
     """
     from headrace.pipeline import redact_errors_of
 
@@ -103,7 +103,7 @@ def open_checkpoint(file: str) -> Iterator[tuple[Pipeline, SparkSession | None]]
 
 @contextmanager
 def _jvm_output_on_stderr() -> Iterator[None]:
-    """Sends what a JVM that starts in here prints (some libraries do) to stderr, unless stdout is a screen anyway."""
+    """Redirect output of a JVM in this process (some libraries print) to stderr, unless stdout is a terminal."""
     if sys.stdout.isatty():
         yield
         return

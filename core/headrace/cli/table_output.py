@@ -1,4 +1,4 @@
-"""Tables on the screen: small ones of headrace's own, and rows of a user's table cut to the width there is."""
+"""Tables on the screen: headrace's own tables, and rows of a user's table truncated to the terminal width."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LONGEST = 2000
 
 
 def make_console() -> Console:
-    """As wide as the terminal; where there is none, as wide as the longest row: nothing is cut for a file or a pipe."""
+    """Return a console as wide as the terminal; for a file or a pipe as wide as the longest row, so that nothing is truncated."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 100_000)
 
 
 def put(console: Console, table: Table) -> None:
-    """Prints a table; for a file or a pipe without the spaces that fill its last column."""
+    """Print a table; for a file or a pipe without trailing spaces."""
     if console.is_terminal:
         console.print(table)
         return
@@ -40,7 +40,7 @@ def put(console: Console, table: Table) -> None:
 
 
 def make_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> Table:
-    """A table without lines: columns to the left, then those of numbers."""
+    """Return a table without rules: left-aligned columns, then right-aligned ones."""
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for name in left:
         table.add_column(name, overflow="fold")
@@ -50,14 +50,14 @@ def make_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> 
 
 
 def make_text(text: str, style: str = "", *, keep_lines: bool = False) -> Text:
-    """A text that headrace did not write, for a terminal."""
+    """Return third-party text for a terminal."""
     return Text(escape_controls(text, keep_lines=keep_lines), style=style)
 
 
 def print_rows(
     console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Collection[str]
 ) -> None:
-    """A table of values, one line a row. Columns that do not fit are named below it."""
+    """Print a table of values, one row per line. Columns that do not fit are named below it."""
     cells = [[_text(value) for value in row] for row in rows]
     natural = [max([cell_len(name), *(cell_len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     whole = {i for i, name in enumerate(columns) if name in numbers}
@@ -76,7 +76,7 @@ def print_rows(
 
 
 def print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A block per row, one line a column."""
+    """Print one block per row, one column per line."""
     for number, row in enumerate(rows):
         if number:
             console.print()
@@ -89,9 +89,9 @@ def print_records(console: Console, columns: Sequence[str], rows: Sequence[Seque
 
 
 def _widths(natural: Sequence[int], whole: Collection[int], room: int) -> list[int]:
-    """A width for each column from the left, fewer than there are when they do not fit even in their narrowest.
+    """Return a width for each column from the left; fewer widths when the columns do not fit even at their minimum.
 
-    The columns in ``whole`` are not cut: half a number is another number.
+    The columns in ``whole`` are not truncated: a truncated number is a different number.
     """
     for cut in _CUTS:
         widths = [width if i in whole else min(width, cut) for i, width in enumerate(natural)]
@@ -109,7 +109,7 @@ def _cut(text: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value on one line."""
+    """Return a value on one line."""
     if value is None:
         return "null"
     return format_json(value) if isinstance(value, bool | dict | list) else escape_controls(str(value))

@@ -51,7 +51,7 @@ def find_wanted(registry: PluginRegistry, plugins: Iterable[Plugin], text: str) 
 
 
 def find_distributions(wanted: Wanted) -> list[Distribution]:
-    """The distributions and all that they require, but what a cluster brings. ConfigError when one is not installed."""
+    """Return the distributions and all their requirements, except those of a cluster. ConfigError when one is not installed."""
     found: dict[str, Distribution] = {}
     done: set[tuple[str, str]] = set()
     queue = [(name, extra, "") for name, extras in wanted.items() for extra in ("", *extras)]
@@ -80,7 +80,7 @@ def list_files(one: Distribution) -> dict[str, Path | bytes]:
 
 
 def _find_entry_points(name: str, module: str) -> set[str]:
-    """What a distribution calls the package with this module."""
+    """Return the names of a distribution's entry points in the package of a module."""
     points = (point for point in entry_points(group=GROUP) if point.dist and point.dist.name == name)
     return {point.name for point in points if _top(point.module) == _top(module)}
 
@@ -96,9 +96,9 @@ def _check_extras(plugin: str, name: str, extras: AbstractSet[str]) -> None:
 
 
 def _list_requirements(one: Distribution, extra: str) -> Iterator[tuple[str, str]]:
-    """What a distribution requires for an extra, or without one, and for which extras of theirs.
+    """Yield what a distribution requires for an extra, or without one, with the extras of each requirement.
 
-    Whether a marker is about this machine nobody needs to know: what is not installed is then not required.
+    Markers are not evaluated: a marked requirement that is not installed is not required.
     """
     for line in one.requires or ():
         requirement = _REQUIREMENT.match(line)
@@ -112,7 +112,7 @@ def _list_requirements(one: Distribution, extra: str) -> Iterator[tuple[str, str
 
 
 def _list_sources(one: Distribution) -> dict[str, Path | bytes]:
-    """The files of a distribution that has no list of them: its packages, from wherever Python imports them."""
+    """Return the files of a distribution without a file list: its packages, from where Python imports them."""
     top_level = (one.read_text("top_level.txt") or "").split()
     tops = set(top_level) | {_top(point.module) for point in one.entry_points}
     files: dict[str, Path | bytes] = {}
@@ -150,5 +150,5 @@ def _is_installed(name: str) -> bool:
 
 
 def _top(module: str) -> str:
-    """The outermost package of a module."""
+    """Return the top-level package of a module."""
     return module.partition(".")[0]

@@ -22,7 +22,7 @@ def list_places() -> list[Path]:
 
 
 def find_environment() -> Path:
-    """The folder with headrace and all that it requires."""
+    """Return the folder with headrace and its requirements."""
     for place in list_places():
         if (place / ENVIRONMENT / ABOUT).is_file():
             return place / ENVIRONMENT
@@ -39,7 +39,7 @@ def find_environment() -> Path:
 
 
 def find_file() -> Path:
-    """The pipeline file."""
+    """Return the path of the pipeline file."""
     for place in list_places():
         if (place / FILE).is_file():
             return place / FILE
@@ -47,12 +47,12 @@ def find_file() -> Path:
 
 
 def describe_python() -> str:
-    """This Python, as far as compiled modules care."""
+    """Return implementation and version of this Python, which compiled modules depend on."""
     return f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def check(about: dict[str, str]) -> None:
-    """Ends the program on a Python, a machine or a Spark that the package was not made for."""
+    """Exit on a Python, a platform or a Spark that the package was not made for."""
     python, platform = describe_python(), sysconfig.get_platform()
     if (python, platform) != (about["python"], about["platform"]):
         raise complain(

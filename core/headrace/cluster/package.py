@@ -62,11 +62,11 @@ def make_package(
     at: str | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Package:
-    """The package of a pipeline file with these plugins and ``spark:`` settings. ``report`` gets lines about what is fetched.
+    """Make the package of a pipeline file with these plugins and ``spark:`` settings. ``report`` gets lines about downloads.
 
-    The file goes in as it is: what its references stand for does not. ``at``: the address at which the cluster will read the folder;
-    with it come the jobs of those whom no script can call. ConfigError for a folder that is not empty, for what is not
-    installed, and for a setting that comes too late or would show a secret.
+    The file is copied unchanged, without the values of its references. ``at``: the address at which the cluster reads the folder; the
+    package then also contains job definitions for services that run no script. ConfigError for a folder that is not empty, for a missing
+    distribution, and for a setting that would come too late or reveal a secret.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
@@ -102,9 +102,9 @@ def make_package(
 
 
 def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings for the command, many of which count before Python starts. None is a secret: the program brings those.
+    """Return the settings for spark-submit, many of which must be set before Python starts. None is a secret: the program sets those.
 
-    ConfigError for a secret that would then come too late, and for a setting that is the command's own.
+    ConfigError for a secret that the program would set too late, and for a setting that spark-submit has itself.
     """
     if own := conf.keys() & _COMMANDS_OWN:
         raise ConfigError(f"a package sets {own.pop()} itself", where="spark:", fix="leave it out")

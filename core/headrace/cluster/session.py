@@ -45,7 +45,7 @@ def is_submitted() -> bool:
 def build_submitted_session(
     plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None
 ) -> SparkSession:
-    """The program's session, with what these plugins need. PluginError when spark-submit was not given all jars."""
+    """Return the program's session with the requirements of these plugins. PluginError when spark-submit did not get all jars."""
     reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
     check_supported(plugins, spark_line(version))
@@ -74,9 +74,9 @@ def build_submitted_session(
 def complete_submitted_conf(
     plugins: Sequence[Plugin], conf: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The settings that the program brings: what plugins ask, and over it ``conf``, the pipeline's ``spark:``.
+    """Return the settings that the program adds: those of plugins, overridden by ``conf``, the pipeline's ``spark:``.
 
-    ``given``: what spark-submit and the cluster say already. Its extensions and its executors' Java options stay.
+    ``given``: the settings of spark-submit and of the cluster. Its extensions and its executors' Java options are kept.
     """
     defaults = {
         SLOW_EVENTS: given.get(SLOW_EVENTS, "false"),

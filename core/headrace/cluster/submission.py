@@ -47,7 +47,7 @@ class Submission:
         return {setting: value for setting, value in files.items() if value}
 
     def format_script(self, about: Mapping[str, str], at: str | None) -> str:
-        """The script that calls spark-submit. ``at``: where the cluster reads the folder; None: where the script lies."""
+        """Return the script that calls spark-submit. ``at``: where the cluster reads the folder; None: the folder of the script."""
         here = "\0"
         files = {
             setting.rpartition(".")[2]: '"$here"'.join(shlex.quote(part) if part else "" for part in value.split(here))
@@ -62,9 +62,9 @@ class Submission:
         return _SCRIPT.format(**about, at=place, options=" \\\n  ".join(words))
 
     def format_job(self, at: str) -> str:
-        """The input of EMR Serverless' ``StartJobRun``, JSON: all but the application and the role.
+        """Return the JSON input of EMR Serverless' ``StartJobRun``, without application and role.
 
-        The settings stand in a classification: ``sparkSubmitParameters`` is one text, and values may have blanks.
+        The settings are in a classification: ``sparkSubmitParameters`` is a single string, and values may contain spaces.
         """
         files = " ".join(f"--conf {setting}={value}" for setting, value in self.list_files(at).items())
         submit = {"entryPoint": f"{at}/{MAIN}", "entryPointArguments": [], "sparkSubmitParameters": files}
@@ -76,7 +76,7 @@ class Submission:
         return json.dumps(job, indent=2) + "\n"
 
     def format_application(self, at: str, name: str, spark: str) -> str:
-        """A ``SparkApplication`` of the Spark operator's, YAML. ``spark``: the version of Spark."""
+        """Return a ``SparkApplication`` of the Spark operator as YAML. ``spark``: the version of Spark."""
         again = {f"on{what}{how}": value for what in ("Failure", "SubmissionFailure") for how, value in _AGAIN.items()}
         spec = {
             "type": "Python",

@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 
 
 def find_file_systems(registry: PluginRegistry, *said: Any) -> tuple[FileSystem, ...]:
-    """The file systems of all addresses in models, mappings, lists and texts; none for a scheme that no plugin knows."""
+    """Return the file systems of all addresses in models, mappings, lists and strings; none for an unknown scheme."""
     schemes = {scheme.lower() for text in _find_texts(said) if (scheme := _scheme_of(text))}
     return tuple(registry.get("filesystem", name)() for name in registry.names("filesystem") if name in schemes)
 

@@ -22,7 +22,7 @@ class Capability:
 
 
 def list_capabilities(kind: str, plugin: Plugin) -> list[str]:
-    """The names of what a plugin can do, in the order of their table."""
+    """Return the names of a plugin's capabilities, in the order of their table."""
     return [capability.name for capability in (*CAPABILITIES.get(kind, ()), CONNECT) if capability.has(plugin)]
 
 
@@ -79,6 +79,14 @@ CAPABILITIES = {
         ("metadata", _brings("metadata_topic"), "it knows topics that hold no rows"),
         ("shared topics", _brings("source_table"), "tables that share a topic come apart"),
     ),
+    "connector": _make(
+        ("whole rows", _says("sends_whole_rows"), "events hold every value of a row"),
+        (
+            "snapshot start",
+            _brings("snapshot_start"),
+            "a transaction that was open during a snapshot is not older than the snapshot",
+        ),
+    ),
     "transform": _make(
         ("flattens", _says("flattens"), "envelopes become rows"),
         ("filters", _says("filters"), "it leaves changes out, and they are counted"),
@@ -101,5 +109,5 @@ CAPABILITIES = {
 
 
 def list_lines(plugin: Plugin, lines: tuple[str, ...] = ("3.5", "4.0")) -> Iterator[str]:
-    """The lines of Spark on which a plugin works."""
+    """Yield the Spark lines that a plugin supports."""
     return (line for line in lines if line not in plugin.refuses)

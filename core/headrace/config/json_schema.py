@@ -31,9 +31,9 @@ _OPTION: Schema = {"type": ["string", "number", "boolean"]}
 
 
 def pipeline_schema(registry: PluginRegistry) -> Schema:
-    """The schema of a pipeline file. Plugins that are broken have no part in it.
+    """Return the schema of a pipeline file, without broken plugins.
 
-    A field of a plugin's config that holds another plugin says so by ``json_schema_extra={"x-plugin-block": kind}``.
+    A field of a plugin's config that holds another plugin has ``json_schema_extra={"x-plugin-block": kind}``.
     """
     root = config_schema(PipelineConfig)
     properties, definitions = root["properties"], root["$defs"]
@@ -59,7 +59,7 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
 
 
 def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
-    """The schema of a plugin's block. PluginError when its options make none."""
+    """Return the schema of a plugin's block. PluginError when its options have none."""
     with as_plugin_error(f"{item} has options that no JSON Schema can say"):
         made = config_schema(plugin.Config)
         json.dumps(made)
@@ -67,7 +67,7 @@ def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
 
 
 def config_schema(model: type[Config]) -> Schema:
-    """The schema of one block: keys as they are written, unknown ones refused, attribute docstrings as descriptions."""
+    """Return the schema of one block: keys as in the file, no unknown keys, attribute docstrings as descriptions."""
     return model.model_json_schema(by_alias=True, schema_generator=_Generator)
 
 
@@ -164,7 +164,7 @@ def _ref(definition: str) -> Schema:
 
 
 def _embed(schema: Schema, name: str) -> Schema:
-    """Makes a plugin's schema the definition ``name`` of a larger one: references to its own definitions go there."""
+    """Return a plugin's schema as the definition ``name`` of a larger one; references point to its own definitions there."""
 
     def walk(value: Any) -> Any:
         if isinstance(value, list):
@@ -182,7 +182,7 @@ def _embed(schema: Schema, name: str) -> Schema:
 
 
 def _allow_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Allows ``${env:…}`` in place of a value: references are replaced before the model sees them."""
+    """Allow ``${env:…}`` in place of a value: references are replaced before the model validates it."""
     return {"anyOf": [schema, _REFERENCE]}
 
 

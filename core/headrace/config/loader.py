@@ -26,7 +26,7 @@ Built = TypeVar("Built")
 
 
 def build(document: Document, make: Callable[..., Built]) -> Built:
-    """What ``make`` makes of the document's pipeline; it takes what ``headrace.Pipeline`` takes."""
+    """Build the document's pipeline with ``make``, which takes the arguments of ``headrace.Pipeline``."""
     return _Builder(document).build(make)
 
 
@@ -47,7 +47,7 @@ class _Builder:
             raise
 
     def _renew(self, make: Callable[..., Built]) -> Built | None:
-        """The pipeline with what its references say now; None when they say the same."""
+        """Return the pipeline with the current values of its references; None when they are unchanged."""
         clear_cache()
         data = self._resolver.resolve(self._written, self._document.where)
         if data == self._document.data:

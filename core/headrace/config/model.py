@@ -100,7 +100,7 @@ class TableRule(Config):
         return self
 
     def key_of(self, part: str | None) -> tuple[str, ...]:
-        """The key columns of a topic, or of one part of it."""
+        """Return the key columns of a topic, or of one part of it."""
         if not isinstance(self.key, dict):
             return self.key
         return next((columns for name, columns in self.key.items() if part and fnmatchcase(part, name)), ())

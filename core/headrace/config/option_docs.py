@@ -36,7 +36,7 @@ class Option:
 
 
 def list_options(model: type[Config]) -> list[Option]:
-    """A model's own keys first: what it has of its base comes behind them."""
+    """Return a model's options: its own first, then those of its base."""
     fields = sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__)
     return [
         Option(field.alias or name, _field_kind(field), _default(field), describe_field(field))
@@ -45,7 +45,7 @@ def list_options(model: type[Config]) -> list[Option]:
 
 
 def list_inner_models(model: type[Config]) -> list[type[Config]]:
-    """The models inside a model, each once."""
+    """Return the models inside a model, each once."""
     found: dict[type[Config], None] = {}
     for field in model.model_fields.values():
         for inner in _inside(field.annotation):
@@ -67,7 +67,7 @@ def _field_kind(field: FieldInfo) -> str:
 
 
 def _kind(kind: Any) -> str:
-    """A type as a reader of YAML calls it."""
+    """Return the name of a type for readers of YAML."""
     origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
     if origin is Literal:
         return " or ".join(f"`{_yaml(part)}`" for part in parts)

@@ -12,14 +12,14 @@ _ENDS_IN_BACKSLASH = re.compile(r"(?:^|[^\\])(?:\\\\)*\\$")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The pairs of a file; of a key that is there twice, the later one."""
+    """Return the pairs of a file; of a duplicate key the last one."""
     return {
         _unescape(pair["key"]): _unescape(pair["value"]) for pair in map(_PAIR.fullmatch, _join_lines(text)) if pair
     }
 
 
 def _join_lines(text: str) -> list[str]:
-    """The lines that have a pair, each with those that go on behind its backslash."""
+    """Yield the lines that have a pair, each joined with its continuation lines."""
     joined: list[str] = []
     goes_on = False
     for line in re.split(r"\r\n|\n|\r", text):

@@ -36,12 +36,12 @@ class Redaction:
             self._pattern = re.compile("|".join(map(_build_expression, forms)))
 
     def __call__(self, text: str) -> str:
-        """The text with asterisks where secrets were."""
+        """Return the text with asterisks in place of secrets."""
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
 
 
 def _list_spellings(secret: str) -> Iterator[str]:
-    """A secret as it is, its lines, and what JSON, Python, YAML, HTML and URLs write for it."""
+    """Yield a secret, its lines, and its encodings in JSON, Python, YAML, HTML and URLs."""
     lines = [line.strip() for line in secret.splitlines()]
     for text in (secret, *(line for line in lines if len(line) >= LONG)):
         in_json = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
@@ -56,7 +56,7 @@ def _list_spellings(secret: str) -> Iterator[str]:
 
 
 def _build_expression(form: str) -> str:
-    """What finds a form: anywhere when it is long, else in quotes, behind ``=``, and as the password of a URL."""
+    """Return a pattern for a form of a secret: anywhere when it is long, else in quotes, after ``=``, and as the password of a URL."""
     text = re.escape(form)
     if len(form) >= LONG:
         return text

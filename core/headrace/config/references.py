@@ -66,7 +66,7 @@ class Resolver:
     references: set[str] = field(default_factory=set)
 
     def resolve(self, data: Any, where: Where) -> Any:
-        """Replaces every reference in ``data``; raises one ConfigError that names all that are missing."""
+        """Replace all references in ``data``; raise one ConfigError that names all missing values."""
         missing: list[str] = []
         resolved = self._walk(data, (), where, missing)
         if missing:
@@ -91,7 +91,7 @@ class Resolver:
         return Secret(text, written=data) if has_reference else text
 
     def _expand(self, text: str, problems: list[str]) -> str:
-        """Replaces the references in ``text``. A reference's name may hold references; a value that comes may not."""
+        """Replace the references in ``text``. A reference's name may contain references; a resolved value may not."""
         result, rest = "", text
         while (start := _REFERENCE_START.search(rest)) is not None:
             result += rest[: start.start()]
@@ -107,7 +107,7 @@ class Resolver:
         return result + rest
 
     def _resolve_one(self, provider: str, written: str, problems: list[str]) -> str:
-        """The value of ``${provider:written}``; an empty text, and a problem more, when it has none."""
+        """Return the value of ``${provider:written}``; an empty string, and one more problem, when it has none."""
         before = len(problems)
         name = self._expand(written, problems)
         if len(problems) > before:
@@ -142,7 +142,7 @@ def _describe_error(error: BaseException) -> str:
 
 
 def _find_closing_brace(text: str, start: int) -> int | None:
-    """The index of the brace that closes the one opened before ``start``; None when there is none."""
+    """Return the index of the brace that closes the one opened before ``start``; None when there is none."""
     depth = 1
     for i, character in enumerate(text[start:], start):
         depth += {"{": 1, "}": -1}.get(character, 0)

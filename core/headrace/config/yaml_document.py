@@ -44,7 +44,7 @@ class Document:
         return ConfigError(what, where=self.where(loc), fix=fix)
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
-        """A pydantic error with the keys and lines of the file; the first problem is the message, the others follow."""
+        """Return a pydantic error with keys and lines of the file; several problems become one message."""
         by_place: dict[str | None, list[ConfigError]] = {}
         for item in error.errors(include_url=False, include_input=False):
             problem = self._problem(item, prefix)
@@ -77,7 +77,7 @@ class Document:
 
 
 def load(path: str | Path) -> Document:
-    """Reads a YAML file. ConfigError when it is not there, not text, or not YAML."""
+    """Read a YAML file. ConfigError when it does not exist, is not text, or is not YAML."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def load(path: str | Path) -> Document:
 
 
 def parse(text: str, origin: str) -> Document:
-    """Reads YAML text; ``origin`` is what errors call it."""
+    """Read YAML text; ``origin`` is its name in errors."""
     document = Document(None, origin)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -143,7 +143,7 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
 
 
 def _explain(item: Any) -> tuple[str, str | None]:
-    """What is wrong, and the fix, for somebody who writes YAML and does not know pydantic."""
+    """Return message and fix in the terms of YAML instead of pydantic's."""
     if item["type"] == "value_error":
         return str(item["ctx"]["error"]), None
     if item["type"] == "string_type":

@@ -26,7 +26,7 @@ class TableCounts:
     filtered: int = 0
 
     def __add__(self, other: TableCounts) -> Self:
-        """The same with each count being the sum of both; a count that one of them does not know is not known."""
+        """Return the counts with the sum of both; a count that is unknown in one of them is unknown."""
         return replace(
             self,
             rows_in=_add(self.rows_in, other.rows_in),
@@ -65,7 +65,7 @@ class TableProgress(TableCounts):
     note: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields in the order of the file."""
+        """Return the fields in the order of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
         rare = {"lag_ms": self.lag_ms, "filtered": self.filtered or None}
         return fields | {name: value for name, value in rare.items() if value is not None}

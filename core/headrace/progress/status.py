@@ -48,7 +48,7 @@ def describe_run(
     applying: int | None,
     away: HeadraceError | None,
 ) -> Status:
-    """The status of a run that goes on. ``applying``: the batch under way; ``away``: why the source does not answer."""
+    """Return the status of an active run. ``applying``: the current batch; ``away``: why the source is unreachable."""
     message = "waiting for data" if applying is None else f"applying batch {applying}"
     if away:
         return _status(batches, failures, f"trying again: {away.what}", active=True, error=str(away))
@@ -58,7 +58,7 @@ def describe_run(
 def describe_end(
     batches: Sequence[BatchProgress], failures: Mapping[TableInSink, TableFailure], error: HeadraceError | None
 ) -> Status:
-    """The status of a run that has ended. ``error``: why, when it failed."""
+    """Return the status of a run that has ended. ``error``: its error, when it failed."""
     return _status(batches, failures, f"stopped: {error.what}" if error else "stopped", active=False)
 
 

@@ -39,7 +39,7 @@ class Summary:
 
     @classmethod
     def of(cls, pipeline: str, batches: Sequence[BatchProgress]) -> Self:
-        """The sums of a pipeline's batches."""
+        """Return the sums of a pipeline's batches."""
         tables: dict[tuple[str, str], TableSummary] = {}
         for batch in batches:
             for progress in batch.tables:

@@ -1,1 +1,1 @@
-"""PluginRegistry of plugins: registration through entry points and hooks, and validation of what they register."""
+"""Registry of plugins: registration through entry points and hooks, and validation of what they register."""

@@ -1,4 +1,4 @@
-"""PluginRegistry of plugins: entry points are read once, plugins are imported on first use.
+"""Registry of plugins: entry points are read once, plugins are imported on first use.
 
 A broken distribution, a duplicate name or an unsupported API version affects only lookups of that plugin. What
 HEADRACE_DISABLE_PLUGINS turns off is not imported.
@@ -67,7 +67,7 @@ class PluginRegistry:
             self.broken.append(Broken(entry_point.name, distribution, error))
 
     def register(self, module: ModuleType | object, distribution: str) -> None:
-        """Adds what the hooks of a module return. Raises when one is unknown or fails: then nothing is added."""
+        """Add the registrations of a module's hooks. Raises when a hook is unknown or fails; then nothing is added."""
         for item in read_hooks(module, distribution):
             if normalize_name(item.name) in self._disable:
                 self.disabled.append(Disabled(item.kind, item.name, distribution))
@@ -87,12 +87,12 @@ class PluginRegistry:
             return found[0]
         for item in self.disabled:
             if (item.kind, item.name) == (kind, name):
-                what = f"the {kind} {name!r} of {item.distribution} is turned off"
-                raise PluginError(what, fix=f"take it out of {DISABLE}")
-        raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
+                what = f"the {kind} {name!r} of {item.distribution} is disabled"
+                raise PluginError(what, fix=f"remove it from {DISABLE}")
+        raise PluginError(f"unknown {kind} {name!r}", fix=self._fix(kind, name))
 
     def get(self, kind: str, name: str) -> Any:
-        """The class or function of that name, imported. PluginError says what is wrong with it."""
+        """Return the class or function with that name, imported. PluginError when it is missing or invalid."""
         return self.load(self.find(kind, name))
 
     def all(self, kind: str) -> list[tuple[str, Any]]:
@@ -104,21 +104,21 @@ class PluginRegistry:
         return working
 
     def load(self, item: Registration) -> Any:
-        """What was registered, imported and looked at. PluginError says what is wrong with it."""
+        """Return the registered object, imported and validated. PluginError when it is invalid."""
         if not item.has_name:
-            raise PluginError(f"{item} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
+            raise PluginError(f"{item} has an invalid name", fix="use letters, digits, `_`, `-` and `.`")
         self._check_claim(item)
         target = item.target
         if isinstance(target, str):
             module, attribute = split_path(target)
             with as_plugin_error(f"{item} cannot be imported"):
                 target = getattr(importlib.import_module(module), attribute)
-        with as_plugin_error(f"{item} cannot be looked at", PluginError):
+        with as_plugin_error(f"{item} cannot be inspected", PluginError):
             check_target(item, target)
         return target
 
     def distribution_of(self, plugin: Plugin) -> str | None:
-        """The name of the distribution that registered a plugin's class; None when none did."""
+        """Return the name of the distribution that registered a plugin's class; None when there is none."""
         return next((r.distribution_name for r in self._registrations if r.loaded_target() is type(plugin)), None)
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
@@ -127,16 +127,16 @@ class PluginRegistry:
         return sorted(found, key=lambda r: (not r.is_own, r.distribution))
 
     def _check_claim(self, item: Registration) -> None:
-        """A name of headrace's own is headrace's; any other that two have is nobody's."""
+        """Reject a name that another distribution has: headrace's own names are reserved, others must be unique."""
         claims = self._claims(item.kind, item.name)
         if any(claim.is_own for claim in claims):
             if not item.is_own:
-                raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
+                raise PluginError(f"{item} has the name of one of headrace's plugins", fix="choose another name")
             claims = [claim for claim in claims if claim.is_own]
         if len(claims) > 1:
             raise PluginError(
                 f"the {item.kind} {item.name!r} is registered twice, by {' and '.join(c.distribution for c in claims)}",
-                fix=f"uninstall one of them, or turn it off: {DISABLE}={claims[-1].distribution_name}",
+                fix=f"uninstall one of them, or disable it: {DISABLE}={claims[-1].distribution_name}",
             )
 
     def _fix(self, kind: str, name: str) -> str:
@@ -144,7 +144,7 @@ class PluginRegistry:
         if self.broken:
             fix += "; not loaded: " + ", ".join(f"{b.distribution} ({describe_error(b.error)})" for b in self.broken)
         if away := sorted({item.distribution for item in self.disabled if item.kind is None}):
-            fix += f"; turned off by {DISABLE}: {', '.join(away)}"
+            fix += f"; disabled by {DISABLE}: {', '.join(away)}"
         return fix
 
     @property
@@ -156,5 +156,5 @@ class PluginRegistry:
 
 @cache
 def registry() -> PluginRegistry:
-    """The registry of this process, read from the entry points once."""
+    """Return the registry of this process. Entry points are read once."""
     return PluginRegistry.from_entry_points()

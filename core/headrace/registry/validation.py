@@ -21,6 +21,7 @@ BASES = {
     "source": "headrace.sdk.source:Source",
     "format": "headrace.sdk.format:Format",
     "dialect": "headrace.sdk.dialect:Dialect",
+    "connector": "headrace.sdk.connector:Connector",
     "transform": "headrace.sdk.transform:Transform",
     "sink": "headrace.sdk.sink:Sink",
     "auth": "headrace.sdk.auth:AuthProvider",
@@ -30,15 +31,17 @@ BASES = {
 
 
 def check_target(item: Registration, target: Any) -> None:
-    """Raises for what no plugin of its kind could be."""
+    """Raise PluginError for an object that is not a valid plugin of its kind."""
     if item.kind == "command":
         import click
 
         if not isinstance(target, click.Command):
-            raise PluginError(f"{item} is no click command", fix="report it to its author")
+            raise PluginError(f"{item} is not a click command", fix="report it to its author")
     elif item.kind == "secret":
         if not callable(target):
-            raise PluginError(f"{item} is no function: {target!r}", fix="register what takes a text and returns one")
+            raise PluginError(
+                f"{item} is not a function: {target!r}", fix="register a function that takes and returns a string"
+            )
     else:
         _check_class(item, target, BASES[item.kind])
 
@@ -66,12 +69,14 @@ def _check_class(item: Registration, target: Any, base_path: str) -> None:
         raise PluginError(f"{item} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
     _check_api_version(item, getattr(target, "api_version", None))
     if lacking := sorted(getattr(target, "__abstractmethods__", ())):
-        raise PluginError(f"{item} is abstract: it lacks {', '.join(lacking)}", fix="write what it lacks")
+        raise PluginError(
+            f"{item} is abstract: it does not implement {', '.join(lacking)}", fix="implement the missing methods"
+        )
     if not isinstance(getattr(target, "name", None), str):
-        raise PluginError(f"{item} does not say its name", fix=f"give it `name = {item.name!r}`")
-    priority = getattr(target, "priority", 0)  # of a dialect
+        raise PluginError(f"{item} has no name", fix=f"give it `name = {item.name!r}`")
+    priority = getattr(target, "priority", 0)  # of a dialect or a connector
     if not isinstance(priority, int):
-        raise PluginError(f"{item} has a priority that is no number: {priority!r}", fix="give it one")
+        raise PluginError(f"{item} has a priority that is not a number: {priority!r}", fix="give it one")
     _check_config(item, target, base)
     _check_jars(item, target)
 
@@ -81,16 +86,14 @@ def _check_api_version(item: Registration, version: Any) -> None:
 
     oldest, newest = plugin.OLDEST_API_VERSION, plugin.API_VERSION
     if version is None:
-        raise PluginError(
-            f"{item} does not say which plugin API it was written for", fix=f"give it `api_version = {newest}`"
-        )
+        raise PluginError(f"{item} has no api_version", fix=f"give it `api_version = {newest}`")
     if not isinstance(version, int):
-        raise PluginError(f"{item} has an api_version that is no number: {version!r}", fix="give it one")
+        raise PluginError(f"{item} has an api_version that is not a number: {version!r}", fix="give it one")
     if not oldest <= version <= newest:
-        known = f"has {newest}" if oldest == newest else f"takes {oldest} to {newest}"
+        known = f"has {newest}" if oldest == newest else f"supports {oldest} to {newest}"
         wanted = item.distribution_name if version < oldest else "headrace"
         raise PluginError(
-            f"{item} was written for plugin API {version}, this headrace {known}",
+            f"{item} was written for plugin API {version}; this headrace {known}",
             fix=f"install a newer {wanted}: pip install --upgrade {wanted}",
         )
 
@@ -99,16 +102,18 @@ def _check_config(item: Registration, target: Any, base: type[Plugin]) -> None:
     config, wanted = target.Config, base.Config
     if not (isinstance(config, type) and issubclass(config, wanted)):
         fix = f"derive it from headrace.sdk.{wanted.__name__}"
-        raise PluginError(f"{item} has a Config that is no {wanted.__name__}: {config!r}", fix=fix)
+        raise PluginError(f"{item} has a Config that is not a {wanted.__name__}: {config!r}", fix=fix)
     if not all(isinstance(pattern, str) for pattern in config.passthrough):
-        raise PluginError(f"{item} has a passthrough of what is no text: {config.passthrough!r}", fix="name patterns")
+        raise PluginError(
+            f"{item} has a passthrough that is not a tuple of strings: {config.passthrough!r}", fix="write patterns"
+        )
 
 
 def _check_jars(item: Registration, target: Any) -> None:
     for line, coordinates in target.jars.items():
         if isinstance(coordinates, str):
-            raise PluginError(f"{item} names the jars of Spark {line} in one text", fix="write a tuple of coordinates")
+            raise PluginError(f"{item} has a string for the jars of Spark {line}", fix="write a tuple of coordinates")
         for coordinate in coordinates:
             if not (isinstance(coordinate, str) and COORDINATE.fullmatch(coordinate)):
-                what = f"{item} names a jar that is no Maven coordinate: {coordinate!r}"
+                what = f"{item} has a jar that is not a Maven coordinate: {coordinate!r}"
                 raise PluginError(what, fix="write group:artifact:version")

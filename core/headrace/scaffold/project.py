@@ -14,7 +14,10 @@ from headrace.registry.plugin_registry import registry
 
 #: What a user asks for → how the registry calls it.
 KINDS: Mapping[str, str] = {
-    **{kind: kind for kind in ("source", "format", "dialect", "transform", "sink", "auth", "catalog", "filesystem")},
+    **{
+        kind: kind
+        for kind in ("source", "format", "dialect", "connector", "transform", "sink", "auth", "catalog", "filesystem")
+    },
     "secrets": "secret",
 }
 _TEMPLATES = files("headrace.scaffold") / "templates"
@@ -34,9 +37,9 @@ _PRAGMA = "# mypy: disable-error-code="
 
 
 def write_project(kind: str, name: str, parent: Path) -> Path:
-    """The folder ``headrace-NAME`` in ``parent`` with a plugin of that kind, its tests and all that a release needs.
+    """Create the folder ``headrace-NAME`` in ``parent`` with a plugin of that kind, its tests and its release files.
 
-    ConfigError for a name that cannot be one, or that somebody has, and where the folder is there already.
+    ConfigError for an invalid or registered name, and when the folder exists.
     """
     _check_name(kind, name)
     folder = parent / _rename("headrace-example", name)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.changes import Changes as Changes
     from headrace.sdk.config import Config as Config
+    from headrace.sdk.connector import Connector as Connector
     from headrace.sdk.dialect import Dialect as Dialect
     from headrace.sdk.events import Events as Events
     from headrace.sdk.file_system import FileSystem as FileSystem

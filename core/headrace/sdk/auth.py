@@ -1,4 +1,4 @@
-"""Auth providers: how a source logs in at the brokers of a log, and how its config names one."""
+"""Auth providers: authentication of a source at its brokers."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from headrace.sdk.plugin_block import nested_plugin
 
 
 class AuthProvider(Plugin, ABC):
-    """``auth: {NAME: {…}}`` of a source that reads from brokers. Its ``jars`` have the classes that its options name."""
+    """Auth provider of a source that reads from brokers: ``auth: {NAME: {…}}``. Its ``jars`` contain the classes that its options name."""
 
-    #: Whether ``brokers`` finds them, so that the source's block may leave them out.
+    #: Whether ``brokers`` returns the brokers, so that the source's block may omit them.
     finds_brokers: bool = False
 
     def brokers(self) -> str:
-        """``host:port``, with commas. May ask a service; ConfigError when there are none."""
+        """Return the brokers as ``host:port``, with commas. May send requests; ConfigError when there are none."""
         raise NotImplementedError(f"{type(self).__name__} has finds_brokers = True and no brokers()")
 
     @abstractmethod
     def client_options(self, servers: str) -> Mapping[str, str]:
-        """Options of the brokers' clients in the JVM, on driver and executors, by the clients' names: ``sasl.mechanism``.
+        """Return options of the brokers' JVM clients, on driver and executors, by the clients' names: ``sasl.mechanism``.
 
-        ConfigError for what is wrong with the block; asks no service.
+        ConfigError for an invalid block; sends no request.
         """
 
     def java_properties(self, servers: str) -> Mapping[str, str]:
-        """Properties of the JVMs (``-Dname=value``, no spaces), for what has no option.
+        """Return JVM properties (``-Dname=value``, no spaces) for settings that have no option.
 
-        ``servers`` is empty where ``brokers`` finds them: no service is asked before there is a session.
+        ``servers`` is empty when ``brokers`` returns them: no request is sent before the session starts.
         """
         return {}
 
     def token(self, servers: str) -> tuple[str, float]:
-        """A token for SASL's OAUTHBEARER and when it ends (seconds since 1970): what ``oauth_cb`` of clients in Python returns."""
+        """Return an OAUTHBEARER token and its expiry (seconds since 1970), for ``oauth_cb`` of Python clients."""
         raise NotImplementedError(f"{type(self).__name__} has no tokens")
 
 
 def jaas_config(module: str, **options: str | None) -> str:
-    """The value of ``sasl.jaas.config``: a login module and its options, whatever is in them; those that are None are left out."""
-    given = (f" {name}={_quote(value)}" for name, value in options.items() if value is not None)
-    return f"{module} required{''.join(given)};"
+    """Return the value of ``sasl.jaas.config``: a login module and its options, escaped. Options with None are left out."""
+    pairs = (f" {name}={_quote(value)}" for name, value in options.items() if value is not None)
+    return f"{module} required{''.join(pairs)};"
 
 
 def _quote(value: str) -> str:
-    """A text as the clients' parser of these values, Java's StreamTokenizer, reads it back."""
+    """Quote a string for Java's StreamTokenizer, which parses these values."""
     escaped = value.replace("\\", r"\\").replace('"', r"\"")
     return '"' + "".join(c if c >= " " else f"\\{ord(c):03o}" for c in escaped) + '"'
 
 
-#: The type of the field of a source's config that names one: ``auth: Auth = None``.
+#: Type of the option that holds an auth provider: ``auth: Auth = None``.
 Auth = Annotated[
     AuthProvider | None,
     nested_plugin("auth", "auth provider"),

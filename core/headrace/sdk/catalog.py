@@ -1,4 +1,4 @@
-"""Catalogs: where engines look up tables that a sink keeps as files, and how a sink's config names one."""
+"""Catalogs in which query engines find tables that a sink keeps as files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headrace.sdk.plugin_block import nested_plugin
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-#: The values of a partition's columns, as texts → the folder where its files are.
+#: Values of a partition's columns, as strings → folder of its files.
 Partitions = Mapping[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
 class Storage:
-    """By which classes engines of Hive's kind read files, and by which ``provider`` Spark does."""
+    """Hive classes that query engines use to read files, and Spark's ``provider``."""
 
     provider: str
     input_format: str
@@ -32,7 +32,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table as readers are to find it. ``partition_by``: its columns of partitions; one that ``schema`` lacks is a text."""
+    """Table as a catalog describes it. ``partition_by``: partition columns; a column that is not in ``schema`` is a string."""
 
     location: str
     schema: StructType
@@ -42,7 +42,7 @@ class CatalogTable:
 
 
 class Catalog(Plugin, ABC):
-    """``sync: {NAME: {…}}`` of a sink whose tables are files."""
+    """Catalog of a sink whose tables are files: ``sync: {NAME: {…}}``."""
 
     @abstractmethod
     def register(
@@ -52,15 +52,15 @@ class Catalog(Plugin, ABC):
         written: Partitions,
         list_partitions: Callable[[], Partitions],
     ) -> None:
-        """Makes what readers find under a dotted name what the table is. Called after each commit: asks no service when nothing changed.
+        """Make the catalog's table equal to the table in storage. Called after each commit; sends no request when nothing changed.
 
-        ``describe``, ``list_partitions``: the table and all of its partitions as they are now. Called after the catalog was looked
-        at, so that of two writers the slower does not put back what the other has changed. ``written``: the partitions of the
-        commit. A RetriableError is tried again, with the batch, which the table has already.
+        ``describe``, ``list_partitions``: return the current table and all its partitions. Call them after the catalog was read: of two
+        concurrent writers the slower one then does not revert the other's change. ``written``: the partitions of the commit. A RetriableError
+        repeats the batch, whose rows the table already has.
         """
 
 
-#: The type of the field of a sink's config that names one: ``sync: Sync = None``.
+#: Type of the option that holds a catalog: ``sync: Sync = None``.
 Sync = Annotated[
     Catalog | None,
     nested_plugin("catalog", "catalog"),

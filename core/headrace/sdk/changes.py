@@ -1,4 +1,4 @@
-"""Changes: what dialects give, transforms map and sinks apply."""
+"""Changes: dialects return them, transforms map them, sinks apply them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PREFIX = "_headrace_"
-#: headrace's own columns, beside those of the event. Only POSITION is kept in a table.
+#: headrace's own columns, in addition to the event's. Tables keep POSITION only.
 OP = PREFIX + "op"  # string: c, u, d, r
-DELETED = PREFIX + "deleted"  # boolean: the row is to be removed
+DELETED = PREFIX + "deleted"  # boolean: the row has to be removed
 KEY = PREFIX + "key"  # struct of the key columns; transforms treat it like a row image
-POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them; a tombstone's is lowest
+POSITION = (
+    PREFIX + "position"
+)  # string: sorts all changes of a key in the order of the database; a tombstone sorts first
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
 ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), else null
-#: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
-#: a batch has such a value.
+#: Struct of booleans by the row's columns: true where the event omits the value because it is unchanged. Only when a batch has
+#: such a value.
 UNAVAILABLE = PREFIX + "unchanged"
-#: Of a delete that is one half of a change of the key, where its record says so: the key of the other half, a struct like KEY,
-#: and a position before that half and after all that was before the change.
+#: For a delete that is one half of a key change, when its record says so: the key of the other half, a struct like KEY, and a
+#: position before that half and after all earlier changes.
 NEW_KEY, KEY_CHANGE_POSITION = PREFIX + "new_key", PREFIX + "moved"
-#: Of a row that a snapshot of the whole table read: a struct of ``began``, the position at which the snapshot began, which is
-#: lower than that of each of its rows and higher than what was before, and ``is_last``, whether the row is the table's last.
-#: Only where events tell. What a table has of before goes when its user asks for it (``headrace resync``).
+#: For a row that a snapshot of the whole table read: a struct of ``began``, the position at which the snapshot began (lower than
+#: its rows' positions, higher than earlier ones), and ``is_last``, whether the row is the table's last. Only when events report it.
+#: ``headrace resync`` removes older rows.
 SNAPSHOT = PREFIX + "snapshot"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
-TIMESTAMP = PREFIX + "timestamp"  # timestamp: the record's own; only where the transport has one
+TIMESTAMP = PREFIX + "timestamp"  # timestamp: the record's own; only when the transport has one
 FILE = PREFIX + "file"
 PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
-RAW_KEY = PREFIX + "raw_key"  # binary: the key as it arrived; only where the transport has one
-HEADERS = PREFIX + "headers"  # array<struct<key: string, value: binary>>: likewise
-TOMBSTONE = (
-    PREFIX + "tombstone"
-)  # boolean: the record has no value; only in rows that a sink is given (``Sink.record_columns``)
+RAW_KEY = PREFIX + "raw_key"  # binary: the key as it arrived; only when the transport has one
+HEADERS = PREFIX + "headers"  # array<struct<key: string, value: binary>>: only when the transport has them
+TOMBSTONE = PREFIX + "tombstone"  # boolean: the record has no value; only in rows for sinks (``Sink.record_columns``)
 
 IMAGES = ("before", "after")
 
@@ -53,19 +53,19 @@ ColumnMap = Callable[["Column"], "Column"]
 
 @dataclass(frozen=True)
 class Changes:
-    """A DataFrame of changes.
+    """DataFrame of changes.
 
     ``envelope`` True: the event's own columns, with row images ``before`` and ``after``. False: flat rows.
-    Columns that start with ``_headrace_`` are headrace's and travel along.
+    Columns that start with ``_headrace_`` are headrace's and stay with the row.
     """
 
     frame: DataFrame
     envelope: bool
-    #: Where they go; None for a DataFrame of one's own.
+    #: Target table; None for a DataFrame outside of a pipeline.
     table: str | None = None
-    #: Column of a flat row → the envelope's field that it was taken from: ``("before", "email")``, ``("source", "query")``.
+    #: Column of a flat row → envelope field from which it was taken: ``("before", "email")``, ``("source", "query")``.
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where tombstones are among the changes: what their ``Dialect.position_parts`` are. Set by the engine.
+    #: The dialect's ``position_parts``, when the changes include tombstones. Set by the engine.
     position_parts: str | None = None
 
     @property
@@ -82,7 +82,7 @@ class Changes:
 
     @property
     def row_columns(self) -> list[str]:
-        """The columns of the row, whatever image they are in, in order."""
+        """Columns of the row in all images, in order."""
         if not self.envelope:
             return self.event_columns
         names: dict[str, str] = {}
@@ -94,7 +94,7 @@ class Changes:
         return list(names.values())
 
     def find_columns(self, names: Iterable[str]) -> dict[str, str]:
-        """The columns of the row and the key that are among ``names``, or were taken from one → how they are written there.
+        """Return row and key columns that are in ``names``, or were taken from one of them → the name as ``names`` spells it.
 
         Names are compared as the session compares them.
         """
@@ -107,14 +107,14 @@ class Changes:
     def map_rows(
         self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
     ) -> Changes:
-        """Every row image and the key with ``values`` applied to columns and ``names`` (old → new) to their names.
+        """Apply ``values`` to columns and ``names`` (old → new) to column names, in each row image and the key.
 
-        What was taken from a row image gets the value that the image's column gets.
+        A column that was taken from a row image gets the value of the image's column.
         """
         from pyspark.sql import functions as F
 
         row = _RowMap(self.frame.sparkSession, values or {}, names or {})
-        self._refuse_doubles(row)
+        self._reject_duplicates(row)
         images = {KEY, NEW_KEY, *(IMAGES if self.envelope else ())}
         images |= {name for name, path in self.origins.items() if len(path) == 1 and path[0] in IMAGES}
         columns: list[Column] = []
@@ -135,18 +135,18 @@ class Changes:
             origins |= {new_name: path} if path else {}
         return replace(self, frame=self.frame.select(*columns), origins=origins)
 
-    def _refuse_doubles(self, row: _RowMap) -> None:
-        # Every table format takes names without regard to case.
+    def _reject_duplicates(self, row: _RowMap) -> None:
+        # All table formats ignore the case of names.
         for columns in (self.row_columns, self.key_columns):
             result = [row.name(column).lower() for column in columns]
             for old in columns:
                 if row.name(old) != old and result.count(row.name(old).lower()) > 1:
                     what = f"two columns would be called {row.name(old)!r}"
-                    raise DataError(what, fix="rename to a name that is not taken")
+                    raise DataError(what, fix="rename to an unused name")
 
 
 class _RowMap:
-    """What becomes of a row's columns, found by their names as the session compares them."""
+    """Changes of values and names of a row's columns; names are compared as the session compares them."""
 
     def __init__(self, session: SparkSession, values: Mapping[str, ColumnMap], names: Mapping[str, str]) -> None:
         self._fold = name_fold(session)
@@ -156,15 +156,15 @@ class _RowMap:
         return self._names.get(self._fold(column), column)
 
     def value(self, column: Column, *names: str) -> Column:
-        """The column as the first of its names that is to be changed says."""
+        """Return the column with the change of the first of its names that has one."""
         changes = [self._values[name] for name in map(self._fold, names) if name in self._values]
         return changes[0](column) if changes else column
 
-    def image(self, whole: Column, fields: Iterable[str]) -> Column:
+    def image(self, struct: Column, fields: Iterable[str]) -> Column:
         from pyspark.sql import functions as F
 
-        cells = [self.value(whole.getField(name), name).alias(self.name(name)) for name in fields]
-        return F.when(whole.isNotNull(), F.struct(*cells)) if cells else whole
+        cells = [self.value(struct.getField(name), name).alias(self.name(name)) for name in fields]
+        return F.when(struct.isNotNull(), F.struct(*cells)) if cells else struct
 
 
 def _fields(schema: StructType, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The base of every config model: unknown keys are refused, options of others pass through under their own names."""
+"""Base of all config models: it rejects unknown keys and passes options of other systems through."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headrace.secret_values import SecretsModel, propagate_secret
 class Config(SecretsModel):
     """Block of the pipeline file. The docstring below a field describes the option in docs/options.md and the JSON Schema.
 
-    Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``. Those in
-    ``explained`` are refused with a sentence of their own.
+    Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept unchanged; ``options`` returns them. Keys in ``explained``
+    are rejected with their own message.
     """
 
     model_config = ConfigDict(
@@ -29,17 +29,17 @@ class Config(SecretsModel):
     )
 
     passthrough: ClassVar[tuple[str, ...]] = ()
-    #: Options that are somebody else's, with what is to be said of each: what it is, and the fix.
+    #: Options that belong elsewhere → message and fix.
     explained: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @classmethod
     def keys(cls) -> list[str]:
-        """The names a user may write, as they are written in the file."""
+        """Return the option names as the pipeline file has them."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
     def plugin_blocks(cls) -> dict[str, str]:
-        """Key → the kind of the plugin that it holds: of fields with ``json_schema_extra={"x-plugin-block": kind}``."""
+        """Return key → kind of the plugin that it holds: fields with ``json_schema_extra={"x-plugin-block": kind}``."""
         blocks = {}
         for name, field in cls.model_fields.items():
             if isinstance(extra := field.json_schema_extra, dict) and "x-plugin-block" in extra:
@@ -48,7 +48,7 @@ class Config(SecretsModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
+    def _reject_unknown_keys(cls, data: Any) -> Any:
         data = {} if data is None else data
         if not isinstance(data, dict):
             return data
@@ -63,19 +63,19 @@ class Config(SecretsModel):
         return data
 
     @classmethod
-    def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - a model whose keys decide overrides it
-        """The patterns of keys that pass through, in a block that holds ``data``."""
+    def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - overridden by models whose keys decide
+        """Return the patterns of keys that pass through, in a block that holds ``data``."""
         return cls.passthrough
 
     def options(self) -> dict[str, str]:
-        """The keys that passed through, as text, as Spark's options want them; those without a value are left out."""
+        """Return the keys that passed through, as strings for Spark's options, without those that have no value."""
         return {key: option_text(value) for key, value in (self.model_extra or {}).items() if value is not None}
 
 
 def option_text(value: Any) -> str:
-    """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas.
+    """Return a YAML value as the string that Spark and table formats expect: booleans in lower case, lists with commas.
 
-    A mapping becomes JSON. What has a secret in it becomes one.
+    A mapping becomes JSON. A value that contains a secret becomes a secret.
     """
     if isinstance(value, Mapping):
         return propagate_secret(json.dumps(value), value)

@@ -1,4 +1,4 @@
-"""Dialects: where an event keeps its op, key, images and position."""
+"""Dialects: they locate op, key, row images and position in an event."""
 
 from __future__ import annotations
 
@@ -17,61 +17,60 @@ if TYPE_CHECKING:
 
 
 class Dialect(Plugin, ABC):
-    """Reads events of one shape. The first one that matches a topic's schema gets it."""
+    """Reader of events of one structure. The first dialect that matches a topic's schema reads the topic."""
 
-    #: Dialects are asked from low to high: a shape that says more goes first.
+    #: Dialects are tried from low to high: more specific structures come first.
     priority: int = 50
-    #: The fields of events that are rows of their table. An event that has none of them is the row itself.
+    #: Event fields that hold rows of the table. An event without them is the row itself.
     row_fields: tuple[str, ...] = ("before", "after")
 
     @classmethod
     @abstractmethod
     def matches(cls, schema: StructType) -> bool:
-        """Whether events of this schema are of this dialect."""
+        """Return whether the dialect reads events of this schema."""
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        """What a topic of this schema tells of the stream itself ("heartbeats"), for which there is no table; else None."""
+        """Return the kind of a topic that describes the stream itself ("heartbeats") and has no table; else None."""
         return None
 
     def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
-        """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
+        """Return the part of the schema that has to be read. ``key``: key columns from the pipeline file."""
         return schema
 
     def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
-        """The table of the database that a change is of, as a text, from the event's columns; null where an event does not say.
+        """Return the database table of a change as a string column over the event's columns; null where an event does not name it.
 
-        ``key``: the key's columns. None where no event says, or where the key tells rows of several tables apart.
+        ``key``: the key's columns. None when no event names its table, or when the key identifies rows across tables.
         """
         return None
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
-        """Row column → whether a value says that it is as it was, and was left out; empty where no event does so.
+        """Return row column → test for a placeholder of an omitted, unchanged value; empty when no event has placeholders.
 
-        Such values are kept from older changes and from the stored row, and never come into a table.
+        Such values are taken from older changes and from the stored row; placeholders are never written to a table.
         """
         return {}
 
     def order(self, events: Events) -> str:
-        """What the positions of a topic's changes are made of, as words for people; ``PLACE_ORDER`` where none is the database's.
+        """Return a description of the position's parts, for users; ``PLACE_ORDER`` when the database provides no position.
 
-        When it is no longer what it was, positions from before and from now on cannot be compared, and the table gets an epoch
-        of its own. An empty text: it never changes.
+        When the description changes, old and new positions cannot be compared, and the table gets a new epoch. An empty string never changes.
         """
         return ""
 
     def position_parts(self, events: Events) -> str | None:
-        """What positions have between the epoch and the record's place, as a regular expression without groups.
+        """Return a regular expression, without groups, of the part between the epoch and the record's place in a position.
 
-        Asked for topics of which a tombstone may be all that is left of a delete: ``changes`` then has tombstones with a key among
-        the changes, DELETED and with a ``tombstone_position``. None: of this topic it has none.
+        Called for topics in which a tombstone may be the only record of a delete: ``changes`` then returns tombstones with a key as
+        changes, DELETED and with a ``tombstone_position``. None: it returns none for this topic.
         """
         return None
 
     @abstractmethod
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
-        """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
+        """Return the changes of an events frame, with the columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
 
-        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither.
-        NEW_KEY and KEY_CHANGE_POSITION are there too where ``unavailable_tests`` says that values are left out and records
-        tell of changes of the key. SNAPSHOT is there where events tell which rows a snapshot of the whole table read.
+        KEY comes from the record's key, else from the columns in ``key``; it is absent when there is neither. NEW_KEY and
+        KEY_CHANGE_POSITION are present when ``unavailable_tests`` finds omitted values and records report key changes. SNAPSHOT is present
+        when events identify the rows that a snapshot of the whole table read.
         """

@@ -1,4 +1,4 @@
-"""The decoded records of one topic in one batch: what sources give and dialects read."""
+"""Decoded records of one topic in one batch: sources return them, dialects read them."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ if TYPE_CHECKING:
 
 #: Columns of an events frame.
 VALUE = (
-    "value"  # struct: the decoded body, or what could be decoded of it; null for a tombstone, and where nothing could
+    "value"  # struct: the decoded body, or its decodable part; null for a tombstone, and when nothing could be decoded
 )
-KEY = "key"  # struct: the decoded key; absent where the transport carries none
+KEY = "key"  # struct: the decoded key; absent when the transport has none
 PARTITION = "partition"  # int
 OFFSET = "offset"  # bigint: the record's offset, or the first offset of its file
-TIMESTAMP = "timestamp"  # timestamp: the record's own; absent where the transport has none
-FILE = "file"  # string: the file, null for a record of a broker
-PLACE = "place"  # string: sorts as the records lie in the source; no two records of a topic have the same
-ERROR = "error"  # string: why the body, or some of it, could not be decoded, else null
-RAW = "raw"  # binary: the body as it arrived, where a record has bytes of its own
-RAW_KEY = "raw_key"  # binary: the key as it arrived; absent where the transport carries none
+TIMESTAMP = "timestamp"  # timestamp: the record's own; absent when the transport has none
+FILE = "file"  # string: the file, null for a broker's record
+PLACE = "place"  # string: sorts records in the order of the source; unique in a topic
+ERROR = "error"  # string: why the body, or a part of it, could not be decoded, else null
+RAW = "raw"  # binary: the body as it arrived, when a record has its own bytes
+RAW_KEY = "raw_key"  # binary: the key as it arrived; absent when the transport has none
 HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise
-#: Column between ``mark_large`` and ``reject_large``: whether a record is too large to be decoded.
+#: Column between ``mark_large`` and ``reject_large``: whether a record is too large to decode.
 TOO_LARGE = "_headrace_too_large"
-#: How much is kept of a key, and of a value, that is too large.
+#: Bytes that are kept of a key, and of a value, that is too large.
 KEPT_BYTES = 1000
 
 
 @dataclass(frozen=True)
 class Events:
-    """One topic's events. ``load`` reads them, restricted to the fields of the given schema, in the given session.
+    """Events of one topic. ``load`` reads them in a session, restricted to the fields of a schema.
 
-    Reading is late because only the engine knows which fields a pipeline needs.
+    Reading is deferred because only the engine knows which fields a pipeline needs.
     """
 
     topic: str
     schema: StructType
     load: Callable[[SparkSession, StructType], DataFrame]
     key_schema: StructType | None = None
-    #: Why nothing of the topic can be read; its table fails, and the others go on.
+    #: Why the topic cannot be read; its table fails, and the others continue.
     error: Exception | None = None
-    #: Of a topic whose changes a rule routes by a field: the field's value in these.
+    #: For a topic whose changes a rule routes by a field: the field's value in these events.
     part: str | None = None
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:
-        """Of a topic that cannot be read."""
+        """Return the events of a topic that cannot be read."""
         from pyspark.sql.types import StructType
 
         return cls(topic, StructType(), lambda session, _: session.range(0), error=error)
 
 
 def mark_large(frame: DataFrame, columns: Sequence[str], limit: int | None) -> DataFrame:
-    """The frame with TOO_LARGE: whether ``columns`` (bytes or text) have more than ``limit`` bytes together."""
+    """Return the frame with TOO_LARGE: whether ``columns`` (bytes or strings) have more than ``limit`` bytes together."""
     from pyspark.sql import functions as F
 
     sizes = [F.coalesce(F.octet_length(name), F.lit(0)) for name in columns]
@@ -68,14 +68,14 @@ def mark_large(frame: DataFrame, columns: Sequence[str], limit: int | None) -> D
 
 
 def take_body(column: str) -> Column:
-    """What is decoded of a record that TOO_LARGE may mark: nothing, where it is too large."""
+    """Return the value to decode: null when TOO_LARGE marks the record."""
     from pyspark.sql import functions as F
 
     return F.when(~F.col(TOO_LARGE), F.col(column))
 
 
 def keep_bytes(column: str) -> Column:
-    """What a dead letter keeps of a record that TOO_LARGE may mark: how it begins, where it is too large."""
+    """Return the bytes that a dead letter keeps: only the beginning when TOO_LARGE marks the record."""
     from pyspark.sql import functions as F
 
     data = F.col(column).cast("binary")
@@ -83,7 +83,7 @@ def keep_bytes(column: str) -> Column:
 
 
 def reject_large(frame: DataFrame) -> DataFrame:
-    """The decoded frame with its ERROR, and without TOO_LARGE."""
+    """Return the decoded frame with its final ERROR, without TOO_LARGE."""
     from pyspark.sql import functions as F
 
     error = F.when(F.col(TOO_LARGE), F.lit(RejectReason.TOO_LARGE)).otherwise(F.col(ERROR))
@@ -91,17 +91,17 @@ def reject_large(frame: DataFrame) -> DataFrame:
 
 
 def drop_tombstones(frame: DataFrame) -> DataFrame:
-    """The events that have a value, or should have one."""
+    """Return the events that have a value or an error."""
     from pyspark.sql import functions as F
 
     return frame.where(F.col(VALUE).isNotNull() | F.col(ERROR).isNotNull())
 
 
 def header_value(name: str) -> Column:
-    """The value (binary) of a record's first header of that name; null where it has none. The frame has HEADERS."""
+    """Return the value (binary) of a record's first header of that name, null without one. The frame has HEADERS."""
     from pyspark.sql import functions as F
 
-    # No `filter`: Spark does not compile what has one, and interprets the rest of the step with it.
+    # No `filter`: Spark does not compile an expression with it, and interprets the rest of the step.
     place = F.array_position(F.col(f"{HEADERS}.key"), name).cast("int")
     return F.get(F.col(f"{HEADERS}.value"), place - 1)
 

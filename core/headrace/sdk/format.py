@@ -1,4 +1,4 @@
-"""Formats: bytes → a struct, inside the JVM."""
+"""Formats: they decode bytes into structs, in the JVM."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MARK = re.compile(r"<headrace-writer-schema decoder=(.*?) subject=(.*?) id=(.*?
 
 
 class UnknownSchemaError(RetriableError):
-    """Some record's writer schema is not among those that a batch was planned with: the batch is planned again.
+    """A record's writer schema is not among those that a batch was planned with: the batch is planned again.
 
-    Looking for new schemas before each batch would cost a pass over its records. ``schemas``: subject and id of each, or an
-    empty id where the task that met it could not tell.
+    Searching for new schemas before each batch would cost a pass over its records. ``schemas``: subject and id of each; the id is empty
+    when the failed task could not determine it.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class UnknownSchemaError(RetriableError):
 class NoSchemaError(DataError):
     """None of a topic's records has a schema.
 
-    ``names``: the fields of the first record, where it can be read without one: by these a dialect may know the topic as one
-    without rows (``Dialect.metadata_topic``). None where it cannot.
+    ``names``: the fields of the first record, when it can be read without a schema: a dialect may recognize a topic without rows
+    (``Dialect.metadata_topic``). None when it cannot be read.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class NoSchemaError(DataError):
         self.names = names
 
 
-def fail_on_unknown_schema(decoder: str, subject: Subject, id: Column) -> Column:  # noqa: A002 - the registries' word
-    """A value that nobody gets: it fails the task that meets a record whose writer schema the plan does not know.
+def fail_on_unknown_schema(decoder: str, subject: Subject, id: Column) -> Column:  # noqa: A002 - the schema registries' word
+    """Return a column without a value: it fails the task that reads a record with a writer schema that the plan does not have.
 
-    ``decoder`` is a name by which a format knows its own again.
+    ``decoder``: a name by which the format recognizes its own failures.
     """
     from pyspark.sql import functions as F
 
@@ -75,7 +75,7 @@ def fail_on_unknown_schema(decoder: str, subject: Subject, id: Column) -> Column
 
 
 def find_unknown_schemas(decoder: str, error_text: str) -> list[tuple[Subject, str]]:
-    """The subjects and ids by which tasks of a decoder failed for an unknown schema, from all that an error says."""
+    """Return the subjects and ids for which a decoder's tasks failed, from the full text of an error."""
     marks = [mark for mark in _MARK.findall(error_text) if unquote(mark[0]) == decoder]
     ids = dict.fromkeys((subject, writer) for _, subject, writer in marks)
     return [(Subject.parse(unquote(subject)), writer) for subject, writer in ids]
@@ -83,77 +83,77 @@ def find_unknown_schemas(decoder: str, error_text: str) -> list[tuple[Subject, s
 
 @dataclass(frozen=True)
 class Scan:
-    """Files of one schema. ``read`` takes the fields of a struct from them, as columns of a plain file scan."""
+    """Files of one schema. ``read`` reads the fields of a struct from them, as columns of a plain file scan."""
 
     files: tuple[str, ...]
     schema: StructType
 
     def merge(self, other: Scan) -> Scan | None:
-        """Both in one, where the columns that both have are of the same types; else None."""
+        """Merge two scans whose common columns have the same types; else return None."""
         schema = union_equal(self.schema, other.schema)
         return None if schema is None else Scan(self.files + other.files, schema)
 
 
 class RecordReader(ABC):
-    """How one batch reads the keys or the values of one topic: decided once, from the schemas they are written with."""
+    """Reader of the keys or the values of one topic in one batch, planned once from their writer schemas."""
 
-    #: What the records hold; no fields where there is nothing to read.
+    #: Schema of the decoded records; no fields when there is nothing to read.
     schema: StructType
 
     @abstractmethod
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
-        """The frame with ``column`` (binary) as a struct of ``schema``, the part of the reader's own that is wanted.
+        """Return the frame with ``column`` (binary) as a struct of ``schema``, the requested part of the reader's schema.
 
-        Where a record cannot be read, or a part of it, the new column ``error`` (string) says why. Then the struct has what
-        could be read, or is null: without it a dead letter keeps the record's bytes, also what a mask would hide.
+        Where a record, or a part of it, cannot be read, the new column ``error`` (string) has the reason. The struct then holds the readable
+        part or is null: without a struct a dead letter keeps the record's bytes, including values that a mask would hide.
         """
 
 
 class Format(Plugin):
-    """How bytes become a struct. A format of files brings ``scans`` and ``read``; one of single records ``open``.
+    """Decoder of bytes. A file format implements ``scans`` and ``read``; a record format implements ``open``.
 
-    It keeps nothing from one batch to the next: what a run has learnt of a topic is in its SchemaLog.
+    It keeps no state between batches: the state of a topic is in the run's SchemaLog.
     """
 
-    #: True for files that carry their schema and are read whole; False for one record a line.
+    #: True for files that contain their schema and are read as a whole; False for one record per line.
     container: ClassVar[bool] = False
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
-        """The files grouped by schema. DataError names a file that is not of this format."""
+        """Return the files grouped by schema. DataError names a file of another format."""
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 
     def keep_table_types(self, scan: Scan, subject: Subject, log: SchemaLog) -> Scan:
-        """The scan with the types that columns have in their table (``log.table_types``), where it can read them so.
+        """Return the scan with the types that columns have in their table (``log.table_types``), where the format can read them.
 
-        For a format that read its files in other types before: a table that was written then goes on.
+        For a format that used other types in an earlier version: existing tables keep their types.
         """
         return scan
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        """The scan's files with the columns of ``schema``, ``_metadata`` still there.
+        """Return the rows of the scan's files with the columns of ``schema``; ``_metadata`` stays available.
 
-        Where values of a record may not fit these, there are two more: ``changes.ERROR``, why it is a dead letter, or null; and
-        ``changes.RAW``, the record as it was stored, as JSON (binary).
+        Where values may not fit the schema there are two more columns: ``changes.ERROR``, the reason for a dead letter or null, and
+        ``changes.RAW``, the stored record as JSON (binary).
         """
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
-        """The first of these files that cannot be read to its end, where ``error`` is one of the format's reader."""
+        """Return the first of these files that cannot be read to its end, when ``error`` comes from the format's reader."""
         return None
 
     def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
-        """By which classes engines read files of the format that have these columns. ``options``: those of Spark's writer."""
+        """Return the classes with which query engines read files with these columns. ``options``: those of Spark's writer."""
         raise NotImplementedError(f"{type(self).__name__} does not say how engines read its files")
 
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog
     ) -> RecordReader:
-        """What reads the bytes in ``column`` of a batch's frame. Its schema is remembered in ``log``, so that types never flip.
+        """Return the reader of the bytes in ``column`` of a batch's frame. Its schema is stored in ``log``, so that types do not alternate.
 
-        Asked for several subjects at the same time, in threads. NoSchemaError where records have none, and need one.
+        Called for several subjects at the same time, in threads. NoSchemaError when records have no schema and need one.
 
-        A format whose records name or carry a writer schema keeps those in ``log.writers`` and plans with all that it
-        knows; a record of another one fails its task (``fail_on_unknown_schema``). ``explain`` makes of that an
-        UnknownSchemaError, whose schemas the engine notes in ``log``, and the batch comes here again.
+        A format whose records name or carry a writer schema stores the schemas in ``log.writers`` and plans with all of them; a record with
+        another schema fails its task (``fail_on_unknown_schema``). ``explain`` turns that failure into an UnknownSchemaError, whose
+        schemas the engine notes in ``log``; then the batch is planned again.
         """
         raise NotImplementedError(f"{type(self).__name__} does not decode single records")

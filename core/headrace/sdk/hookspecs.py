@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from headrace.sdk.auth import AuthProvider
     from headrace.sdk.catalog import Catalog
+    from headrace.sdk.connector import Connector
     from headrace.sdk.dialect import Dialect
     from headrace.sdk.file_system import FileSystem
     from headrace.sdk.format import Format
@@ -43,6 +44,11 @@ def headrace_formats() -> Mapping[str, type[Format] | str]:  # type: ignore[empt
 @hookspec
 def headrace_dialects() -> Mapping[str, type[Dialect] | str]:  # type: ignore[empty-body]
     """Return the dialects by the name used under ``dialects:``; headrace selects the one that matches the events."""
+
+
+@hookspec
+def headrace_connectors() -> Mapping[str, type[Connector] | str]:  # type: ignore[empty-body]
+    """Return the orders of changes by the connector's name in ``source.connector``."""
 
 
 @hookspec

@@ -1,4 +1,4 @@
-"""Intervals of time, as Spark's triggers write them."""
+"""Time intervals in the notation of Spark's triggers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
 
 
 def seconds_of(interval: str) -> float:
-    """``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"`` in seconds."""
+    """Return an interval in seconds: ``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"``."""
     if not re.fullmatch(rf"(\s*{_PART})+\s*", interval):
         raise ConfigError(f"{interval!r} is not an interval", fix='write it like "10 seconds"')
     return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
@@ -29,5 +29,5 @@ def _check_interval(text: str) -> str:
     return text
 
 
-#: An interval in a pipeline file.
+#: Type of an option that holds an interval.
 Interval = Annotated[str, AfterValidator(_check_interval)]

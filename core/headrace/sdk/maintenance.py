@@ -1,4 +1,4 @@
-"""Maintenance: what keeps a table quick however many batches it has had."""
+"""Maintenance of tables: policy, steps and sizes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MaintenancePolicy:
-    """What the pipeline's file says of maintenance, in words that hold for every table format.
+    """Maintenance options of the pipeline file, for all table formats.
 
-    ``history_seconds``: how long older versions of a table can be read; ``files``: how many files more than it needs a table may
-    have before they are compacted; ``orphans_seconds``: how old files must be that no version names before they are removed.
-    ``clock``: the time by which ages are told, in seconds since 1970. The engine gives one that is never ahead.
+    ``history_seconds``: how long older versions of a table can be read; ``files``: number of small files above which a table is
+    compacted; ``orphans_seconds``: minimum age of files without a version before they are removed. ``clock``: current time in seconds
+    since 1970; the engine's clock is never ahead.
     """
 
     history_seconds: float
@@ -23,42 +23,42 @@ class MaintenancePolicy:
 
     @property
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Current time in seconds since 1970."""
         return self.clock()
 
     @property
     def history_begins(self) -> float:
-        """The time from which on versions can be read, in seconds since 1970."""
+        """Time of the oldest version to keep, in seconds since 1970."""
         return self.now - self.history_seconds
 
 
 @dataclass(frozen=True)
 class MaintenanceStep:
-    """A part of a table's maintenance that is due.
+    """Part of a table's maintenance that is due.
 
-    ``what`` says what is due (``27 files``); ``run`` does it, whole or not at all, and says what came of it.
+    ``what`` describes it (``27 files``); ``run`` does it completely or not at all, and returns a description of the result.
     """
 
     name: str
     what: str
     run: Callable[[], str]
-    #: A batch that is written meanwhile would make it void, so the engine lets the table's next batch wait. It is short.
+    #: The engine writes no batch of the table during the step, because that would invalidate it. The step is short.
     exclusive: bool = False
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """How large a table is, and how far from what it could be. None: the format does not tell without reading it."""
+    """Size of a table and its maintenance backlog. None: unknown without reading the table."""
 
     rows: int | None = None
     bytes: int | None = None
     files: int | None = None
-    #: Files that maintenance would compact into one.
+    #: Files that maintenance would compact.
     small_files: int | None = None
-    #: Files that say which rows of others are gone, or what became of them: delete files, log files.
+    #: Files with deletes or updates for rows of other files: delete files, log files.
     delete_files: int | None = None
-    #: Versions that can be read, and the time of the oldest: milliseconds since 1970.
+    #: Readable versions, and the time of the oldest: milliseconds since 1970.
     versions: int | None = None
     oldest_version: int | None = None
-    #: When it was last compacted: milliseconds since 1970.
+    #: Time of the last compaction: milliseconds since 1970.
     maintained: int | None = None

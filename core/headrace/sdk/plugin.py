@@ -1,4 +1,4 @@
-"""What every plugin has: a name, an API version, a config model, and what it needs of Spark."""
+"""Base class of all plugins: name, API version, config model, and requirements on Spark."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from headrace.sdk.config import Config
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Raised by one when a contract changes so that plugins have to; the oldest whose plugins still run is the one before.
+#: Current plugin API version, and the oldest one that is supported: at most one version older.
 API_VERSION, OLDEST_API_VERSION = 1, 1
 
 
 class Plugin:
     """The base of sources, formats, dialects, transforms, sinks, auth providers, catalogs and file systems.
 
-    Nothing runs at construction.
+    Construction has no side effects.
     """
 
-    #: The name it is registered under, as users write it.
+    #: Name under which the plugin is registered, as users write it.
     name: ClassVar[str]
-    #: The ``API_VERSION`` the plugin was written for. Written out in every plugin, never taken from here.
+    #: The ``API_VERSION`` for which the plugin was written: a literal in each plugin, never this constant.
     api_version: ClassVar[int]
-    #: The model of the plugin's block in the pipeline file.
+    #: Model of the plugin's block in the pipeline file.
     Config: ClassVar[type[Config]] = Config
-    #: Spark line ("3.5") → Maven coordinates. A line that is absent needs no jar.
+    #: Spark line ("3.5") → Maven coordinates. A line without an entry needs no jar.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    #: Spark line → why the plugin cannot work there.
+    #: Spark line → why the plugin does not support it.
     refuses: ClassVar[Mapping[str, str]] = {}
-    #: A JVM class of those jars, by which a session that somebody else built is checked.
+    #: A JVM class of those jars; its presence is checked in sessions that headrace did not build.
     jvm_class: ClassVar[str | None] = None
 
-    #: SQL settings of the sessions in which headrace reads and writes; the caller's session does not get them.
+    #: SQL settings of the sessions in which headrace reads and writes. The caller's session stays unchanged.
     sql_conf: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -44,38 +44,38 @@ class Plugin:
         self.config: Any = config
 
     def parts(self) -> Sequence[Plugin]:
-        """The plugins that its block names: a pipeline has them too, with their jars, settings and checks."""
+        """Return the plugins that its block names: the pipeline uses their jars, settings and checks."""
         return ()
 
     def session_conf(self) -> dict[str, str]:
-        """Spark settings that a session needs before it starts (extensions, catalogs, serializer).
+        """Return Spark settings that a session needs before it starts (extensions, catalogs, serializer).
 
-        ``spark.sql.extensions`` is a list: those of all plugins are joined, as are their Java options
-        (``spark.driver.extraJavaOptions``, ``spark.executor.extraJavaOptions``), which a session that somebody else built
-        may lack.
+        ``spark.sql.extensions`` and the Java options (``spark.driver.extraJavaOptions``, ``spark.executor.extraJavaOptions``) of all
+        plugins are joined. A session that headrace did not build may lack the Java options.
         """
         return {}
 
     def extras(self) -> Collection[str]:
-        """The extras of its distribution that its block asks for (``pip install 'headrace-acme[fast]'``): what is packed for a cluster
-        has them. The one that is called like its entry point need not be named.
+        """Return the extras of its distribution that its block needs (``pip install 'headrace-acme[fast]'``), for packaging.
+
+        An extra with the name of the entry point is always included.
         """
         return ()
 
     def check(self, spark: SparkSession | None = None) -> None:
-        """Raises ConfigError for what can be known before a stream starts. ``spark`` is there when a session is."""
+        """Raise ConfigError for problems that can be found before a stream starts. ``spark``: the session, if there is one."""
 
     def warnings(self) -> Iterable[str]:
-        """What its block says that can be run and is unwise: told by ``headrace check`` and when a run begins."""
+        """Return warnings about valid but unwise options; ``headrace check`` and the start of a run show them."""
         return ()
 
     def connect(self, spark: SparkSession) -> Iterable[tuple[str, str]]:
-        """Tries what it talks to (``headrace check --connect``): what it tried and what it found, one after the other.
+        """Try each connection (``headrace check --connect``); yield what was tried and what was found.
 
-        Raises for what does not answer or lets nobody in.
+        Raises when a server is unreachable or rejects the credentials.
         """
         return ()
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        """The plugin's own words for an error of Spark or of a library; None when it is not the plugin's to explain."""
+        """Return the plugin's explanation of an error of Spark or of a library; None for errors of other components."""
         return None

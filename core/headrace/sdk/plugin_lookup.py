@@ -5,18 +5,27 @@ Contracts do not import the registry. ``headrace`` connects the registry when th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 
 class PluginLookup(Protocol):
-    """PluginRegistry of plugins as plugins see it."""
+    """Registry of plugins as plugins see it."""
+
+    def __hash__(self) -> int:
+        """Return the identity: a registry is a cache key."""
 
     def get(self, kind: str, name: str) -> Any:
         """Return the class of a plugin. PluginError when it is missing or invalid."""
 
     def all(self, kind: str) -> list[tuple[str, Any]]:
         """Return names and classes of all valid plugins of a kind."""
+
+    def registrations(self) -> Iterator[Any]:
+        """Yield all registrations: ``kind``, ``name``, and ``is_own`` for headrace's own distribution."""
+
+    def load(self, item: Any) -> Any:
+        """Return the class of a registration. PluginError when it is invalid."""
 
 
 _connected: Callable[[], PluginLookup] | None = None
@@ -30,14 +39,15 @@ def connect(lookup: Callable[[], PluginLookup]) -> None:
 
 def get_plugin(kind: str, name: str) -> Any:
     """Return the class of a plugin (``get_plugin("format", "parquet")``). PluginError when it is missing or invalid."""
-    return _registry().get(kind, name)
+    return get_registry().get(kind, name)
 
 
 def list_plugins(kind: str) -> list[tuple[str, Any]]:
     """Return names and classes of all valid plugins of a kind, sorted by name."""
-    return _registry().all(kind)
+    return get_registry().all(kind)
 
 
-def _registry() -> PluginLookup:
+def get_registry() -> PluginLookup:
+    """Return the registry of this process."""
     assert _connected, "headrace/__init__.py connects the registry"
     return _connected()

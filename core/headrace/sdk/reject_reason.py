@@ -1,4 +1,4 @@
-"""Why a record cannot become a row."""
+"""Reasons why a record cannot become a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RejectReason(StrEnum):
-    """What dialects and the engine put into ERROR."""
+    """Value of ERROR, which dialects and the engine set."""
 
     UNDECODABLE = "undecodable"
     TOO_LARGE = "too-large"
@@ -22,7 +22,7 @@ class RejectReason(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """A sentence for people."""
+        """Description for users."""
         return _MEANINGS[self]
 
 
@@ -39,7 +39,7 @@ _MEANINGS = {
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "it is of another table than the topic's first record, and no rule says that a topic has several",
 }
-#: Those of records that nobody could read: there is no event, only bytes.
+#: Reasons of records without a readable event.
 UNREADABLE = (
     RejectReason.UNDECODABLE,
     RejectReason.TOO_LARGE,

@@ -1,4 +1,4 @@
-"""Sources: where records come from. Native ones are Spark's own streams; ranged ones plan offsets on the driver."""
+"""Sources of records. Native sources are Spark streams; ranged sources plan offsets on the driver."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from headrace.sdk.schema_log import SchemaLog
     from headrace.spark.storage import Folder
 
-#: A place in a ranged source: anything JSON can hold. Two offsets are equal when their JSON is.
+#: Offset of a ranged source: any JSON value. Two offsets are equal when their JSON is.
 Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class SourceContext:
-    """What a source may use while it turns a batch into events."""
+    """Context in which a source reads a batch."""
 
     spark: SparkSession
     schemas: SchemaLog
-    #: The batch's id, and the folder in which Spark keeps the stream's offsets; None before the stream has started.
+    #: Id of the batch, and the folder of Spark's offsets of the stream; None before the stream has started.
     batch: int | None = None
     stream: Folder | None = None
-    #: The batch's range, where the source is a ranged one.
+    #: Range of the batch, for ranged sources.
     range: tuple[Offset, Offset] | None = None
-    #: What to read instead of a batch: topic → what ``replay_range`` said of it, for one batch after the other.
+    #: Ranges to read instead of a batch: topic → results of ``replay_range``, one per batch.
     replay: Mapping[str, Sequence[Any]] | None = None
-    #: The most bytes that a record may have: ``events.mark_large``. None: any number.
+    #: Maximum size of a record in bytes: ``events.mark_large``. None: no limit.
     max_message_bytes: int | None = None
 
 
 class Source(Plugin, ABC):
-    """Gives events per batch. Derive from NativeSource or RangedSource."""
+    """Source of events per batch. Derive from NativeSource or RangedSource."""
 
     #: True when the frames of a batch hold undecoded records (the columns of ``RangedSource.read``): the core decodes key and value
-    #: with the formats named beside the source. False when the source decodes by itself in ``events``.
+    #: with the formats of the pipeline file. False when the source decodes its records in ``events``.
     yields_records: bool = True
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        """Each topic of a batch, and what reads its records in a session. Only for sources that give records.
+        """Return each topic of a batch with a function that reads its records in a session. Only for sources that yield records.
 
-        Looking for the topics here costs a pass over the batch: a source that knows them does better.
+        The default finds the topics with a pass over the batch: a source that knows them should override it.
         """
         from pyspark.sql import functions as F
 
@@ -58,86 +58,86 @@ class Source(Plugin, ABC):
         return {topic: partial(move_to_session, frame.where(F.col("topic") == topic)) for topic in topics}
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
-        """The events of a batch's frame by topic. Only for sources that decode by themselves."""
+        """Return the events of a batch's frame by topic. Only for sources that decode their own records."""
         raise NotImplementedError(f"{type(self).__name__} has yields_records = False and no events()")
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
-        """Topic → where its records of the batch lie, as JSON that is good at any later time.
+        """Return topic → location of its records in the batch, as JSON that stays valid.
 
-        A table that fails alone is given them again so, by ``replay`` of the context, with an empty frame. None: the source cannot read
-        again, and such a table stops the run.
+        A table that fails alone gets these records again, by ``replay`` of the context, with an empty frame. None: the source cannot read
+        records again, and such a table stops the run.
         """
         return None
 
     def replay_range_of(self, files: Sequence[str]) -> Any | None:
-        """What ``replay_range`` says of a batch of these files of one topic: dead letters are read again from there.
+        """Return the ``replay_range`` of a batch with these files of one topic: dead letters are read again from there.
 
-        None: its records lie in no files. Only for sources that decode by themselves.
+        None: the records are not in files. Only for sources that decode their own records.
         """
         return None
 
     def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
-        """Topic → from where the places of its records are counted, as a text that is another when they begin anew.
+        """Return topic → identity of its offsets' origin, a string that changes when offsets restart.
 
-        Asked for topics whose changes are ordered by place, before a batch is applied. Empty: they never begin anew.
+        Called for topics whose changes are ordered by offset, before a batch is applied. Empty: offsets never restart.
         """
         return {}
 
     def lag(self, context: SourceContext) -> Mapping[str, int]:
-        """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
+        """Return topic → number of records after the batch. Called when a batch is done; empty when unknown."""
         return {}
 
     def lag_ms(self, context: SourceContext) -> Mapping[str, int]:
-        """Topic → milliseconds by which the batch is behind the newest record. Asked as ``lag`` is, for sources that know this instead."""
+        """Return topic → milliseconds between the batch and the newest record, for sources that have no ``lag``. Called when a batch is done."""
         return {}
 
     def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        """Each topic that is there now, and what reads a few of its records: like ``records``, before there is a batch."""
+        """Return each current topic with a function that reads some of its records: like ``records``, before the first batch."""
         return {}
 
     def known_schemas(self, context: SourceContext) -> Sequence[Events]:
-        """What is known of the topics before the stream starts; empty when nothing is."""
+        """Return the topics whose schemas are known before the stream starts; empty when there are none."""
         return ()
 
 
 class NativeSource(Source):
-    """A source that Spark reads by itself: Spark keeps its offsets, retries and rate limits."""
+    """Source that is a Spark stream: Spark keeps offsets, retries and rate limits."""
 
     @abstractmethod
     def stream(self, spark: SparkSession) -> DataFrame:
-        """The streaming DataFrame."""
+        """Return the streaming DataFrame."""
 
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
-        """Before ``stream``: this run applies what is there at this moment, and no more. Spark's stream keeps to that by itself."""
+        """Prepare a run that applies only the records available now. Called before ``stream``; Spark's stream enforces the limit."""
         return
 
 
 class RangedSource(Source):
-    """A source that plans ranges of offsets; the core writes every range down before it is read.
+    """Source that plans ranges of offsets; the core stores each range before it is read.
 
-    A batch id always means the same range, also after a crash. Reading happens on executors, through the DataFrame.
+    A batch id always refers to the same range, also after a crash. Executors read the records, through the DataFrame.
     """
 
     def open(self, spark: SparkSession) -> None:
-        """The session of the run, before anything else is asked: for a source that plans by a job of Spark's."""
+        """Open the source with the run's session, before other calls: for a source that plans with Spark jobs."""
 
     @abstractmethod
     def initial(self) -> Offset:
-        """Where a stream without a checkpoint starts."""
+        """Return the start offset of a stream without a checkpoint."""
 
     @abstractmethod
     def latest(self, start: Offset, limit: int | None) -> Offset:
-        """The end of the next batch after ``start``, at most ``limit`` records on; ``start`` when there is nothing."""
+        """Return the end of the next batch after ``start``, at most ``limit`` records later; ``start`` when there is no new record."""
 
     @abstractmethod
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        """The records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
+        """Return the records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         return dict.fromkeys(topics, context.range)
 
     def commit(self, end: Offset) -> None:
-        """Everything up to ``end`` is in the tables: the source may forget it."""
+        """Acknowledge all records up to ``end``: the tables have them."""
 
     def prepare_for_trigger_available_now(self) -> None:
-        """From now on ``latest`` must not go beyond what is there at this moment."""
+        """Limit ``latest`` to the records available now."""

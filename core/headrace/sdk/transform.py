@@ -1,4 +1,4 @@
-"""Transforms: changes → changes, as Column expressions."""
+"""Transforms of changes, as Column expressions."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ if TYPE_CHECKING:
 
 
 class Transform(Plugin, ABC):
-    """Maps changes. What it does to a column it does to every row image and to the key."""
+    """Mapping of changes. A change of a column applies to each row image and to the key."""
 
-    #: True when it hides values: dead letters are then made from what it gives, not from what came in.
+    #: True when it hides values: dead letters then hold its output, not its input.
     hides_values: ClassVar[bool] = False
-    #: True when it turns envelopes into rows: then the row before the change need not be read.
+    #: True when it turns envelopes into rows: the row before the change need not be read.
     flattens: ClassVar[bool] = False
-    #: True when it uses columns of the row before the change, beyond its key.
+    #: True when it uses columns of the row before the change other than its key.
     reads_before: bool = False
-    #: True when it leaves changes out, which are counted then. No transform makes several of one.
+    #: True when it removes changes, which are then counted. A transform never multiplies changes.
     filters: bool = False
-    #: True when a delete leaves it as "remove the row", so that a sink has to be able to delete.
+    #: True when its output contains deletes, which the sink must support.
     deletes_rows: bool = False
 
     @abstractmethod
     def apply(self, changes: Changes) -> Changes:
-        """The mapped changes."""
+        """Return the mapped changes."""
 
     def reads(self) -> Collection[str]:
-        """Columns it names: each must exist in at least one table."""
+        """Return the columns that it names: each must exist in at least one table."""
         return ()
 
     def reads_in(self, table: str | None) -> Collection[str]:
-        """Those of ``reads`` that it looks for in a table; None: in a DataFrame of one's own."""
+        """Return the columns of ``reads`` that it uses in a table; None: in a DataFrame outside of a pipeline."""
         return self.reads()
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
-        """Columns of these changes that it hides → by which rule, without anything secret."""
+        """Return hidden column of these changes → rule, without secrets."""
         return {}
 
     def rules(self) -> Mapping[str, str]:
-        """All columns that it hides → by which rule, without anything secret: by these a checkpoint sees that one is new."""
+        """Return hidden column → rule, without secrets. A checkpoint detects new rules by them."""
         return {}
 
     def __call__(self, frame: DataFrame) -> DataFrame:
-        """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""
+        """Apply the transform to any DataFrame: to envelopes when it has ``op`` and a row image, else to rows."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
         changes = self.apply(Changes(frame, envelope))
         names = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]

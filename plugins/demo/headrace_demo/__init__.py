@@ -1,11 +1,11 @@
-"""The demonstrations: ``headrace demo`` and ``headrace live``."""
+"""Demos of headrace: ``headrace demo`` and ``headrace live``."""
 
 from headrace.sdk.hookspecs import hookimpl
 
 
 @hookimpl
 def headrace_commands() -> dict[str, str]:
-    """Commands of the program."""
+    """Return the commands of this plugin."""
     return {
         "demo": "headrace_demo.museum.command:demo|Run the main job on real data and show what came out.",
         "live": "headrace_demo.live.command:live|Follow a live PostgreSQL database into Iceberg and Hudi.",

@@ -1,4 +1,4 @@
-"""What the demonstrations share: a folder that is theirs, and what they show on the way in and out."""
+"""Folder, session and screen helpers that both demos share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIPELINE_FILE = "pipeline.yaml"
 
 
 def folder_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The option ``--folder`` of a demonstration."""
+    """Return the option ``--folder`` of a demo."""
     return click.option(
         "--folder",
         type=click.Path(file_okay=False, path_type=Path),
@@ -38,23 +38,23 @@ def folder_option(default: str) -> Callable[[Callable[..., None]], Callable[...,
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The folder of a demonstration. ``mark``: a file in it; only a folder that has it is ever removed."""
+    """Folder of a demo. ``mark`` is a file in it; a folder without the mark is never removed."""
 
     path: Path
     mark: str
     started: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
-        """ConfigError for a folder that holds something else."""
+        """Raise ConfigError if the folder has files of something else."""
         if self.path.exists() and not (self.path / self.mark).exists() and any(self.path.iterdir()):
             raise ConfigError(
-                "is not empty and not this demonstration's",
+                "is not empty and was not created by this demo",
                 where=str(self.path),
-                fix="name another folder with --folder",
+                fix="choose another folder with --folder",
             )
 
     def enter(self) -> None:
-        """Make it anew, and the current one."""
+        """Create an empty folder and make it the working directory."""
         if self.path.exists():
             shutil.rmtree(self.path)
         self.path.mkdir(parents=True)
@@ -62,7 +62,7 @@ class DemoFolder:
         os.chdir(self.path)
 
     def print_end(self, console: Console, arguments: Sequence[str], *, salt: str) -> None:
-        """How long all of it took, and commands to look around with. ``arguments``: of the program, each for a line."""
+        """Print the duration, and a command line of headrace for each entry of ``arguments``."""
         console.print(
             f"\n[bold]All of it took {time.monotonic() - self.started:.0f} s.[/] The tables are in [cyan]{self.path}/lake[/]; look around:"
         )
@@ -70,7 +70,7 @@ class DemoFolder:
 
 
 def print_pipeline_file(console: Console) -> None:
-    """The pipeline file of the current folder."""
+    """Print the pipeline file of the working directory."""
     from rich.syntax import Syntax
 
     text = Path(PIPELINE_FILE).read_text(encoding="utf-8")
@@ -78,7 +78,7 @@ def print_pipeline_file(console: Console) -> None:
 
 
 def start_spark(pipeline: Pipeline, console: Console) -> SparkSession:
-    """The pipeline's session, and on the screen what it takes to get one."""
+    """Return the pipeline's Spark session and print the progress of its start."""
     from headrace.runtime.reporter import LineReporter
 
     started = time.monotonic()
@@ -89,7 +89,7 @@ def start_spark(pipeline: Pipeline, console: Console) -> SparkSession:
 
 
 def new_table(*names: str, right: Sequence[str] = (), **options: Any) -> Table:
-    """A table without lines. ``right``: columns of numbers; ``options``: of every column."""
+    """Return a table without borders. ``right`` names the right-aligned columns; ``options`` apply to every column."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
@@ -99,5 +99,5 @@ def new_table(*names: str, right: Sequence[str] = (), **options: Any) -> Table:
 
 
 def shorten(text: str, width: int) -> str:
-    """A text in no more than ``width`` characters."""
+    """Cut a string to at most ``width`` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"

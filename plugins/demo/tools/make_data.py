@@ -1,6 +1,6 @@
 """Make the demo's data from the full files of the museum's collection. A developer's script, not part of the wheel.
 
-    python plugins/demo/tools/make_data.py --moma FOLDER [--out plugins/demo/headrace_demo/museum/data]
+    python plugins/demo/tools/make_data.py --moma FOLDER [--out plugins/demo-data/headrace_demo_data/museum]
 
 FOLDER holds gzipped JSON lines:
 
@@ -153,7 +153,7 @@ def main() -> None:
     """The command line."""
     cli = argparse.ArgumentParser(description="Make the demo's data from the museum's full files.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
-    cli.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "headrace_demo" / "museum" / "data")
+    cli.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "demo-data/headrace_demo_data/museum")
     arguments = cli.parse_args()
     manifest = make(arguments.moma, arguments.out)
     sys.stdout.write(f"{arguments.out}: {manifest['bytes']:,} bytes\n")

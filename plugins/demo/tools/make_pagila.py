@@ -1,6 +1,6 @@
 """Make the live demonstration's database from Pagila's own dump. A developer's script, not part of the wheel.
 
-    python plugins/demo/tools/make_pagila.py --pagila FOLDER [--out plugins/demo/headrace_demo/live/data]
+    python plugins/demo/tools/make_pagila.py --pagila FOLDER [--out plugins/demo-data/headrace_demo_data/pagila]
 
 FOLDER holds pagila-schema.sql and pagila-data.sql, the git blobs that are named below. It writes pagila.sql.xz: tables,
 rows, then keys, indexes and triggers. SOURCE.md beside it says what in it is not Pagila's. The same input and the same
@@ -31,7 +31,7 @@ def main() -> None:
     """Read, check, put together, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pagila", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "headrace_demo/live/data")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "demo-data/headrace_demo_data/pagila")
     arguments = parser.parse_args()
     schema, rows = (read(arguments.pagila / name, blob) for name, blob in BLOBS.items())
     for old, new in PARTITIONS:

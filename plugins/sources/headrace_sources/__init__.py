@@ -1,13 +1,16 @@
-"""Built-in sources, formats and dialects: ``from headrace_sources import KafkaSource, AvroFormat``."""
+"""Built-in sources, formats, dialects and connectors: ``from headrace_sources import KafkaSource, AvroFormat``."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.sdk import hookimpl
+from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
+    from headrace_sources.connectors.mysql import MariaDbConnector as MariaDbConnector, MySqlConnector as MySqlConnector
+    from headrace_sources.connectors.postgresql import PostgreSqlConnector as PostgreSqlConnector
+    from headrace_sources.connectors.sqlserver import SqlServerConnector as SqlServerConnector
     from headrace_sources.dialects.debezium import DebeziumDialect as DebeziumDialect
     from headrace_sources.dialects.dms import DmsDialect as DmsDialect
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
@@ -35,34 +38,36 @@ _DIALECTS = {
     "dms": "headrace_sources.dialects.dms:DmsDialect",
     "flat": "headrace_sources.dialects.flat:FlatDialect",
 }
-#: Class → its module. Imported on first use: a plugin that a pipeline does not name costs nothing. For the same reason
-#: there is no `__dir__`, which is where pluggy looks for hooks: it would import them all.
-_MODULES = {
-    class_name: module
-    for paths in (_SOURCES, _FORMATS, _DIALECTS)
-    for module, _, class_name in (path.partition(":") for path in paths.values())
+_CONNECTORS = {
+    "mariadb": "headrace_sources.connectors.mysql:MariaDbConnector",
+    "mysql": "headrace_sources.connectors.mysql:MySqlConnector",
+    "postgresql": "headrace_sources.connectors.postgresql:PostgreSqlConnector",
+    "sqlserver": "headrace_sources.connectors.sqlserver:SqlServerConnector",
 }
 
 
 @hookimpl
 def headrace_sources() -> dict[str, str]:
-    """Transports."""
+    """Return the transports."""
     return _SOURCES
 
 
 @hookimpl
 def headrace_formats() -> dict[str, str]:
-    """Formats of files and of single records."""
+    """Return the formats of files and of single records."""
     return _FORMATS
 
 
 @hookimpl
 def headrace_dialects() -> dict[str, str]:
-    """Shapes of events."""
+    """Return the shapes of events."""
     return _DIALECTS
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+@hookimpl
+def headrace_connectors() -> dict[str, str]:
+    """Return the orders of Debezium's connectors."""
+    return _CONNECTORS
+
+
+__getattr__ = lazy_plugins(__name__, _SOURCES, _FORMATS, _DIALECTS, _CONNECTORS)

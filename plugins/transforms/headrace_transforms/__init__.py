@@ -1,16 +1,16 @@
-"""Built-in transforms."""
+"""Built-in transforms: ``from headrace_transforms import Mask``."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.sdk import hookimpl
+from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
     from headrace_transforms.mask import Mask as Mask
     from headrace_transforms.rename import Rename as Rename
     from headrace_transforms.unwrap import Unwrap as Unwrap
 
-#: The name that users write → where the class is.
+#: Name in a pipeline file → module and class.
 _CLASSES = {
     "unwrap": "headrace_transforms.unwrap:Unwrap",
     "rename": "headrace_transforms.rename:Rename",
@@ -20,14 +20,8 @@ _CLASSES = {
 
 @hookimpl
 def headrace_transforms() -> dict[str, str]:
-    """The transforms by the names that users write."""
+    """Return the transforms, by name."""
     return _CLASSES
 
 
-# Imported on first use: to list plugins needs none of them. Without __dir__, as who looks for hooks asks for all of its names.
-def __getattr__(name: str) -> Any:
-    for place in _CLASSES.values():
-        module, _, attribute = place.partition(":")
-        if attribute == name:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_plugins(__name__, _CLASSES)

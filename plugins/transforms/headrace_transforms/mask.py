@@ -1,4 +1,4 @@
-"""Hides values, in every row image and in the key, before anything is written."""
+"""Masking of values in every row image and in the key, before anything is written."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 
-#: Fields of the source block that hold the statement a change is from: MySQL's and MariaDB's, and Oracle's.
+#: Fields of the source block that hold the SQL statement of a change: of MySQL and MariaDB, and of Oracle.
 STATEMENTS = ("query", "redo_sql")
-#: A salt or key with fewer is said to be weak.
+#: A salt or key with fewer characters causes a warning.
 SECRET_CHARACTERS = 16
-#: Bytes of a block of SHA-256, to which HMAC fills its key.
+#: Block size of SHA-256 in bytes, to which HMAC pads its key.
 _BLOCK = 64
 
 
 class HashConfig(Config):
-    """A salted hash: lowercase hexadecimal digest of the salt followed by the value, as Debezium's column.mask.hash.v2."""
+    """Salted hash: lowercase hexadecimal digest of the salt followed by the value, as in Debezium's column.mask.hash.v2."""
 
     salt: SecretStr = Field(min_length=1)
-    """Put before every value. Keep it secret: with it, short values can be guessed."""
+    """Precedes every value. Keep it secret: with it, short values can be guessed."""
 
 
 class KeyConfig(Config):
-    """A keyed hash: lowercase hexadecimal HMAC (RFC 2104) of the value, as other programs make it with the same key."""
+    """Keyed hash: lowercase hexadecimal HMAC (RFC 2104) of the value, equal to that of other programs with the same key."""
 
     key: SecretStr = Field(min_length=1)
-    """Without it nobody can guess a value. Keep it secret."""
+    """Keep it secret: without it, values cannot be guessed."""
 
 
 class MaskRule(Config):
-    """What becomes of one column: exactly one of these, and ``only_in`` as you like; null stays null but for ``characters``.
+    """Mask of one column: exactly one kind, and optionally ``only_in``. Null stays null, except with ``characters``.
 
-    A column of the key can only be hashed: everything else would make one row of many.
+    A key column can only be hashed: any other mask would merge rows.
     """
 
     sha256: HashConfig | None = None
@@ -56,20 +56,20 @@ class MaskRule(Config):
     """HMAC with SHA-256."""
 
     characters: int | None = Field(None, ge=0)
-    """This many asterisks, also for null, as Debezium's column.mask.with.N.chars."""
+    """Number of asterisks instead of the value, also of null, as in Debezium's column.mask.with.N.chars."""
 
     truncate: int | None = Field(None, ge=0)
-    """The first so many characters, as Debezium's column.truncate.to.N.chars."""
+    """Number of leading characters to keep, as in Debezium's column.truncate.to.N.chars."""
 
     replacement: str | None = None
-    """This text instead of the value, as Kafka Connect's MaskField."""
+    """String instead of the value, as in Kafka Connect's MaskField."""
 
     nullify: Literal[True] | None = None
     """Null instead of the value."""
 
     only_in: tuple[str, ...] = ()
-    """The tables for which the rule is, by the names that ``tables:`` gives them, or globs. Each has to have the column.
-    Default: every table that has it.
+    """Tables to which the rule applies: their names after ``tables:``, or globs. Each must have the column.
+    Default: every table that has the column.
     """
 
     KINDS: ClassVar[tuple[str, ...]] = (
@@ -85,7 +85,7 @@ class MaskRule(Config):
     @model_validator(mode="after")
     def _one_kind(self) -> MaskRule:
         if sum(getattr(self, kind) is not None for kind in self.KINDS) != 1:
-            raise ValueError(f"say exactly one of {', '.join(self.KINDS)}")
+            raise ValueError(f"requires exactly one of {', '.join(self.KINDS)}")
         return self
 
     @field_validator("only_in", mode="before")
@@ -95,23 +95,23 @@ class MaskRule(Config):
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether two values stay two values."""
+        """Whether different values stay different."""
         return bool(self.sha256 or self.sha512 or self.hmac_sha256)
 
     @property
     def secret(self) -> SecretStr | None:
-        """What keeps the values of a hash from being guessed."""
+        """Salt or key of a hash."""
         salted = self.sha256 or self.sha512
         return salted.salt if salted else self.hmac_sha256.key if self.hmac_sha256 else None
 
     def __str__(self) -> str:
-        """The rule without what is secret."""
+        """Return the rule without its secret."""
         kind = next(kind for kind in self.KINDS if getattr(self, kind) is not None)
-        said = getattr(self, kind)
-        return kind if said is True or isinstance(said, Config) else f"{kind}: {said}"
+        value = getattr(self, kind)
+        return kind if value is True or isinstance(value, Config) else f"{kind}: {value}"
 
-    def is_for(self, table: str | None) -> bool:
-        """Whether it is for a table; for a DataFrame of one's own (None) every rule is."""
+    def applies_to(self, table: str | None) -> bool:
+        """Return whether the rule applies to a table. Every rule applies to a DataFrame without a table (None)."""
         return not self.only_in or table is None or any(fnmatchcase(table, pattern) for pattern in self.only_in)
 
 
@@ -135,7 +135,7 @@ class Mask(Transform):
         return self.config.columns
 
     def reads_in(self, table: str | None) -> Collection[str]:
-        return [name for name, rule in self.config.columns.items() if rule.is_for(table)]
+        return [name for name, rule in self.config.columns.items() if rule.applies_to(table)]
 
     def rules(self) -> Mapping[str, str]:
         return {
@@ -148,7 +148,7 @@ class Mask(Transform):
             if rule.secret and len(rule.secret.get_secret_value()) < SECRET_CHARACTERS:
                 yield (
                     f"the {'key' if rule.hmac_sha256 else 'salt'} of {name!r} has fewer than {SECRET_CHARACTERS} characters: "
-                    "who sees the digests can guess it, and with it the values"
+                    "it can be guessed from the digests, and with it the values"
                 )
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
@@ -164,7 +164,7 @@ class Mask(Transform):
             rules[name] = rule = self.config.columns[name]
             if column in keys and not rule.keeps_apart:
                 raise DataError(
-                    f"{column!r} is part of the key, and this mask would make one row of many",
+                    f"{column!r} is part of the key, and this mask would merge rows",
                     fix="mask it with sha256, sha512 or hmac_sha256",
                 )
         if not rules:
@@ -173,20 +173,20 @@ class Mask(Transform):
         return _nullify_statements(changes)
 
     def _find_columns(self, changes: Changes) -> dict[str, str]:
-        """Column of the row or the key → how its rule calls it. DataError when a table lacks one that it is said to have."""
+        """Return the rule's name for each column of the row or key. DataError if a table lacks a column of ``only_in``."""
         wanted = self.reads_in(changes.table)
         found = changes.find_columns(wanted)
         for name in wanted:
             if changes.table and self.config.columns[name].only_in and name not in found.values():
                 raise DataError(
-                    f"the table {changes.table} has no column {name!r}, which `only_in` says it has",
+                    f"the table {changes.table} has no column {name!r}, which `only_in` requires",
                     fix=did_you_mean(name, changes.row_columns),
                 )
         return found
 
 
 def _find_statements(changes: Changes) -> list[tuple[str, ...]]:
-    """The columns, or fields in them, that hold the SQL of a change: nobody knows which value is where in it."""
+    """Return the columns, or fields in them, that hold SQL: a masked value may be anywhere in it."""
     schema, found = changes.frame.schema, list[tuple[str, ...]]()
     for column in changes.event_columns:
         path = changes.origins.get(column) or ((column,) if changes.envelope else ())
@@ -204,16 +204,16 @@ def _nullify_statements(changes: Changes) -> Changes:
     frame = changes.frame
     for column, *fields in _find_statements(changes):
         data_type = frame.schema[column].dataType
-        whole = F.col(quote_name(column))
+        masked = F.col(quote_name(column))
         for name in fields:
-            nothing = F.lit(None).cast(data_type[name].dataType)  # type: ignore[index]
-            whole = whole.withField(quote_name(name), nothing)
-        frame = frame.withColumn(column, whole if fields else F.lit(None).cast(data_type))
+            null = F.lit(None).cast(data_type[name].dataType)  # type: ignore[index]
+            masked = masked.withField(quote_name(name), null)
+        frame = frame.withColumn(column, masked if fields else F.lit(None).cast(data_type))
     return replace(changes, frame=frame)
 
 
 def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
-    """What makes a masked column of a column."""
+    """Return the function that masks a column."""
     from pyspark.sql import functions as F
 
     if rule.characters is not None:
@@ -236,7 +236,7 @@ def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Co
 
 
 def _hmac_sha256(key: str, session: SparkSession) -> Callable[[Column], Column]:
-    """HMAC as two hashes: the key takes part as two pads that are made here, and no plan shows them."""
+    """Return HMAC as two hashes. The key's two pads are computed here, and no plan contains them."""
     from pyspark.sql import functions as F
 
     block = key.encode()

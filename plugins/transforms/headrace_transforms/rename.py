@@ -1,4 +1,4 @@
-"""Gives columns other names, in every row image and in the key."""
+"""Renaming of columns in every row image and in the key."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class RenameConfig(Config):
     def _free_names(cls, value: dict[str, str]) -> dict[str, str]:
         for new in value.values():
             if not new or new.lower().startswith(PREFIX):
-                raise ValueError(f"{new!r} cannot be a column's name")
+                raise ValueError(f"{new!r} is not a valid column name")
         folded = [new.lower() for new in value.values()]
         for new in value.values():
             if folded.count(new.lower()) > 1:
-                raise ValueError(f"two columns would be called {new!r}")
+                raise ValueError(f"two columns would be named {new!r}")
         return value
 
 

@@ -24,41 +24,40 @@ _DELETED_FIELD = "__deleted"
 _CELL = PREFIX + "cell_"
 
 
-#: ExtractNewRecordState's options that have no meaning here.
+#: Options of ExtractNewRecordState that do not apply to tables.
 _EXPLAINED = {
     **dict.fromkeys(
         ("add.headers", "add.headers.prefix"),
-        ("`add.headers` writes headers, and a table has none", "name the fields in `add.fields`: they are columns"),
+        ("`add.headers` adds headers, which a table does not have", "add the fields as columns: `add.fields`"),
     ),
     **{
-        name: (f"`{name}` is an older name", "write `delete.tombstone.handling.mode`")
+        name: (f"`{name}` is a deprecated option", "use `delete.tombstone.handling.mode`")
         for name in ("drop.tombstones", "delete.handling.mode")
     },
     "route.by.field": (
-        "`route.by.field` chooses a topic, and not a table",
-        "write `target:` in a rule of `tables:`",
+        "`route.by.field` selects a topic, not a table",
+        "set `target:` in a rule of `tables:`",
     ),
 }
 
 
 class UnwrapConfig(Config):
-    """Options of Debezium's ExtractNewRecordState, under their own names."""
+    """Options of Debezium's ExtractNewRecordState, under their original names."""
 
     explained = _EXPLAINED
 
     delete_handling: Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] = Field(
         "tombstone", alias="delete.tombstone.handling.mode"
     )
-    """What a delete becomes. ``tombstone`` and ``delete-to-tombstone`` remove the row, and so does
-    ``rewrite-with-tombstone``, whose rows have a ``__deleted``; ``rewrite`` keeps the row and says so in ``__deleted``;
-    ``drop`` leaves deletes out.
+    """Handling of deletes. ``tombstone``, ``delete-to-tombstone`` and ``rewrite-with-tombstone`` remove the row; the last one
+    adds the column ``__deleted`` to rows. ``rewrite`` keeps the row, and marks it in ``__deleted``. ``drop`` ignores deletes.
     """
 
     add_fields: str = Field("", alias="add.fields")
     """Fields of the envelope to add to the row, comma separated: ``op``, ``source.ts_ms``, ``transaction.id:tx``."""
 
     add_fields_prefix: str = Field("__", alias="add.fields.prefix")
-    """What the added fields' names begin with."""
+    """Prefix of the added fields' names."""
 
     @field_validator("add_fields")
     @classmethod
@@ -70,13 +69,13 @@ class UnwrapConfig(Config):
     def _free_names(self) -> UnwrapConfig:
         for item in _parse_fields(self.add_fields):
             if (name := item.name(self.add_fields_prefix)).lower().startswith(PREFIX):
-                raise ValueError(f"{name!r} cannot be a column's name")
+                raise ValueError(f"{name!r} is not a valid column name")
         return self
 
 
 @dataclass(frozen=True)
 class _EnvelopeField:
-    """One item of ``add.fields``: struct (None: to be found), field, alias."""
+    """Item of ``add.fields``: struct (None: to be looked up), field, alias."""
 
     struct: str | None
     field: str
@@ -120,7 +119,7 @@ class Unwrap(Transform):
 
         frame, own_columns = changes.frame, changes.own_columns
         deleted = _column(DELETED) if DELETED in own_columns else F.coalesce(_column("op") == "d", F.lit(False))
-        # A key column that the row lacks is added: without it the row could not be found again.
+        # A key column that the row lacks is added, so that the row can be found later.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
         images = [_Image.of(frame, image, names) for image in ("after", KEY, "before") if image in frame.columns]
         columns: dict[str, Column | str] = {name: self._cell(images, name, deleted) for name in names}
@@ -133,19 +132,19 @@ class Unwrap(Transform):
                 continue
             if name.lower() in {taken.lower() for taken in columns}:
                 raise DataError(
-                    f"`add.fields` makes a second column {name!r}", fix=f"give it another name: `{item.field}:alias`"
+                    f"`add.fields` adds a second column {name!r}", fix=f"give it another name: `{item.field}:alias`"
                 )
             columns[name], origins[name] = reduce(lambda c, part: c.getField(part), path[1:], _column(path[0])), path
-        if not own_columns:  # on a DataFrame of one's own nobody takes out later what is no row
+        if not own_columns:  # without an engine, no later step filters records that are not rows
             after = _column("after").isNotNull() if "after" in frame.columns else F.lit(False)
             frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
         frame = _select(frame, {**columns, **{name: self._own_column(name) for name in own_columns}})
         return replace(changes, frame=frame, envelope=False, origins=origins)
 
     def _cell(self, images: Sequence[_Image], name: str, deleted: Column) -> Column | str:
-        """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has.
+        """Return a row's value: from ``after``; of a deleted row from the key, and from ``before`` if it stays or has no key.
 
-        A text of SQL where it is a field of ``after``, as most are.
+        It is a SQL string if it is a field of ``after``, as most are.
         """
         from pyspark.sql import functions as F
 
@@ -156,11 +155,11 @@ class Unwrap(Transform):
             return f"after.{quote_name(holders['after'].fields[name])}"  # null where the row is deleted
         values = {image.name: image.column.getField(image.fields[name]) for image in holders.values()}
         first = next(iter(holders.values()))
-        nothing = F.lit(None).cast(first.types[first.fields[name]])
+        null = F.lit(None).cast(first.types[first.fields[name]])
         key = [values[KEY]] if KEY in holders else []
         before = [values["before"]] if takes_before else []
         present = [values["after"]] if "after" in holders else []
-        return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))
+        return F.when(deleted, F.coalesce(*key, *before, null)).otherwise(F.coalesce(*present, *key, null))
 
     def _flat(self, changes: Changes) -> Changes:
         frame = changes.frame
@@ -176,7 +175,7 @@ class Unwrap(Transform):
 
 @dataclass(frozen=True)
 class _Image:
-    """A row image of the envelope: its column, the types of its fields, and how it spells the columns of the row that it has."""
+    """Row image of the envelope: its column, the types of its fields, and its spelling of the row's columns."""
 
     name: str
     column: Column
@@ -191,18 +190,18 @@ class _Image:
 
 
 def _refuse_documents(schema: StructType) -> None:
-    """DataError for envelopes whose row images are texts: nothing says which columns are in them."""
+    """Raise DataError for envelopes whose row images are strings: their columns are unknown."""
     texts = [name for name in IMAGES if name in schema.names and schema[name].dataType.typeName() == "string"]
     if texts and not any(_field_names(schema, name) for name in IMAGES):
         raise DataError(
-            "its events hold documents as text, as MongoDB's do, and no rows",
-            fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them; or leave `unwrap` out, and the "
-            "table keeps the events",
+            "the events hold documents as strings, as MongoDB's do, and not rows",
+            fix="flatten them with ExtractNewDocumentState of Debezium's MongoDB connector; or remove `unwrap` to store the "
+            "events",
         )
 
 
 def _select(frame: DataFrame, columns: Mapping[str, Column | str]) -> DataFrame:
-    """The columns under their names; what is no text becomes a column of its own first."""
+    """Select the columns under their names. Columns that are not SQL strings are added first."""
     made = {f"{_CELL}{i}": column for i, column in enumerate(columns.values()) if not isinstance(column, str)}
     texts = [
         f"{column if isinstance(column, str) else f'{_CELL}{i}'} AS {quote_name(name)}"
@@ -229,7 +228,7 @@ def _parse_fields(text: str) -> list[_EnvelopeField]:
 
 
 def _find_field(item: _EnvelopeField, frame: DataFrame) -> tuple[str, ...] | None:
-    """Where the envelope has an item of ``add.fields``, as it is spelt there; None when it has none."""
+    """Return the path of an item of ``add.fields`` in the envelope; None if it is missing."""
     struct, schema, session = item.struct, frame.schema, frame.sparkSession
     if struct is None and item.field in _TRANSACTION:
         struct = "transaction"

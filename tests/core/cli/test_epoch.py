@@ -51,7 +51,7 @@ def test_after_a_restore(
     raised = headrace("epoch", str(file), "--reason", "restored")
     assert (raised.exit_code, raised.output) == (
         0,
-        "epoch 1: from batch 1 on every change is newer than all before\n",
+        "epoch 1: all changes from batch 1 on are newer than earlier ones\n",
     )
     bronze.lsn = 1
     artists.snapshot({"artist_id": 1, "name": "Hans Arp", "nationality": "German"})

@@ -47,7 +47,7 @@ def test_an_unknown_plugin(headrace: Headrace, sample: Path) -> None:
     result = headrace("run", "artists.yaml", "--available-now")
     assert result.exit_code == 3
     assert result.stderr == (
-        "error: there is no transform 'unwarp'\nwhere: artists.yaml:7 transforms.0.unwarp\n  fix: did you mean 'unwrap'?\n"
+        "error: unknown transform 'unwarp'\nwhere: artists.yaml:7 transforms.0.unwarp\n  fix: did you mean 'unwrap'?\n"
     )
 
 
@@ -70,7 +70,7 @@ def test_a_secret_is_in_no_error(headrace: Headrace, sample: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--available-now", "--trigger", "1 minute"], "--trigger is for a run that goes on"),
+        (["--available-now", "--trigger", "1 minute"], "--trigger needs a continuous run"),
         (["--trigger", "10 parsecs"], "'10 parsecs' is not an interval"),
         (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
     ],

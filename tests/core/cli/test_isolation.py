@@ -51,13 +51,13 @@ WRECKS: dict[str, tuple[str, str]] = {
     "exits": (hook("sinks", "exit(3)", "from sys import exit"), "not loaded: SystemExit: 3"),
     "mute": ("class Mute(Exception):\n    def __str__(self): raise SystemExit\nraise Mute", "not loaded: Mute"),
     "lacks": ("import rudder", "not loaded: ModuleNotFoundError: No module named 'rudder'"),
-    "lists": (hook("sinks", "['a']"), "not loaded: headrace_sinks returns no mapping of names but list"),
+    "lists": (hook("sinks", "['a']"), "not loaded: headrace_sinks returns no mapping of names, but list"),
     "counts": (
         hook("transforms", "{7: Transform}"),
-        "not loaded: headrace_transforms returns a name that is no text but int: 7",
+        "not loaded: headrace_transforms returns a name that is not a string, but int: 7",
     ),
-    "nameless": (transform("nameless", "name = 7"), "of headrace-nameless 1.0 does not say its name"),
-    "loose": (transform("loose", "Config = dict"), "has a Config that is no Config: <class 'dict'>"),
+    "nameless": (transform("nameless", "name = 7"), "of headrace-nameless 1.0 has no name"),
+    "loose": (transform("loose", "Config = dict"), "has a Config that is not a Config: <class 'dict'>"),
     "inexpressible": (
         transform(
             "inexpressible",
@@ -67,12 +67,12 @@ WRECKS: dict[str, tuple[str, str]] = {
         ),
         "has options that no JSON Schema can say: ",
     ),
-    "jarred": (transform("jarred", "jars = {'3.5': ('lost',), '4.0': ('lost',)}"), "no Maven coordinate: 'lost'"),
-    "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "names the jars of Spark 3.5 in one text"),
-    "odd": (transform("odd", "jars = 7"), "cannot be looked at: AttributeError: 'int' object has no attribute 'items'"),
+    "jarred": (transform("jarred", "jars = {'3.5': ('lost',), '4.0': ('lost',)}"), "not a Maven coordinate: 'lost'"),
+    "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "has a string for the jars of Spark 3.5"),
+    "odd": (transform("odd", "jars = 7"), "cannot be inspected: AttributeError: 'int' object has no attribute 'items'"),
     "half": (
         hook("sinks", "{'half': Half}", "class Half(Sink):\n    name, api_version = 'half', 1\n"),
-        "is abstract: it lacks read_back, write",
+        "is abstract: it does not implement read_back, write",
     ),
     "starts": (
         transform("starts", "def __init__(self, config=None, **options):\n        raise SystemExit('no engine')\n"),
@@ -80,7 +80,7 @@ WRECKS: dict[str, tuple[str, str]] = {
     ),
     "run": (
         hook("commands", "{'run': command}", "import click\n@click.command()\ndef command(): print('stolen')\n"),
-        "the command 'run' of headrace-run 1.0 is called like one of headrace's",
+        "the command 'run' of headrace-run 1.0 has the name of one of headrace's plugins",
     ),
     "shy": (
         hook(
@@ -94,17 +94,17 @@ WRECKS: dict[str, tuple[str, str]] = {
         hook("commands", "{'late': 'no_such_module:command|Clears \\x1b[2J.'}"),
         "the command 'late' of headrace-late 1.0 cannot be imported: ModuleNotFoundError",
     ),
-    "plain": (hook("commands", "{'plain': print}"), "the command 'plain' of headrace-plain 1.0 is no click command"),
+    "plain": (hook("commands", "{'plain': print}"), "the command 'plain' of headrace-plain 1.0 is not a click command"),
     "greedy": (dialect("greedy", TAKES_ALL), ""),
     "unsure": (dialect("unsure", TAKES_ALL.replace("return True", "raise SystemExit('which?')")), ""),
     "unborn": (
         dialect("unborn", TAKES_ALL + "    def __init__(self, *_, **__):\n        raise SystemExit('not yet')\n"),
         "cannot be built: SystemExit: not yet",
     ),
-    "debezium": (dialect("debezium", TAKES_ALL), "of headrace-debezium 1.0 is called like one of headrace's"),
+    "debezium": (dialect("debezium", TAKES_ALL), "of headrace-debezium 1.0 has the name of one of headrace's plugins"),
     "avro": (
         hook("formats", "{'avro': 'avro:Nowhere'}"),
-        "the format 'avro' of headrace-avro 1.0 is called like one of headrace's",
+        "the format 'avro' of headrace-avro 1.0 has the name of one of headrace's plugins",
     ),
     "loud": (
         hook(
@@ -112,14 +112,14 @@ WRECKS: dict[str, tuple[str, str]] = {
             "{'loud': Loud}",
             "class Loud(Format):\n    name, api_version = 'loud', 1\n    class Config(Config): passthrough = (7,)\n",
         ),
-        "has a passthrough of what is no text: (7,)",
+        "has a passthrough that is not a tuple of strings: (7,)",
     ),
     "env": (
         hook("secret_providers", "{'env': lambda name: 'stolen'}"),
-        "the secret 'env' of headrace-env 1.0 is called like one of headrace's",
+        "the secret 'env' of headrace-env 1.0 has the name of one of headrace's plugins",
     ),
     "vault": (hook("secret_providers", "{'vault': 'vault_client:read'}"), "cannot be imported: SystemExit: no vault"),
-    "number": (hook("secret_providers", "{'number': 7}"), "of headrace-number 1.0 is no function: 7"),
+    "number": (hook("secret_providers", "{'number': 7}"), "of headrace-number 1.0 is not a function: 7"),
 }
 
 
@@ -202,8 +202,8 @@ def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None
     ("old", "new", "said"),
     [
         ("unwrap: {", "starts: {}\n  - unwrap: {", "artists.yaml:7 transforms.0.starts\n"),
-        ("unwrap: {", "loose: {}\n  - unwrap: {", "of headrace-loose 1.0 has a Config that is no Config"),
-        ("unwrap: {", "jarred: {}\n  - unwrap: {", "of headrace-jarred 1.0 names a jar that is no Maven coordinate"),
+        ("unwrap: {", "loose: {}\n  - unwrap: {", "of headrace-loose 1.0 has a Config that is not a Config"),
+        ("unwrap: {", "jarred: {}\n  - unwrap: {", "of headrace-jarred 1.0 has a jar that is not a Maven coordinate"),
         ("unwrap: {", "lacks: {}\n  - unwrap: {", "headrace-lacks 1.0 (ModuleNotFoundError: No module named 'rudder')"),
     ],
 )
@@ -226,12 +226,15 @@ def test_what_is_turned_off_is_not_imported(tmp_path: Path, monkeypatch: pytest.
     found = list_others(tmp_path)
     greedy, quits = found["headrace-greedy 1.0"], found["headrace-quits 1.0"]
     assert (greedy["kind"], greedy["state"], quits["kind"], quits["state"]) == ("dialect", "off", None, "off")
-    assert quits["reason"] == "turned off by HEADRACE_DISABLE_PLUGINS"
-    assert finish(start(tmp_path, "plugins"))[1] == "HEADRACE_DISABLE_PLUGINS names nobody: nothing is called so\n"
+    assert quits["reason"] == "disabled by HEADRACE_DISABLE_PLUGINS"
+    assert (
+        finish(start(tmp_path, "plugins"))[1]
+        == "HEADRACE_DISABLE_PLUGINS names nobody: no plugin or distribution has this name\n"
+    )
 
 
 def test_what_is_turned_off_and_named_says_so(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "unwrap")
     _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
-    assert f"the transform 'unwrap' of headrace {__version__} is turned off" in err
-    assert "take it out of HEADRACE_DISABLE_PLUGINS" in err
+    assert f"the transform 'unwrap' of headrace {__version__} is disabled" in err
+    assert "remove it from HEADRACE_DISABLE_PLUGINS" in err

@@ -90,17 +90,17 @@ def test_a_broken_command_of_a_plugin_hurts_nobody_else(
 ) -> None:
     module(monkeypatch, "acme.number", 7)
     plugins.register(commands(gone="acme.nowhere:command", number="acme.number:command"), "acme 1.0")
-    assert "gone          A command of acme 1.0." in headrace("--help").output
+    assert "gone          Command of acme 1.0." in headrace("--help").output
     result = headrace("gone")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "error: the command 'gone' of acme 1.0 cannot be imported: ModuleNotFoundError" in result.stderr
-    assert "error: the command 'number' of acme 1.0 is no click command" in headrace("number").stderr
+    assert "error: the command 'number' of acme 1.0 is not a click command" in headrace("number").stderr
 
 
 def test_a_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(commands(run="acme.nowhere:command|Something else."), "acme 1.0")
     assert "Something else." not in headrace("--help").output
-    assert "Apply changes until it is told to end." in headrace("run", "--help").output
+    assert "Apply changes until the run is stopped." in headrace("run", "--help").output
 
 
 def test_a_misspelt_command(headrace: Headrace) -> None:

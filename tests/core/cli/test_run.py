@@ -93,7 +93,7 @@ def test_it_goes_on_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pyt
     assert [(b["batch"], b["tables"][0]["rows_in"]) for b in (first, second)] == [(0, 300), (1, 300)]
     # A batch waits for each. Spark's log of files that it has read is opened later, and keeps them.
     assert [name for name in processes.read_text().splitlines() if re.search("stream/(offsets|commits)", name)] == []
-    assert "SIGTERM: ending after the batch under way, if any; a second signal ends at once\n" in err
+    assert "SIGTERM: stopping after the current batch; a second signal stops immediately\n" in err
     assert err.endswith("  moma.artists → iceberg: 600 rows in, 600 applied, 0 late, 0 dead letters\n")
     assert not any(noise in err for noise in NOISE)
 

@@ -138,10 +138,10 @@ def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() ->
     names, artists, why = render(screen, 120)[-3:]
     assert re.split(" {2,}", names)[-4:] == ["lag", "rows/s", "latency", "last batch"]
     assert re.split(" {2,}", artists)[-4:] == ["31 batches", "0", "–", "#7, 0.0 s ago"]
-    assert why == f"moma.artists → iceberg: fails since {SINCE}, 31 batches wait for it: table x: full"
+    assert why == f"moma.artists → iceberg: failing since {SINCE}, 31 batches waiting: table x: full"
     screen.show(describe_run(progress, {}, None, None))
     artists, why, fix = render(screen, 120)[-3:]
-    assert (why, fix) == (f"moma.artists → iceberg: fails since {SINCE}: table x: full", "  fix: y")
+    assert (why, fix) == (f"moma.artists → iceberg: failing since {SINCE}: table x: full", "  fix: y")
     assert re.split(" {2,}", artists)[-4:] == ["–", "0", "–", "#7, 0.0 s ago"]
     screen.add(batch(8, ARTISTS))
     screen.show(describe_run([*progress, batch(8, ARTISTS)], {}, None, None))
@@ -163,30 +163,30 @@ def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
     screen.print_summary()
     lines = text(console)
     assert any("Java 17 in /opt/java" in line for line in lines)
-    assert any("left out: topic moma.public.users (no rule of `tables:` names it)" in line for line in lines)
-    assert "moma: 1 batch in 1.5 s (0.0 s with the start)" in lines[-5]
+    assert any("skipped: topic moma.public.users (no rule of `tables:` matches)" in line for line in lines)
+    assert "moma: 1 batch in 1.5 s (0.0 s with startup)" in lines[-5]
     assert lines[-3].split() == ["moma.artists", "iceberg", "1,200", "1,190", "7", "3"]
-    assert lines[-2] == "left out, no rule of `tables:` names them: moma.public.users"
-    assert lines[-1] == "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml"
+    assert lines[-2] == "skipped, no rule of `tables:` matches: moma.public.users"
+    assert lines[-1] == "3 dead letters, stored with their bytes: headrace dead-letters moma.yaml"
 
 
 def test_a_topic_that_holds_no_rows_is_named_once() -> None:
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     for number in range(2):
-        notices = {"moma.transaction": "where transactions begin and end"}
+        notices = {"moma.transaction": "transaction boundaries"}
         screen.add(replace(batch(number, ARTISTS), notices=notices, left_out={"moma.transaction": 700}))
-    assert text(console).count("no table: topic moma.transaction (where transactions begin and end)") == 1
+    assert text(console).count("no table: topic moma.transaction (transaction boundaries)") == 1
 
 
 def test_records_of_topics_that_hold_no_rows_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
-    notices = {"moma.transaction": "where transactions begin and end"}
+    notices = {"moma.transaction": "transaction boundaries"}
     for number in range(2):
         lines.add(replace(batch(number), notices=notices, left_out={"moma.transaction": 700}))
     lines.print_summary()
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "left out, they hold no rows: moma.transaction (1,400 records, where transactions begin and end)"
+        "skipped, topics without rows: moma.transaction (1,400 records, transaction boundaries)"
     )
 
 
@@ -202,17 +202,17 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     lines.add(batch(2, FAILED))
     lines.print_summary()
     out, err = capsys.readouterr()
-    assert err == "Java 17 in /opt/java\nleft out: topic users (no rule of `tables:` names it)\n"
+    assert err == "Java 17 in /opt/java\nskipped: topic users (no rule of `tables:` matches)\n"
     assert out.splitlines() == [
         f"{LINE}1,200 rows in, 1,190 applied, 7 late, 3 dead letters, latency 2.3 s, took 0.8 s",
         "2015-07-17T12:00:00Z moma batch 0  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters, took 1.2 s",
-        f"{LINE.replace('batch 0', 'batch 1')}was applied before",
+        f"{LINE.replace('batch 0', 'batch 1')}already applied",
         f"{LINE.replace('batch 0', 'batch 2')}FAILED after 0.5 s: table x: full",
-        "moma: 3 batches in 4.5 s (0.0 s with the start)",
+        "moma: 3 batches in 4.5 s (0.0 s with startup)",
         "  moma.artists → iceberg: FAILED, 1,200 rows in, 1,190 applied, 7 late, 3 dead letters",
         "  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters",
-        "left out, no rule of `tables:` names them: users",
-        "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml",
+        "skipped, no rule of `tables:` matches: users",
+        "3 dead letters, stored with their bytes: headrace dead-letters moma.yaml",
     ]
 
 
@@ -339,7 +339,7 @@ def test_texts_of_others_cannot_move_the_cursor_or_forge_a_line_in_a_log(capsys:
     lines.print_summary()
     out, err = capsys.readouterr()
     assert not RAW.search(out + err)
-    assert f"left out: topic {SHOWN} (no rule" in err
+    assert f"skipped: topic {SHOWN} (no rule" in err
     assert f"{SHOWN} → iceberg: 1,200 rows in" in out
     assert [line for line in out.splitlines() if line.startswith("2015")] == [
         line for line in out.splitlines() if line.startswith("2015-07-17T12:00:00Z moma batch 0  ")

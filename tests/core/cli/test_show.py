@@ -82,7 +82,7 @@ def test_rows_as_a_table(headrace: Headrace) -> None:
     assert names.split()[:3] == ["artist_id", "name", "country"]
     assert len(rows) == 2
     assert re.match(r" +\d+  [0-9a-f]{64}  \S+", rows[0])
-    assert note == "there are more than these 2 (--limit)"
+    assert note == "there are more rows than these 2 (--limit)"
     assert headrace("show", "artists.yaml", "moma.artists", "--limit", "0").output.endswith("(--limit)\n")
 
 
@@ -165,7 +165,7 @@ def test_how_each_table_keeps_up(headrace: Headrace) -> None:
     assert re.split(" {2,}", names) == ["table", "sink", "lag", "rows/s", "latency", "last batch"]
     assert re.match(r"moma\.artists +iceberg +– +\d+ +\d\.\d y +#1, [\d.]+ (s|min) ago$", table)
     said = headrace("status", "people.yaml").output.splitlines()[-1]
-    assert said == "of the last 1 batch: 2 dead letters, kept with their bytes: headrace dead-letters people.yaml"
+    assert said == "of the last 1 batch: 2 dead letters, stored with their bytes: headrace dead-letters people.yaml"
     told = json.loads(headrace("status", "artists.yaml", "--format", "json").output)
     assert (told["table"], told["sink"], told["batch"], told["error"]) == ("moma.artists", "iceberg", 1, None)
 
@@ -185,7 +185,7 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
     (tmp_path / "lake" / "bad").write_text("no folder")
     with pytest.raises(HeadraceError, match="table bad"):
         Pipeline.from_file("shop.yaml").run(spark)
-    waits = re.compile(r"bad: fails since 20\d\d-\d\d-\d\dT[\d:+]+, 1 batch waits for it: .*table bad")
+    waits = re.compile(r"bad: failing since 20\d\d-\d\d-\d\dT[\d:+]+, 1 batch waiting: .*table bad")
     _, bad, good, why, *_ = headrace("status", "shop.yaml").output.splitlines()
     assert re.split(" {2,}", bad) == ["bad", "files", "1 batch", "0", "–", "–"]
     assert re.match(r"good +files .* #0, [\d.]+ (s|min) ago$", good)
@@ -207,10 +207,10 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
 def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
     (lake / "new.yaml").write_text(absolute(SAMPLE.replace("lake/_checkpoints", "elsewhere"), lake))
     result = headrace("show", "new.yaml")
-    assert (result.exit_code, result.stderr) == (0, "there are no tables yet: headrace run new.yaml\n")
+    assert (result.exit_code, result.stderr) == (0, "no tables yet: headrace run new.yaml\n")
     result = headrace("status", "new.yaml")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "no table was written yet: headrace run new.yaml\n"
+    assert result.stderr == "no tables yet: headrace run new.yaml\n"
     assert not (lake / "elsewhere").exists()
 
 

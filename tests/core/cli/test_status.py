@@ -38,7 +38,7 @@ def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.Cap
     assert re.split(" {2,}", names) == ["table", "sink", "lag", "rows/s", "latency", "last batch"]
     assert re.split(" {2,}", customers) == ["customers", "iceberg", "31 batches", "0", "–", "#812, 14 min ago"]
     assert re.fullmatch(r"orders +iceberg +0 +\d+ +0\.9 s +#2104, [\d.]+ s ago", orders)
-    assert why == f"customers: fails since {SINCE}, 31 batches wait for it: table customers: full"
+    assert why == f"customers: failing since {SINCE}, 31 batches waiting: table customers: full"
 
 
 def test_the_lag_is_a_time_where_a_source_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +54,7 @@ def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixtur
     _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")
     _, customers, why = capsys.readouterr().out.splitlines()
     assert re.split(" {2,}", customers) == ["customers", "iceberg", "–", "0", "–", "–"]
-    assert why == f"customers: fails since {SINCE}: full"
+    assert why == f"customers: failing since {SINCE}: full"
 
 
 def test_texts_of_others_are_shown_by_their_codes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,11 +77,11 @@ class TestFound:
         assert registry_with(("shout", Shout)).get("transform", "shout") is Shout
 
     def test_kinds_have_names_of_their_own(self) -> None:
-        assert "there is no sink 'shout'" in refusal(registry_with(("shout", Shout)), "shout", "sink")
+        assert "unknown sink 'shout'" in refusal(registry_with(("shout", Shout)), "shout", "sink")
 
     def test_a_wrong_name(self) -> None:
         assert refusal(registry_with(("shout", Shout)), "shuot") == (
-            "there is no transform 'shuot'\n  fix: did you mean 'shout'?"
+            "unknown transform 'shuot'\n  fix: did you mean 'shout'?"
         )
 
     def test_names_and_registrations_are_sorted(self) -> None:
@@ -145,7 +145,7 @@ class TestRefused:
         found = registry_with(("shout", Shout), ("shout", Shout))
         assert refusal(found, "shout") == (
             "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n"
-            "  fix: uninstall one of them, or turn it off: HEADRACE_DISABLE_PLUGINS=headrace-b"
+            "  fix: uninstall one of them, or disable it: HEADRACE_DISABLE_PLUGINS=headrace-b"
         )
         assert found.all("transform") == []
 
@@ -154,18 +154,18 @@ class TestRefused:
             api_version = 2
 
         assert refusal(registry_with(("shout", New)), "shout") == (
-            "the transform 'shout' of headrace-a 1.0 was written for plugin API 2, this headrace has 1\n"
+            "the transform 'shout' of headrace-a 1.0 was written for plugin API 2; this headrace has 1\n"
             "  fix: install a newer headrace: pip install --upgrade headrace"
         )
 
     @pytest.mark.parametrize(
         ("version", "said"),
         [
-            (1, "was written for plugin API 1, this headrace takes 2 to 3\n  fix: install a newer headrace-a: "),
+            (1, "was written for plugin API 1; this headrace supports 2 to 3\n  fix: install a newer headrace-a: "),
             (2, None),
             (3, None),
-            (4, "was written for plugin API 4, this headrace takes 2 to 3\n  fix: install a newer headrace: "),
-            ("3", "has an api_version that is no number: '3'"),
+            (4, "was written for plugin API 4; this headrace supports 2 to 3\n  fix: install a newer headrace: "),
+            ("3", "has an api_version that is not a number: '3'"),
         ],
     )
     def test_the_one_before_is_taken(self, version: Any, said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +186,7 @@ class TestRefused:
                 return changes
 
         assert refusal(registry_with(("silent", Silent)), "silent") == (
-            "the transform 'silent' of headrace-a 1.0 does not say which plugin API it was written for\n"
-            "  fix: give it `api_version = 1`"
+            "the transform 'silent' of headrace-a 1.0 has no api_version\n  fix: give it `api_version = 1`"
         )
 
     @pytest.mark.parametrize("target", [dict, 7, "headrace_sinks.console:ConsoleSink"])
@@ -199,7 +198,7 @@ class TestRefused:
     @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
     def test_a_name_that_no_file_should_have(self, name: str) -> None:
         text = refusal(registry_with((name, "no_such_module:Bad")), name)
-        assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has no name that a file could say")
+        assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has an invalid name")
 
     def test_a_bad_plugin_hides_no_other(self) -> None:
         found = registry_with(("good", Shout), ("bad", "no_such_module:Bad"))
@@ -218,7 +217,7 @@ class TestBroken:
         assert found.get("transform", "shout") is Shout
         assert [(b.entry_point, b.distribution) for b in found.broken] == [("bad", "headrace-bad 0.1")]
         assert refusal(found, "whisper") == (
-            "there is no transform 'whisper'\n"
+            "unknown transform 'whisper'\n"
             "  fix: known here: shout; "
             "not loaded: headrace-bad 0.1 (ImportError: libfoo.so.3: cannot open shared object file)"
         )
@@ -256,7 +255,7 @@ class TestBroken:
 
     def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
-        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names but list)" in refusal(
+        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names, but list)" in refusal(
             PluginRegistry.from_entry_points(), "shout"
         )
 
@@ -295,7 +294,7 @@ class TestNames:
         own = [item for item in found.registrations() if item.is_own]
         for item in found.registrations():
             if item not in own:
-                with pytest.raises(PluginError, match="is called like one of headrace's"):
+                with pytest.raises(PluginError, match="has the name of one of headrace's plugins"):
                     found.load(item)
 
     def test_the_distribution_of_a_plugin_is_the_one_of_its_class(self) -> None:
@@ -321,7 +320,7 @@ class TestDisable:
         found.register(brings({"shout": Shout, "whisper": Shout}), "headrace-a 1.0")
         assert found.names("transform") == ["whisper"]
         assert refusal(found, "shout") == (
-            "the transform 'shout' of headrace-a 1.0 is turned off\n  fix: take it out of HEADRACE_DISABLE_PLUGINS"
+            "the transform 'shout' of headrace-a 1.0 is disabled\n  fix: remove it from HEADRACE_DISABLE_PLUGINS"
         )
         assert found.unknown_disabled == []
 
@@ -334,8 +333,8 @@ class TestDisable:
         found = PluginRegistry.from_entry_points()
         assert found.broken == []
         assert refusal(found, "whisper") == (
-            "there is no transform 'whisper'\n"
-            "  fix: known here: shout; turned off by HEADRACE_DISABLE_PLUGINS: headrace-bad 0.1"
+            "unknown transform 'whisper'\n"
+            "  fix: known here: shout; disabled by HEADRACE_DISABLE_PLUGINS: headrace-bad 0.1"
         )
 
 

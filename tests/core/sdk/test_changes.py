@@ -81,7 +81,7 @@ def test_a_name_that_is_taken(envelopes: Changes, flat: Changes, taken: str) -> 
     for changes in (envelopes, flat):
         with pytest.raises(DataError) as raised:
             changes.map_rows(names={"id": taken})
-        assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to a name that is not taken"
+        assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
 
 
 def test_a_column_that_is_not_there_changes_nothing(flat: Changes) -> None:

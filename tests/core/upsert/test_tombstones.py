@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
+from tests.support.records import source_position
 
 from headrace.sdk.positions import SORTABLE, epoch_text, position, record_place, sortable, tombstone_position
 from headrace.spark.storage import Folder
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.tombstones import deletes_for
-from headrace_sources.dialects.log_positions import position_parts, source_position
+from headrace_sources.dialects.log_positions import position_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -121,7 +122,7 @@ def test_the_place_is_found_in_the_position_of_every_database(spark: SparkSessio
 
     stored = rows(spark, (1, stored_at(0, 255)), (2, stored_at(0, 4096)), (3, stored_at(16, 255)))
     few = tombstones(spark, (1, 0, 256), (2, 0, 256), (3, 0, 256))
-    with deletes_for(few, stored, ["id"], "0" + position_parts(values), None) as deletes:
+    with deletes_for(few, stored, ["id"], "0" + position_pattern(values), None) as deletes:
         assert [row["id"] for row in deletes.collect()] == [1]
 
 

@@ -166,7 +166,7 @@ def test_a_pipeline_file(tmp_path: Path) -> None:
     assert "msk-iam" in pipeline(text.format(BROKERS, "msk-iam"), tmp_path).plan.source.parts()[0].name
     for block, complaint in (
         ("msk-iam: {regoin: eu-west-1}", r"orders\.yaml:7 source\.kafka\.auth\.msk-iam\.regoin: unknown key 'regoin'"),
-        ("msk-aim: {}", r"orders\.yaml:7 source\.kafka\.auth\.msk-aim: there is no auth 'msk-aim'"),
+        ("msk-aim: {}", r"orders\.yaml:7 source\.kafka\.auth\.msk-aim: unknown auth 'msk-aim'"),
         ("{msk-iam: {}, other: {}}", r"orders\.yaml:6 source\.kafka\.auth: name exactly one auth"),
         ("msk-iam: 7", r"the options of 'msk-iam' are a mapping"),
     ):

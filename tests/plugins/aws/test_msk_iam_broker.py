@@ -145,7 +145,7 @@ def test_rows_reach_the_table(
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
     assert msk.count_logins(mechanism, f"session-{topic}")
     said = [item.found for item in pipeline.check(spark, connect=True)]
-    assert any(f"SASL_SSL, {mechanism}: the login is accepted" in text for text in said)
+    assert any(f"SASL_SSL, {mechanism}: authentication succeeded" in text for text in said)
 
 
 @pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-DATA = Path(__file__).parents[3] / "plugins" / "demo" / "headrace_demo" / "museum" / "data"
+DATA = Path(__file__).parents[3] / "plugins/demo-data/headrace_demo_data/museum"
 MANIFEST: dict[str, Any] = json.loads((DATA / "manifest.json").read_text(encoding="utf-8"))
 ARTWORKS, ARTISTS = "moma.public.artworks", "moma.public.artists"
 DATES = ["2015-07-17", "2015-07-23", "2015-08-15"]

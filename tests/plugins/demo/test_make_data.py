@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 DEMO = Path(__file__).parents[3] / "plugins" / "demo" / "tools"
-DATA = DEMO.parent / "headrace_demo" / "museum" / "data"
+DATA = DEMO.parents[1] / "demo-data/headrace_demo_data/museum"
 DATES = ("2015-07-17", "2015-07-23", "2015-08-15")
 
 

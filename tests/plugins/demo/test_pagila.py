@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-DATA = Path(__file__).parents[3] / "plugins/demo/headrace_demo/live/data"
+DATA = Path(__file__).parents[3] / "plugins/demo-data/headrace_demo_data/pagila"
 
 
 def rows() -> Counter[str]:

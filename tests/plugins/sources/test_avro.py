@@ -328,7 +328,7 @@ class TestBadFiles:
         ("content", "what"),
         [
             (b"id,name\n1,Arp\n", "this is not an Avro file: it does not begin with 'Obj' and 1"),
-            (b"", "the file is empty: an Avro file has at least a head"),
+            (b"", "the file is empty: an Avro file has at least a header"),
             (b"O", "this is not an Avro file: it does not begin with 'Obj' and 1"),
             (b"PAR1....PAR1", "this is not an Avro file: it does not begin with 'Obj' and 1"),
         ],
@@ -341,7 +341,7 @@ class TestBadFiles:
     def test_a_head_that_breaks_off(self, spark: SparkSession, tmp_path: Path) -> None:
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:20])
-        assert self.refusal(spark, tmp_path).startswith(f"file:{path}: the Avro file's head cannot be read: ")
+        assert self.refusal(spark, tmp_path).startswith(f"file:{path}: the Avro file's header cannot be read: ")
 
     @pytest.mark.parametrize("cut", [1, 15, 17, 100])
     def test_a_file_that_breaks_off(self, spark: SparkSession, tmp_path: Path, cut: int) -> None:
@@ -349,7 +349,7 @@ class TestBadFiles:
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:-cut])
         assert self.refusal(spark, tmp_path) == (
-            f"file:{path}: the file is cut short or damaged: it does not end where a block ends{self.FIX}"
+            f"file:{path}: the file is truncated or damaged: it does not end at the end of a block{self.FIX}"
         )
 
     def test_a_damaged_block_is_found_when_it_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
@@ -365,15 +365,15 @@ class TestBadFiles:
             events.load(spark, events.schema).select(VALUE).collect()
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
-        assert (found.what, found.where) == ("the file is cut short or damaged", f"file:{path}")
+        assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
 
     def test_a_file_that_is_gone(self, spark: SparkSession, tmp_path: Path) -> None:
         gone = tmp_path / TOPIC / "gone.avro"
         with pytest.raises(DataError) as raised:
             events_of(spark, tmp_path, "avro", files=[self.good(tmp_path), gone])
         assert str(raised.value) == (
-            f"file:{gone}: a file that was found is gone\n"
-            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it"
+            f"file:{gone}: a listed file no longer exists\n"
+            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
         )
 
     def test_bad_files_that_may_be_left_out(self, spark: SparkSession, tmp_path: Path) -> None:

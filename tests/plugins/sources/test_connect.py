@@ -463,8 +463,8 @@ class TestAvro:
         with pytest.raises(DataError) as raised:
             self.tree(("list", node))
         assert str(raised.value) == (
-            "the Avro schema has a 'Node' inside a 'Node', which no table can hold\n"
-            "  fix: leave the topic out, or the field where the events are made"
+            "the Avro schema has a 'Node' inside a 'Node', which a table cannot hold\n"
+            "  fix: exclude the topic, or remove the field at the source"
         )
 
     def test_two_types_of_one_name(self) -> None:
@@ -472,12 +472,12 @@ class TestAvro:
         with pytest.raises(DataError) as raised:
             self.tree(("from", one), ("to", two))
         assert str(raised.value) == (
-            "the Avro schema has two types called 'shop.orders.Point'\n"
-            "  fix: give one of them another name, or a namespace, where the events are made"
+            "the Avro schema defines 'shop.orders.Point'\n"
+            "  fix: give one of them another name or namespace at the source"
         )
 
     def test_a_name_from_elsewhere(self) -> None:
-        with pytest.raises(DataError, match=r"speaks of 'other\.Thing', which is not in it"):
+        with pytest.raises(DataError, match=r"speaks of 'other\.Thing', which is not defined"):
             self.tree(("thing", "other.Thing"))
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F, types as T
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import changes_of, record, rows_of, samples, source_position
 
 from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION, RAW, TOPIC, Changes
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.dialects.log_positions import source_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -255,8 +254,8 @@ class TestErrors:
         with pytest.raises(DataError) as raised:
             changes_of(spark, [record(value)])
         assert str(raised.value) == (
-            "topic moma.public.artists: its envelopes have no `op`, so an insert cannot be told from a delete\n"
-            "  fix: let Debezium's own envelope through, or flatten it with ExtractNewRecordState"
+            "topic moma.public.artists: the envelopes have no `op`, so that inserts and deletes cannot be distinguished\n"
+            "  fix: use Debezium's complete envelope, or flatten it with ExtractNewRecordState"
         )
 
     def test_the_databases_commit_time(self, spark: SparkSession) -> None:
@@ -304,7 +303,7 @@ class TestKeys:
     def test_a_key_column_that_does_not_exist(self, spark: SparkSession) -> None:
         with pytest.raises(DataError) as raised:
             changes_of(spark, [record(self.EVENTS[0])], keyed=False, key=["idd"])
-        assert str(raised.value) == "topic moma.public.artists: there is no key column 'idd'\n  fix: did you mean 'id'?"
+        assert str(raised.value) == "topic moma.public.artists: no such key column: 'idd'\n  fix: did you mean 'id'?"
 
 
 class TestSchemas:

@@ -130,10 +130,10 @@ class TestRealEvents:
         ("topic", "about"),
         [
             ("__debezium-heartbeat.pg_json_strmodes", "Debezium's heartbeats"),
-            ("pg_json_strmodes.transaction", "where transactions begin and end"),
-            ("mysql_json_strmodes.transaction", "where transactions begin and end"),
-            ("mysql_json_strmodes", "changes of schemas"),
-            ("mariadb_json", "changes of schemas"),
+            ("pg_json_strmodes.transaction", "transaction boundaries"),
+            ("mysql_json_strmodes.transaction", "transaction boundaries"),
+            ("mysql_json_strmodes", "schema changes"),
+            ("mariadb_json", "schema changes"),
             ("mariadb_json.inventory.customers", None),
         ],
     )

@@ -212,7 +212,7 @@ class TestCheck:
         with pytest.raises(ConfigError) as raised:
             FilesSource(path=f"{tmp_path}/nowhere", format="avro").check(spark)
         assert str(raised.value) == (
-            f"source files, path {tmp_path}/nowhere: there is no such folder\n  fix: make it, or correct `path:`"
+            f"source files, path {tmp_path}/nowhere: no such folder\n  fix: create it, or correct `path:`"
         )
 
     def test_no_such_filesystem(self, spark: SparkSession) -> None:
@@ -249,8 +249,8 @@ class TestUnreadable:
         assert found.where is not None
         assert found.where.endswith(f"{path}")
         assert str(found).endswith(
-            ": a file that was found is gone\n"
-            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it"
+            ": a listed file no longer exists\n"
+            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
         )
 
     def test_a_file_that_is_gone_when_its_batch_comes(self, spark: SparkSession, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ class TestUnreadable:
             events_of(spark, tmp_path, "json", files=[numbers(tmp_path / "t" / "t+0+0.json", 1), gone])
         found = FilesSource(path=str(tmp_path), format="json").explain(raised.value)
         assert found is not None
-        assert str(found).startswith(f"file:{gone}: a file that was found is gone")
+        assert str(found).startswith(f"file:{gone}: a listed file no longer exists")
 
     @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
     def test_a_missing_file_that_may_be_missing(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:

@@ -144,7 +144,7 @@ class TestKeys:
         with pytest.raises(DataError) as raised:
             changes(spark, {"artist_id": 1}, key=["artistid"])
         assert str(raised.value) == (
-            "topic moma.public.artists: there is no key column 'artistid'\n  fix: did you mean 'artist_id'?"
+            "topic moma.public.artists: no such key column: 'artistid'\n  fix: did you mean 'artist_id'?"
         )
 
 

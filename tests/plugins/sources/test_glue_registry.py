@@ -46,20 +46,20 @@ def test_the_region_of_the_environment(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert GlueRegistry(None, None).avro(f"glue/{version}") == SCHEMA
-    with pytest.raises(DataError, match="it has no such schema"):
-        GlueRegistry("us-east-2", None).avro(f"glue/{version}")
+    assert GlueRegistry(None, None).fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
+    with pytest.raises(DataError, match="no such schema"):
+        GlueRegistry("us-east-2", None).fetch_schema(f"glue/{version}", "AVRO")
 
 
 def test_no_region(version: str) -> None:
-    with pytest.raises(ConfigError, match=r"no region is named\n  fix: add `region: eu-west-1` .* or set AWS_REGION"):
-        GlueRegistry(None, None).avro(f"glue/{version}")
+    with pytest.raises(ConfigError, match=r"no AWS region is set\n  fix: add `region: eu-west-1` .* or set AWS_REGION"):
+        GlueRegistry(None, None).fetch_schema(f"glue/{version}", "AVRO")
 
 
 def test_a_version_is_asked_for_once(version: str) -> None:
     registry = GlueRegistry("eu-west-1", None)
-    assert registry.avro(f"glue/{version}") == SCHEMA
+    assert registry.fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
     boto3.client("glue", region_name="eu-west-1").delete_registry(RegistryId={"RegistryName": "shop"})
-    assert registry.avro(f"glue/{version}") == SCHEMA
-    with pytest.raises(DataError, match="it has no such schema"):
-        GlueRegistry("eu-west-1", None).avro(f"glue/{version}")
+    assert registry.fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
+    with pytest.raises(DataError, match="no such schema"):
+        GlueRegistry("eu-west-1", None).fetch_schema(f"glue/{version}", "AVRO")

@@ -351,7 +351,7 @@ class TestDeclaredTypes:
     def test_a_type_that_says_too_little_is_refused(self, spark: SparkSession, text: str) -> None:
         log = SchemaLog(file_types=lambda topic: {"price": text})
         frame = spark.createDataFrame([('{"price": "MDk="}',)], "value string")
-        with pytest.raises(ConfigError, match="is no type for the column 'price'"):
+        with pytest.raises(ConfigError, match="is not a type of the column 'price'"):
             JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
 
 
@@ -361,9 +361,9 @@ def test_a_payload_without_a_schema_says_what_it_is(spark: SparkSession, tmp_pat
     with pytest.raises(DataError) as caught:
         batch(spark, tmp_path, 0)
     assert str(caught.value) == (
-        'topic moma.public.artists: its records are `{"payload": …}` without a schema: the event is one level down\n'
-        "  fix: take it out where the records are made, as Kafka Connect's ExtractField does with `field=payload`, or write the "
-        "schema beside it"
+        'topic moma.public.artists: the records are `{"payload": …}` without a schema: the event is one level deeper\n'
+        "  fix: extract it at the source, as Kafka Connect's ExtractField does with `field=payload`, or write the "
+        "schema next to it"
     )
 
 
@@ -403,8 +403,8 @@ class TestNothing:
         with pytest.raises(DataError) as raised:
             batch(spark, tmp_path, 0)
         assert str(raised.value) == (
-            "topic moma.public.artists: none of its records is a JSON object\n"
-            "  fix: check `format:`, and that a line is one event"
+            "topic moma.public.artists: none of the records is a JSON object\n"
+            "  fix: check `format:`, and that each line is one event"
         )
 
     def test_later_the_types_are_known_and_it_is_all_kept(self, spark: SparkSession, tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ class TestNothing:
 
     def test_objects_without_a_field(self, spark: SparkSession, tmp_path: Path) -> None:
         lines(tmp_path, {})
-        with pytest.raises(DataError, match="none of its records is a JSON object"):
+        with pytest.raises(DataError, match="none of the records is a JSON object"):
             batch(spark, tmp_path, 0)
 
 

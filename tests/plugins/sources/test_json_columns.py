@@ -124,7 +124,7 @@ def test_a_table_that_is_there_gives_its_types(tmp_path: Path, spark: SparkSessi
 
 @pytest.mark.parametrize("kind", ["decimall", "io.debezium.time.Microtimestamp", "int, b int", ""])
 def test_a_type_that_is_none(tmp_path: Path, spark: SparkSession, kind: str) -> None:
-    with pytest.raises(ConfigError, match="is no type for the column 'price'") as caught:
+    with pytest.raises(ConfigError, match="is not a type of the column 'price'") as caught:
         job(tmp_path, [FIRST], columns={"price": kind}).run(spark)
     assert repr(kind) in str(caught.value)
 

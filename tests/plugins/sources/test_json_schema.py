@@ -358,7 +358,7 @@ class TestWriters:
         assert isinstance(found, UnknownSchemaError)
         assert str(found) == (
             "topic moma.public.artists: records have a schema that no record had before\n"
-            "  fix: start again: the batch is planned anew with it"
+            "  fix: run it again: the batch is planned with the new schema"
         )
         reader.log.note_unknown(found.schemas)
         wanted = [{"id": 2, "name": "y", "price": None}, {"id": 3, "name": None, "price": None}]
@@ -480,7 +480,7 @@ class TestMixed:
         ]
 
     def test_a_schema_among_records_without(self, session: SparkSession) -> None:
-        message = "topic moma.public.artists: some of its records carry a schema, and the first ones did not"
+        message = "topic moma.public.artists: some records have a schema, but the first records did not"
         reader = Reader(session)
         with pytest.raises(DataError, match=message):
             reader.schema(self.PLAIN, value(A, {"id": 1, "name": "x"}))
@@ -492,8 +492,8 @@ class TestMixed:
         with pytest.raises(DataError) as raised:
             Reader(session).schema(b'{"schema":null,"payload":{"id":2}}')
         assert str(raised.value) == (
-            'topic moma.public.artists: its records say `"schema": null`, so their types cannot be known\n'
-            "  fix: set `schemas.enable=false` in the converter: headrace takes the types from the data then"
+            'topic moma.public.artists: its records have `"schema": null`, so that their types are unknown\n'
+            "  fix: set `schemas.enable=false` in the converter: headrace then infers the types from the data"
         )
 
     def test_columns_that_are_called_so(self, session: SparkSession) -> None:
@@ -514,8 +514,8 @@ class TestKeys:
         with pytest.raises(DataError) as raised:
             Reader(session).schema(value({"type": "string", "optional": False}, "x"))
         assert str(raised.value) == (
-            "topic moma.public.artists: its records are no rows: a single value each\n"
-            "  fix: leave the topic out, or wrap it with HoistField"
+            "topic moma.public.artists: the records are single values, not rows\n"
+            "  fix: exclude the topic, or wrap the values with HoistField"
         )
 
 

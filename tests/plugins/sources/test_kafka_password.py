@@ -102,7 +102,7 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
             wait_for("orders batch 0 ")
             login.change(in_file=False)
             login.produce(2)
-            wait_for("the broker refused the login")
+            wait_for("authentication failed")
             login.write()
             wait_for("orders batch 1 ", times=2)  # the first time it says why there are no rows
             wait_for("the source answers again")
@@ -133,7 +133,7 @@ def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     until(lambda: query.last_progress, "the first batch")
     login.change(in_file=False)
     login.produce(2)
-    with pytest.raises(ConfigError, match="the broker refused the login") as caught:
+    with pytest.raises(ConfigError, match="authentication failed") as caught:
         query.await_termination(120)
     assert caught.value.exit_code == 2
     assert f"{login.reference} resolved to the same rejected credentials again" in str(caught.value.fix)
@@ -163,7 +163,7 @@ def test_without_a_reference_nobody_is_asked(login: Login, spark: SparkSession) 
     login.change()
     login.produce(2)
     began = time.monotonic()
-    with pytest.raises(ConfigError, match="the broker refused the login") as caught:
+    with pytest.raises(ConfigError, match="authentication failed") as caught:
         query.await_termination(120)
     assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS
     assert "asked again" not in str(caught.value)

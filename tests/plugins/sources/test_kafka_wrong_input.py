@@ -38,7 +38,7 @@ def reasons(pipeline: Pipeline, spark: SparkSession) -> list[str]:
 
 
 def test_a_topic_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="a topic is not there") as caught:
+    with pytest.raises(ConfigError, match="no such topic") as caught:
         job(kafka, tmp_path, {"subscribe": f"{prefix}.nothing"}).run(spark)
     assert f"{prefix}.nothing" in str(caught.value)
 
@@ -50,7 +50,7 @@ def test_a_topic_that_is_deleted(kafka: Kafka, prefix: str, tmp_path: Path, spar
     pipeline.run(spark)
     kafka.delete_topic(f"{prefix}.gone")
     kafka.produce(f"{prefix}.kept", change("c", 2, "b", lsn=2))
-    with pytest.raises(DataError, match="a topic was deleted, and with it what was not read of it") as caught:
+    with pytest.raises(DataError, match="a topic was deleted") as caught:
         pipeline.run(spark)
     assert f"{prefix}.gone-0" in str(caught.value)
     going_on = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "failOnDataLoss": False})
@@ -62,7 +62,7 @@ def test_a_topic_that_is_deleted(kafka: Kafka, prefix: str, tmp_path: Path, spar
 def test_an_offset_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))
-    with pytest.raises(DataError, match="records are gone that were not read") as caught:
+    with pytest.raises(DataError, match="records were deleted before they were read") as caught:
         job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": {topic: {"0": 999}}}).run(spark)
     assert "999" in str(caught.value)
 
@@ -204,7 +204,9 @@ def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, s
         event({"connector": "postgresql", "ts_ms": 1, "lsn": 5}, 1),
         event({"connector": "mysql", "ts_ms": 1, "file": "binlog.000001", "pos": 4, "row": 0}, 1),
     )
-    with pytest.raises(DataError, match="different databases: PostgreSQL and MySQL") as caught:
+    with pytest.raises(
+        DataError, match="different databases, ordered by MySQL's binlog and by PostgreSQL's LSNs"
+    ) as caught:
         job(kafka, tmp_path, {"subscribe": topic}).run(spark)
     assert f"topic {topic}" in str(caught.value)
     assert not (tmp_path / "lake/iceberg" / prefix.replace(".", "/")).exists()

@@ -69,12 +69,12 @@ class TestBadFiles:
         bad.write_bytes(content)
         with pytest.raises(DataError) as raised:
             events_of(spark, tmp_path, "parquet")
-        assert str(raised.value) == f"file:{bad}: this is not a whole Parquet file{self.FIX}"
+        assert str(raised.value) == f"file:{bad}: not a complete Parquet file{self.FIX}"
 
     def test_a_file_that_breaks_off(self, spark: SparkSession, tmp_path: Path) -> None:
         _, path = write_files(tmp_path, pa.table({"n": [1]}), pa.table({"n": list(range(1000))}))
         path.write_bytes(path.read_bytes()[:-10])
-        with pytest.raises(DataError, match="this is not a whole Parquet file") as raised:
+        with pytest.raises(DataError, match="not a complete Parquet file") as raised:
             events_of(spark, tmp_path, "parquet")
         assert raised.value.where == f"file:{path}"
 
@@ -90,7 +90,7 @@ class TestBadFiles:
             events.load(spark, events.schema).collect()
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
-        assert (found.what, found.where) == ("the file is cut short or damaged", f"file:{path}")
+        assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
 
     def test_a_file_that_is_gone(self, spark: SparkSession, tmp_path: Path) -> None:
         [good] = write_files(tmp_path, pa.table({"n": [1]}))
@@ -100,7 +100,7 @@ class TestBadFiles:
             batch_of(spark, source, tmp_path, files=[good, gone])
         found = source.explain(raised.value)
         assert found is not None
-        assert (found.what, found.where) == ("a file that was found is gone", f"file:{gone}")
+        assert (found.what, found.where) == ("a listed file no longer exists", f"file:{gone}")
 
 
 def test_a_file_without_rows_is_a_file(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,5 +20,5 @@ def test_protobuf_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     pipeline = pipelines.pipeline(tmp_path, source={"kafka": kafka, "value": {"protobuf": {}}}, tables=[])
     with pytest.raises(ConfigError, match="asks no registry") as caught:
         pipeline.run(spark)
-    assert "let the connector write Avro or JSON" in str(caught.value)
+    assert "use Avro or JSON in the connector" in str(caught.value)
     assert list(tmp_path.iterdir()) == []

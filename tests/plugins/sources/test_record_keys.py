@@ -75,7 +75,7 @@ def test_what_is_said_of_keys_is_said_of_keys(spark: SparkSession) -> None:
     with pytest.raises(DataError) as caught:
         keys(spark, [envelope("c", 1, b"garbage", 0)])
     assert str(caught.value) == (
-        "topic moma.public.artists: none of its keys is a JSON object\n"
+        "topic moma.public.artists: none of the keys is a JSON object\n"
         "  fix: name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are "
         "written, or `key: none`"
     )
@@ -109,7 +109,7 @@ def test_events_of_mongodb_say_what_they_are(spark: SparkSession) -> None:
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}
     event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
     records = [record(event, key={"id": "1"})]
-    says = "its events hold documents as text, as MongoDB's do, and no rows\n  fix: let ExtractNewDocumentState of Debezium's "
+    says = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: let ExtractNewDocumentState of Debezium's "
     (changes,) = changes_of(spark, records).values()
     with pytest.raises(DataError) as caught:
         Unwrap().apply(changes)

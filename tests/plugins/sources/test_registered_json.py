@@ -259,7 +259,7 @@ def test_heartbeats_beside_records_with_ids(session: SparkSession, fake_registry
     [records] = topic(session, b'{"ts_ms":1}').values()
     [events] = decoder.decode(SourceContext(session, SchemaLog()), {"__debezium-heartbeat.shop": records})
     assert events.schema.names == ["ts_ms"]
-    with pytest.raises(DataError, match="none of its records begins with a schema's id"):
+    with pytest.raises(DataError, match="none of the records starts with a schema id"):
         decoder.decode(SourceContext(session, SchemaLog()), {"shop": records})
 
 
@@ -527,7 +527,7 @@ def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedR
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert str(caught.value) == (
         f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
-        "  fix: leave the topic out, or write the records with Confluent's JsonSchemaConverter"
+        "  fix: exclude the topic, or write the records with Confluent's JsonSchemaConverter"
     )
 
 
@@ -554,7 +554,7 @@ def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
     fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
     records = WIRES[0].frame(7, b'{"id":1,"name":"a"}'), WIRES[0].frame(8, b'{"c":{}}')
     assert Reader(session, fake_registry.url).read(*records) == [{"id": 1, "name": "a"}, "schema-unknown"]
-    with pytest.raises(DataError, match=r"leave the topic out, or"):
+    with pytest.raises(DataError, match=r"exclude the topic, or"):
         Reader(session, fake_registry.url).read(records[1])
 
 
@@ -573,14 +573,14 @@ def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
 
 
 def test_a_registry_that_has_it_not(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    with pytest.raises(DataError, match="answers 404 Not Found") as caught:
+    with pytest.raises(DataError, match="returned 404 Not Found") as caught:
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert caught.value.where == f"{fake_registry.url}/schemas/ids/7"
     fake_registry.status = 500
-    with pytest.raises(RetriableError, match="answers 500"):
+    with pytest.raises(RetriableError, match="returned 500"):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     fake_registry.status = 401
-    with pytest.raises(ConfigError, match="answers 401"):
+    with pytest.raises(ConfigError, match="returned 401"):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
@@ -596,7 +596,7 @@ def test_a_login(session: SparkSession, fake_registry: PlayedRegistry) -> None:
 def test_what_check_tries(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     fake_registry.answers["/subjects"] = ["a", "b"]
     assert list(JsonFormat(registry=fake_registry.url).connect(session)) == [
-        (f"registry {fake_registry.url}", "answers, 2 subjects")
+        (f"registry {fake_registry.url}", "responds, 2 subjects")
     ]
     assert list(JsonFormat().connect(session)) == []
 
@@ -605,9 +605,8 @@ def test_global_ids_where_nobody_knows_them(session: SparkSession, fake_registry
     with pytest.raises(DataError) as caught:
         Reader(session, f"{fake_registry.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
     assert str(caught.value) == (
-        f"{fake_registry.url}/apis/ccompat/v7: a record's schema has Apicurio's global id 7, which cannot be asked for "
-        "at this address\n"
-        "  fix: set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3"
+        f"{fake_registry.url}/apis/ccompat/v7: a record has Apicurio's global id 7, which this address cannot look up\n"
+        "  fix: set `registry:` to Apicurio's own API, which ends in /apis/registry/v2 or /apis/registry/v3"
     )
     assert fake_registry.asked == []
 
@@ -624,9 +623,9 @@ def test_the_newer_interface_of_apicurio(session: SparkSession, fake_registry: P
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ({"schema": "{}"}, "the schema is AVRO, and not JSON"),
-        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, and not JSON"),
-        ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "the schema 7 refers to others"),
+        ({"schema": "{}"}, "the schema is AVRO, not JSON"),
+        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, not JSON"),
+        ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "schema 7 refers to other schemas"),
     ],
 )
 def test_schemas_that_are_not_read(
@@ -652,7 +651,7 @@ def test_a_schema_without_an_end_is_its_records_error_alone(
     bad = [WIRES[0].frame(number, b"{}") for number in (2, 3, 4)]
     found = Reader(session, fake_registry.url).read(good, *bad)
     assert found == [{"id": 1, "name": "x"}, *["schema-unknown"] * 3]
-    with pytest.raises(DataError, match="its JSON Schema holds itself, which no table can"):
+    with pytest.raises(DataError, match="the JSON Schema contains itself, which a table cannot"):
         Reader(session, fake_registry.url).read(bad[1])
 
 
@@ -660,7 +659,7 @@ def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistr
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
-        "topic rows: none of its records begins with a schema's id, and none has one in its headers\n"
+        "topic rows: none of the records starts with a schema id, and none has one in its headers\n"
         "  fix: leave `registry:` out: JSON without ids brings its schema itself, or has none"
     )
 

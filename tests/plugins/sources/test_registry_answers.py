@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError, DataError, RetriableError
-from headrace_sources.registries import registry_client as client
-from headrace_sources.registries.registry_client import SchemaRegistryClient
+from headrace_sources.registries import http_registries, registry_client as client
+from headrace_sources.registries.http_registries import ConfluentRegistry
+from headrace_sources.registries.registry_client import RegistryClient
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def fetch_schema(url: str, **options: str) -> str:
+    """Return the Avro schema 1 of Confluent's registry at ``url``."""
+    return ConfluentRegistry(RegistryClient(url, **options)).fetch_schema("1", "AVRO")
 
 
 class Server(ThreadingHTTPServer):
@@ -107,32 +113,32 @@ class TestRedirects:
         server.answers["/schemas/ids/1"] = redirect(f"{stranger.url}/schemas/ids/1", status)
         stranger.answers["/schemas/ids/1"] = schema("string")
         with pytest.raises(ConfigError) as raised:
-            SchemaRegistryClient(server.url, login="me:secret").avro("1")
+            fetch_schema(server.url, login="me:secret")
         assert stranger.asked == []
         assert str(raised.value) == (
             f"{server.url}/schemas/ids/1: the schema registry redirects to {stranger.url}\n"
-            "  fix: set `registry:` to that address if it is the registry's: logins are not sent on to another host"
+            "  fix: set `registry:` to that address if it is the registry: credentials are not sent to another host"
         )
 
     def test_no_other_scheme_of_the_host_gets_the_login(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect(f"{server.url.replace('http', 'https')}/schemas/ids/1")
         with pytest.raises(ConfigError, match=r"redirects to https://127\.0\.0\.1:\d+\n"):
-            SchemaRegistryClient(server.url, token="secret").avro("1")
+            fetch_schema(server.url, token="secret")
 
     def test_a_redirect_on_the_host_is_followed_with_the_login(self, server: Server) -> None:
         server.answers |= {"/schemas/ids/1": redirect("/v2/schemas/ids/1"), "/v2/schemas/ids/1": schema("string")}
-        assert SchemaRegistryClient(server.url, token="secret").avro("1") == '"string"'
+        assert fetch_schema(server.url, token="secret") == '"string"'
         assert server.asked == [("/schemas/ids/1", "Bearer secret"), ("/v2/schemas/ids/1", "Bearer secret")]
 
     def test_a_circle_of_redirects_ends(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("/schemas/ids/1")
-        with pytest.raises(RetriableError, match="answers 302"):
-            SchemaRegistryClient(server.url).avro("1")
+        with pytest.raises(RetriableError, match="returned 302"):
+            fetch_schema(server.url)
 
     def test_what_a_stranger_is_called_is_shown_without_a_login_or_control_characters(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("http://me:secret@a\x07b/")
         with pytest.raises(ConfigError, match=r"redirects to http://a%07b:80\n"):
-            SchemaRegistryClient(server.url).avro("1")
+            fetch_schema(server.url)
 
 
 class TestBounds:
@@ -140,16 +146,16 @@ class TestBounds:
         body = json.dumps(schema("string")).encode()
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
         with pytest.raises(
-            RetriableError, match="the schema registry does not answer: the response did not finish in time"
+            RetriableError, match="the schema registry did not respond: the response did not finish in time"
         ):
-            SchemaRegistryClient(server.url).avro("1")
+            fetch_schema(server.url)
 
     def test_headers_that_drip_are_given_up(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
         with pytest.raises(
-            RetriableError, match="the schema registry does not answer: the response did not finish in time"
+            RetriableError, match="the schema registry did not respond: the response did not finish in time"
         ):
-            SchemaRegistryClient(server.url).avro("1")
+            fetch_schema(server.url)
 
     @pytest.mark.parametrize("status", [200, 500])
     def test_an_answer_without_end_is_given_up(
@@ -163,8 +169,8 @@ class TestBounds:
         monkeypatch.setattr(client, "TIMEOUT", 30)
         monkeypatch.setattr(client, "MOST_BYTES", 1_000_000)
         server.answers["/schemas/ids/1"] = answer
-        with pytest.raises(ConfigError, match="no schema registry: the response exceeds 1,000,000 bytes"):
-            SchemaRegistryClient(server.url).avro("1")
+        with pytest.raises(ConfigError, match="not a schema registry: the response exceeds 1,000,000 bytes"):
+            fetch_schema(server.url)
 
     def test_an_answer_that_breaks_off_is_asked_for_again(self, server: Server) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
@@ -174,8 +180,8 @@ class TestBounds:
             handler.wfile.write(b'{"schema": ')
 
         server.answers["/schemas/ids/1"] = answer
-        with pytest.raises(RetriableError, match="does not answer: IncompleteRead"):
-            SchemaRegistryClient(server.url).avro("1")
+        with pytest.raises(RetriableError, match="did not respond: IncompleteRead"):
+            fetch_schema(server.url)
 
 
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"}]}
@@ -189,10 +195,10 @@ class TestReferences:
             "/subjects/b/versions/1": schema(NODE, "a"),
         }
         with pytest.raises(DataError) as raised:
-            SchemaRegistryClient(server.url).avro("1")
+            fetch_schema(server.url)
         assert str(raised.value) == (
-            f"{server.url}: a schema cannot be put together: subjects/a/versions/1 refers to itself, or to one that refers "
-            "to it\n  fix: register the schema without that reference, or leave the topic out"
+            f"{server.url}: the references of a schema cannot be resolved: subjects/a/versions/1 refers to itself, directly "
+            "or through others\n  fix: register the schema without that reference, or exclude the topic"
         )
 
     def test_what_several_refer_to_is_asked_for_once(self, server: Server) -> None:
@@ -202,13 +208,13 @@ class TestReferences:
             deeper = () if i == 9 else (f"a{i + 1}", f"b{i + 1}")
             for letter in "ab":
                 server.answers[f"/subjects/{letter}{i}/versions/1"] = schema(NODE, *deeper)
-        assert json.loads(SchemaRegistryClient(server.url).avro("1")) == NODE
+        assert json.loads(fetch_schema(server.url)) == NODE
         assert len(server.asked) == 21
 
     def test_references_without_end_are_a_sentence(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client, "MAX_REFERENCES", 20)
+        monkeypatch.setattr(http_registries, "MAX_REFERENCES", 20)
         server.answers["/schemas/ids/1"] = schema("Node", "a0")
         server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}
         server.answers["/subjects/a30/versions/1"] = schema(NODE)
-        with pytest.raises(DataError, match="it refers to more than 20 others"):
-            SchemaRegistryClient(server.url).avro("1")
+        with pytest.raises(DataError, match="it refers to more than 20 schemas"):
+            fetch_schema(server.url)

@@ -104,7 +104,7 @@ def target() -> Iterator[str]:
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda version: version.name)
 def url(request: pytest.FixtureRequest, target: str, pem: Path) -> Iterator[str]:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pem / "client.pem"))
-    tls.load_cert_chain(pem / "registry_client.pem", pem / "registry_client.key")
+    tls.load_cert_chain(pem / "registry.pem", pem / "registry.key")
     tls.verify_mode, tls.maximum_version = ssl.CERT_REQUIRED, request.param
     server = TlsProxy(target, tls)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -127,16 +127,16 @@ def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
 
 
 def test_records_are_read_with_a_clients_certificate(session: SparkSession, url: str, pem: Path) -> None:
-    whole = avro(url, pem, "registry_client.pem", "client.pem", "client.key")
+    whole = avro(url, pem, "registry.pem", "client.pem", "client.key")
     assert records(session, whole) == [(1, "a")]
-    assert list(whole.connect(session)) == [(f"registry {url}", "answers, 1 subjects")]
+    assert list(whole.connect(session)) == [(f"registry {url}", "responds, 1 subjects")]
 
 
 @pytest.mark.nightly
 def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, pem: Path) -> None:
     both = pem / "both.pem"
     both.write_text((pem / "client.pem").read_text() + (pem / "client.key").read_text())
-    assert records(session, avro(url, pem, "registry_client.pem", "both.pem")) == [(1, "a")]
+    assert records(session, avro(url, pem, "registry.pem", "both.pem")) == [(1, "a")]
 
 
 @pytest.mark.nightly
@@ -144,33 +144,33 @@ def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, 
     ("files", "says", "fix"),
     [
         (
-            ("registry_client.pem",),
-            "no TLS connection came about: .*ALERT",
+            ("registry.pem",),
+            "TLS handshake failed: .*ALERT",
             "set `ssl.certificate.location` and `ssl.key.loc",
         ),
         (
-            ("registry_client.pem", "stranger.pem", "stranger.key"),
-            "no TLS connection came about: .*ALERT",
+            ("registry.pem", "stranger.pem", "stranger.key"),
+            "TLS handshake failed: .*ALERT",
             "to a certificate that the registry trusts",
         ),
         (
             ("stranger.pem", "client.pem", "client.key"),
-            "no TLS connection came about: .*CERTIFICATE_VERIFY_FAILED",
+            "TLS handshake failed: .*CERTIFICATE_VERIFY_FAILED",
             "set `ssl.ca.location` to the certificate that signed the registry's",
         ),
         (("gone.pem",), r"`ssl.ca.location`, \S+/gone.pem, cannot be used: No such file", "name PEM files"),
         (
-            ("registry_client.pem", "gone.pem"),
+            ("registry.pem", "gone.pem"),
             r"`ssl.certificate.location`, \S+/gone.pem, cannot be used",
             "name PEM files",
         ),
         (
-            ("registry_client.pem", "client.pem", "stranger.key"),
+            ("registry.pem", "client.pem", "stranger.key"),
             r"`ssl.certificate.location`, \S+/client.pem and \S+/stranger.key, cannot be used: .*MISMATCH",
             "a key must be that of its certificate",
         ),
         (
-            ("registry_client.pem", "client.pem", "client.locked"),
+            ("registry.pem", "client.pem", "client.locked"),
             "client.locked, cannot be used",
             "and have no password",
         ),
@@ -206,7 +206,7 @@ def test_a_registry_that_hangs_up(session: SparkSession, pem: Path, monkeypatch:
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        with pytest.raises(RetriableError, match="the schema registry does not answer: ") as caught:
-            records(session, avro(f"https://127.0.0.1:{server.getsockname()[1]}", pem, "registry_client.pem"))
+        with pytest.raises(RetriableError, match="the schema registry did not respond: ") as caught:
+            records(session, avro(f"https://127.0.0.1:{server.getsockname()[1]}", pem, "registry.pem"))
         thread.join(10)
-    assert "whether it trusts what `ssl.certificate.location` names" in str(caught.value)
+    assert "running and trusts `ssl.certificate.location`" in str(caught.value)

@@ -73,9 +73,9 @@ class TestMetadataTopics:
             ("shop.transaction", "status string, id string, event_count bigint, ts_ms bigint", "where transactions"),
             ("shop.transaction", "status string, id string, data_collections array<string>", "where transactions"),
             ("shop.transaction", "status string, id string, ts_ms bigint", "where transactions"),  # a begin alone
-            ("shop", f"{SOURCE}, ddl string, ts_ms bigint", "changes of schemas"),
-            ("shop", f"{SOURCE}, tableChanges array<string>, databaseName string", "changes of schemas"),
-            ("history", "source struct<server: string>, position struct<pos: int>, ddl string", "changes of schemas"),
+            ("shop", f"{SOURCE}, ddl string, ts_ms bigint", "schema changes"),
+            ("shop", f"{SOURCE}, tableChanges array<string>, databaseName string", "schema changes"),
+            ("history", "source struct<server: string>, position struct<pos: int>, ddl string", "schema changes"),
             ("shop.message", f"{SOURCE}, op string, message struct<prefix: string>", "logical messages"),
         ],
     )
@@ -90,9 +90,7 @@ class TestMetadataTopics:
             return T.StructType([T.StructField(name, T.NullType()) for name in text.split()])
 
         dialect = DebeziumDialect()
-        assert (
-            dialect.metadata_topic("shop", names("source ts_ms databaseName ddl tableChanges")) == "changes of schemas"
-        )
+        assert dialect.metadata_topic("shop", names("source ts_ms databaseName ddl tableChanges")) == "schema changes"
         assert dialect.metadata_topic("shop.message", names("op ts_ms source message")) == "logical messages"
         assert dialect.metadata_topic("shop.public.outbox", names("id op message")) is None
 
@@ -111,7 +109,7 @@ class TestMetadataTopics:
             {"id": 1, "status": "paid"},
             {"id": 2, "status": "open"},
         ]
-        assert [batch.notices for batch in batches] == [{"shop.transaction": "where transactions begin and end"}]
+        assert [batch.notices for batch in batches] == [{"shop.transaction": "transaction boundaries"}]
         assert [batch.left_out for batch in batches] == [{"shop.transaction": 3}]
 
 

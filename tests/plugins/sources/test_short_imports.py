@@ -9,7 +9,12 @@ import pytest
 
 import headrace_sources
 
-HOOKS = (headrace_sources.headrace_sources, headrace_sources.headrace_formats, headrace_sources.headrace_dialects)
+HOOKS = (
+    headrace_sources.headrace_sources,
+    headrace_sources.headrace_formats,
+    headrace_sources.headrace_dialects,
+    headrace_sources.headrace_connectors,
+)
 PATHS = [path for hook in HOOKS for path in hook().values()]
 
 

@@ -207,7 +207,7 @@ class TestKeys:
         with pytest.raises(DataError) as raised:
             Mask(columns={"email": RULES[rule]}).apply(envelopes)
         assert str(raised.value) == (
-            "'email' is part of the key, and this mask would make one row of many\n  fix: mask it with sha256, sha512 or hmac_sha256"
+            "'email' is part of the key, and this mask would merge rows\n  fix: mask it with sha256, sha512 or hmac_sha256"
         )
 
     def test_hashes_keep_keys_apart(self, envelopes: Changes) -> None:
@@ -292,8 +292,8 @@ class TestSecrecy:
 @pytest.mark.parametrize(
     ("rule", "what"),
     [
-        ({}, "say exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"),
-        ({"truncate": 1, "nullify": True}, "say exactly one of"),
+        ({}, "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"),
+        ({"truncate": 1, "nullify": True}, "requires exactly one of"),
         ({"truncate": -1}, "greater than or equal to 0"),
         ({"sha256": {"salt": ""}}, "at least 1 item"),
         ({"sha256": {}}, "salt"),

@@ -89,8 +89,8 @@ def test_check_says_table_by_table_what_is_masked_and_what_is_not_there(spark: S
 @pytest.mark.parametrize(
     ("only_in", "what"),
     [
-        (["people", "staff"], "the table staff has no column 'email', which `only_in` says it has"),
-        ("peopel", "none of its tables has the column 'email'"),
+        (["people", "staff"], "the table staff has no column 'email', which `only_in` requires"),
+        ("peopel", "there is no column 'email' in any table that it is for"),
     ],
 )
 def test_a_rule_for_one_table_is_refused_where_that_has_no_such_column(
@@ -310,7 +310,7 @@ def test_a_weak_salt_or_key_is_said(spark: SparkSession, tmp_path: Path) -> None
     deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII, "ssn": PII}, 1))
     weak = {"sha512": {"salt": "fifteen letters"}}
     made = job(tmp_path, masks={"email": weak, "ssn": {"hmac_sha256": {"key": "x"}}})
-    advice = "has fewer than 16 characters: who sees the digests can guess it, and with it the values"
+    advice = "has fewer than 16 characters: it can be guessed from the digests, and with it the values"
     found = [f"mask: the salt of 'email' {advice}", f"mask: the key of 'ssn' {advice}"]
     assert [item.found for item in made.check(spark) if item.what == "warning"] == found
     query = made.start_available_now(spark)

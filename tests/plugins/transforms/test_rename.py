@@ -69,17 +69,17 @@ def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, name string")
     with pytest.raises(DataError) as raised:
         rename(id=taken)(rows)
-    assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to a name that is not taken"
+    assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
 
 
 @pytest.mark.parametrize(
     ("columns", "what"),
     [
         ({}, "at least 1 item"),
-        ({"a": "c", "b": "c"}, "two columns would be called 'c'"),
-        ({"a": "c", "b": "C"}, "two columns would be called 'c'"),
-        ({"a": ""}, "'' cannot be a column's name"),
-        ({"a": "_headrace_position"}, "'_headrace_position' cannot be a column's name"),
+        ({"a": "c", "b": "c"}, "two columns would be named 'c'"),
+        ({"a": "c", "b": "C"}, "two columns would be named 'c'"),
+        ({"a": ""}, "'' is not a valid column name"),
+        ({"a": "_headrace_position"}, "'_headrace_position' is not a valid column name"),
     ],
 )
 def test_names_that_can_be_none(columns: dict[str, str], what: str) -> None:

@@ -9,18 +9,18 @@ import click
 @click.argument("file")
 @click.option("--connect", is_flag=True, help="Also try brokers, registry, topics, credentials and sinks.")
 def check(file: str, *, connect: bool) -> None:
-    """Look at everything that can be known before a run.
+    """Check everything that can be checked before a run.
 
-    The file, its plugins and references, Java, jars, paths, and the tables that come out. Nothing is written; with
-    --connect every folder that a run would write to gets a file for a moment.
+    The file, its plugins and references, Java, jars, paths, and the resulting tables. Nothing is written, except that --connect
+    creates and removes a file in each folder to which a run would write.
     """
     from headrace.cli.startup import open_session
     from headrace.cli.table_output import make_console, make_table, make_text, put
 
-    with open_session(file, "looking at the source and the sinks") as (pipeline, spark):
+    with open_session(file, "checking the source and the sinks") as (pipeline, spark):
         items = pipeline.check(spark, connect=connect)
     table = make_table("what", "found")
-    # A registry that has keys and values is asked for both, and is one line.
+    # A schema registry for both keys and values is checked twice and shown once.
     for item in {(item.what, item.found): item for item in items}.values():
         style = "red" if item.error else "yellow" if item.what == "warning" else ""
         failed = "FAILED: " if item.error else ""

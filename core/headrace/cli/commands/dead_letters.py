@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @click.command("dead-letters")
 @click.argument("file")
-@click.option("--reason", metavar="REASON", help="Those of one reason, with their bytes.")
-@click.option("--table", metavar="TABLE", help="Those of one table, with their bytes.")
+@click.option("--reason", metavar="REASON", help="Dead letters of one reason, with their bytes.")
+@click.option("--table", metavar="TABLE", help="Dead letters of one table, with their bytes.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Dead letters to show.")
 @click.option(
     "--format", "form", type=click.Choice(["record", "table", "json"]), help="A line per column, per row, JSON."
 )
 def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int, form: str | None) -> None:
-    """Show the records that could not become a row: how many of which kind, or each with its bytes and its place."""
+    """Show the records that could not become a row: counts by kind, or each record with its bytes and location."""
     from headrace.cli.startup import open_session
 
     rows: list[list[Any]] = []
@@ -38,11 +38,11 @@ def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int
     else:
         print_frame(frame, rows, limit, form or ("record" if each else "table"))
         if not each:
-            click.echo(f"each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
+            click.echo(f"to show each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
 
 
 def _count_by_kind(letters: DataFrame) -> DataFrame:
-    """A row per table, reason and error."""
+    """Count dead letters by table, reason and error."""
     from pyspark.sql import functions as F
 
     counts = letters.groupBy("table", "reason", "error").agg(

@@ -7,16 +7,16 @@ import click
 
 @click.command()
 @click.argument("file")
-@click.option("--reason", default="", help="Why, for whoever reads the checkpoint later.")
+@click.option("--reason", default="", help="Reason, stored in the checkpoint.")
 def epoch(file: str, *, reason: str) -> None:
-    """Say that the database begins its positions anew.
+    """Declare that the database restarted its positions.
 
-    After a restore, a failover or a move to another server a database counts its log from another place, and its changes
-    would lose against the rows that are there. From the next batch on every change is newer than all before. Stop the
-    pipeline first, and let it apply what the old database wrote.
+    After a restore, a failover or a migration to another server, log positions start elsewhere, and new changes would lose against
+    the stored rows. From the next batch on, all changes are newer than earlier ones. First let the pipeline apply the old
+    database's changes, then stop it.
     """
     from headrace.cli.startup import open_session
 
     with open_session(file, "raising the epoch") as (pipeline, spark):
         raised = pipeline.raise_epoch(reason, spark)
-    click.echo(f"epoch {raised.number}: from batch {raised.from_batch} on every change is newer than all before")
+    click.echo(f"epoch {raised.number}: all changes from batch {raised.from_batch} on are newer than earlier ones")

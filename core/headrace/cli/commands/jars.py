@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", required=False)
-@click.option("--download", is_flag=True, help="Fetch what is missing.")
+@click.option("--download", is_flag=True, help="Download missing jars.")
 @click.option(
     "--lock",
     metavar="PACKAGE",
-    help="For an author of plugins: write the package's jars.lock, with the digest of every jar.",
+    help="For plugin authors: write the package's jars.lock, with the digest of each jar.",
 )
 def jars(file: str | None, *, download: bool, lock: str | None) -> None:
     """Show the jars that a pipeline needs, and where they are.
 
-    Without FILE: those of all installed plugins. A run fetches what it needs; --download does it before, for a machine
-    without a network or an image.
+    Without FILE: the jars of all installed plugins. A run downloads missing jars; --download does so in advance, for a machine without
+    network access or for an image.
     """
     if lock:
         _write_lock(lock)
@@ -76,7 +76,7 @@ def _list_installed_plugins() -> list[type[Plugin]]:
 
 
 def _with_parts(plugins: Sequence[type[Plugin]]) -> list[type[Plugin]]:
-    """Plugins, and those that have no name in a file: parts of others, which their modules brought."""
+    """Return plugins, and plugin classes without a registered name: parts of others."""
     from headrace.sdk.plugin import Plugin
 
     found, pending = list(plugins), [Plugin]
@@ -88,7 +88,7 @@ def _with_parts(plugins: Sequence[type[Plugin]]) -> list[type[Plugin]]:
 
 
 def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, list[str]]:
-    """Coordinates, and the names of the plugins that need them."""
+    """Return coordinate → names of the plugins that need it."""
     needed: dict[str, list[str]] = {}
     for plugin in plugins:
         for coordinate in plugin.jars.get(line, ()):
@@ -111,7 +111,7 @@ def _print(version: str, cache: Path, needed: Mapping[str, list[str]], paths: li
     put(console, table)
     console.print()
     if paths is None:
-        console.print(f"not all of them are in {cache}: [bold]{command}[/]")
+        console.print(f"some of them are not in {cache}: [bold]{command}[/]")
         return
     table = make_table("jar", right=("size",))
     for jar in paths:

@@ -13,9 +13,9 @@ from headrace.scaffold.project import KINDS, write_project
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
 def new(kind: str, name: str) -> None:
-    """Begin a plugin of your own: a folder with code, tests and what a release needs.
+    """Create a plugin project: a folder with code, tests and release files.
 
-    It is written to headrace-NAME, where you are, and is a small plugin that works: change it.
+    The folder headrace-NAME in the current directory has a small working plugin to adapt.
     """
     folder = write_project(kind, name, Path.cwd())
     click.echo(f"written: {folder}\n")

@@ -12,14 +12,14 @@ from headrace.cli.formatting import count_noun, escape_controls, format_size
 
 @click.command()
 @click.argument("file")
-@click.option("--output", metavar="DIR", help="The folder to make. Default: the file's name with -package.")
-@click.option("--at", metavar="ADDRESS", help="Where the cluster will read the folder: s3://lake/packages/shop.")
+@click.option("--output", metavar="DIR", help="Output folder. Default: the file's name with -package.")
+@click.option("--at", metavar="ADDRESS", help="Address at which the cluster reads the folder: s3://lake/packages/shop.")
 def package(file: str, *, output: str | None, at: str | None) -> None:
-    """Make what spark-submit needs to run FILE on a cluster.
+    """Create a package for spark-submit that runs FILE on a cluster.
 
-    A folder with headrace and the plugins of the file, all that they require, their jars, the file, and a script that calls
-    spark-submit. Copied from this Python, without a network but for jars that were never fetched. No secret is in it.
-    With --at the folder also has the job as EMR Serverless and Kubernetes' Spark operator take it.
+    The folder has headrace, the plugins of the file, their requirements and jars, the file, and a script that calls spark-submit. All
+    is copied from this Python; only jars that are not cached are downloaded. It contains no secrets. With --at the folder also has job
+    definitions for EMR Serverless and Kubernetes' Spark operator.
     """
     from headrace.cli.startup import Spinner, load_pipeline
     from headrace.cluster.package import APPLICATION, JOB, SUBMIT, make_package

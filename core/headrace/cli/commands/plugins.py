@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ListedPlugin:
-    """A line of the list: a registration, or an entry point that has none. ``reason``: why it cannot be used."""
+    """Line of the list: a registration, or an entry point without one. ``reason``: why it cannot be used."""
 
     kind: str | None
     name: str
@@ -35,7 +35,7 @@ class _ListedPlugin:
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 @click.pass_context
 def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
-    """List what is installed and what it can do, what of it is broken and why, and what HEADRACE_DISABLE_PLUGINS turns off.
+    """List installed plugins: capabilities, errors of broken ones, and those that HEADRACE_DISABLE_PLUGINS disables.
 
     With NAME: the plugins of that name, with their options.
     """
@@ -47,9 +47,9 @@ def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     program = ctx.find_root().command
     listed = list(_list_plugins(known, {"command": getattr(program, "commands", {}), "secret": PROVIDERS}))
     for unknown in known.unknown_disabled:
-        click.echo(f"{DISABLE} names {escape_controls(unknown)}: nothing is called so", err=True)
+        click.echo(f"{DISABLE} names {escape_controls(unknown)}: no plugin or distribution has this name", err=True)
     if name is not None:
-        listed = [item for item in listed if item.name == name] or _refuse(name, known)
+        listed = [item for item in listed if item.name == name] or _reject(name, known)
     if as_json:
         click.echo(format_json([vars(item) for item in listed], indent=2))
         return
@@ -74,7 +74,7 @@ def _show(listed: Collection[_ListedPlugin]) -> None:
     put(make_console(), table)
 
 
-def _refuse(name: str, known: PluginRegistry) -> NoReturn:
+def _reject(name: str, known: PluginRegistry) -> NoReturn:
     from headrace.suggestions import did_you_mean
 
     names = {item.name for item in known.registrations()}
@@ -82,7 +82,7 @@ def _refuse(name: str, known: PluginRegistry) -> NoReturn:
 
 
 def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]) -> Iterator[_ListedPlugin]:
-    """``reserved``: kind → the names that headrace has without registering them."""
+    """Yield all plugins. ``reserved``: kind → names that headrace has without registering them."""
     from headrace.registry.plugin_errors import describe_error
     from headrace.registry.plugin_registry import DISABLE
 
@@ -95,25 +95,25 @@ def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]
         state = "broken" if reason else "ok"
         yield _ListedPlugin(item.kind, item.name, item.distribution, version, capabilities, reason, state)
     for off in known.disabled:
-        yield _ListedPlugin(off.kind, off.name, off.distribution, None, [], f"turned off by {DISABLE}", "off")
+        yield _ListedPlugin(off.kind, off.name, off.distribution, None, [], f"disabled by {DISABLE}", "off")
     for broken in known.broken:
         reason = f"not loaded: {describe_error(broken.error)}"
         yield _ListedPlugin(None, broken.entry_point, broken.distribution, None, [], reason, "broken")
 
 
 def _try_out(known: PluginRegistry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
-    """API version and capabilities of a plugin that can be imported, built and described; PluginError for one that cannot."""
+    """Return API version and capabilities of a plugin that can be imported, built and described; else raise PluginError."""
     from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
     from headrace.registry.plugin_errors import as_plugin_error
     from headrace.registry.validation import BASES, try_construction
 
     if item.name in reserved:
-        raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
+        raise PluginError(f"{item} has the name of one of headrace's plugins", fix="choose another name")
     plugin = known.load(item)
     if item.kind not in BASES:
         return None, []
     try_construction(item, plugin)
     plugin_schema(item, plugin)
-    with as_plugin_error(f"{item} cannot be looked at"):
+    with as_plugin_error(f"{item} cannot be inspected"):
         return plugin.api_version, list_capabilities(item.kind, plugin)

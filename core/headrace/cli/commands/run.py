@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from headrace.pipeline import Maintained, Pipeline, Query
     from headrace.progress.model import BatchProgress
 
-#: Seconds between two looks at the query and at signals.
+#: Seconds between two polls of the query and of signals.
 _POLL = 0.2
-_TRIGGER = 'Look for changes this often: "10 seconds". Default: as the file says, else twice a second.'
-_LOG_FORMAT = "Lines instead of the live screen; json: one per batch on stdout, and nothing else."
+_TRIGGER = 'Interval between batches: "10 seconds". Default: the trigger of the file, else half a second.'
+_LOG_FORMAT = "Log lines instead of the live screen; json: one line per batch on stdout."
 
 
 @click.command()
 @click.argument("file")
-@click.option("--available-now", is_flag=True, help="Apply what is there now, then end.")
+@click.option("--available-now", is_flag=True, help="Apply the available changes, then exit.")
 @click.option("--trigger", metavar="INTERVAL", help=_TRIGGER)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help=_LOG_FORMAT)
 def run(file: str, *, available_now: bool, trigger: str | None, log_format: str | None) -> None:
-    """Apply changes until it is told to end.
+    """Apply changes until the run is stopped.
 
-    Ctrl-C and SIGTERM end it after the batch that is under way; the second time, at once. Started again, it goes on
-    where it ended.
+    Ctrl-C and SIGTERM stop it after the current batch; the second signal stops it immediately. The next run continues where this one
+    ended.
     """
     if available_now and trigger:
-        raise click.UsageError("--trigger is for a run that goes on; --available-now ends by itself")
+        raise click.UsageError("--trigger needs a continuous run; it cannot be combined with --available-now")
     from headrace.cli.error_report import INTERRUPTED
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
@@ -59,18 +59,18 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
     except KeyboardInterrupt:
         if stop.asked_by is None:
             raise
-        os._exit(INTERRUPTED)  # the threads of the batch would be waited for
+        os._exit(INTERRUPTED)  # a normal exit would wait for the threads of the batch
     except Exception:
         if totals.batches:
             view.print_summary()
         raise
     view.print_summary()
-    with suppress(Exception):  # its JVM may be gone already
+    with suppress(Exception):  # its JVM may have ended
         spark.stop()
 
 
 def _to_milliseconds(text: str) -> str:
-    """In milliseconds: Spark does not know all of the spellings."""
+    """Return the interval in milliseconds: Spark does not support all notations."""
     from headrace.sdk.interval import seconds_of
 
     return f"{round(1000 * seconds_of(text))} milliseconds"
@@ -88,7 +88,7 @@ def _choose_view(log_format: str | None, totals: Totals, file: str) -> Screen | 
     from headrace.cli.live_screen import Screen
 
     console = Console(highlight=False)
-    # TERM=dumb: nothing can be drawn over there.
+    # TERM=dumb: the terminal cannot redraw lines.
     return TextLines(totals, file) if console.is_dumb_terminal else Screen(totals, file, console)
 
 
@@ -105,21 +105,21 @@ def _start(
         try:
             view.add(progress)
         except BrokenPipeError:
-            # Whoever read the lines has gone: that ends the run, and is no fault of the batch.
+            # The reader of the pipe has closed it: the run ends, and the batch succeeds.
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
-            stop.ask("nobody reads stdout")
+            stop.ask("stdout was closed")
 
     def say(done: Maintained) -> None:
         view.report(str(done))
 
-    view.step("looking at the source")
+    view.step("reading the source")
     if available_now:
         return pipeline.start_available_now(spark, on_progress=add, on_maintenance=say)
     return pipeline.start(spark, interval, on_progress=add, on_maintenance=say)
 
 
 def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
-    """Returns when the run has ended; raises why it failed."""
+    """Wait until the run has ended; raise its error when it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     from headrace.pipeline import SparkDiedError, spark_died
@@ -132,9 +132,9 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             view.show(status)
             if status.error != away:
                 away = status.error
-                view.report(f"{away}\n  trying again until it answers" if away else "the source answers again")
+                view.report(f"{away}\n  retrying until it answers" if away else "the source answers again")
             if stop.asked_by and stopper is None:
-                view.report(f"{stop.asked_by}: ending after the batch under way, if any; a second signal ends at once")
+                view.report(f"{stop.asked_by}: stopping after the current batch; a second signal stops immediately")
                 # stop() waits for the batch; signals reach only this thread.
                 stopper = threading.Thread(target=_stop, args=[query], daemon=True)
                 stopper.start()
@@ -147,9 +147,9 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             if isinstance(error, SparkDiedError):
                 raise
             raise spark_died() from error
-        view.report("Spark ended before its batch did: the next run repeats it")
+        view.report("Spark ended during a batch: the next run repeats it")
 
 
 def _stop(query: Query) -> None:
-    with suppress(Exception):  # why it failed, if it did, is raised where it is watched
+    with suppress(Exception):  # await_termination raises the error
         query.stop()

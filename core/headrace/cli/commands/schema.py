@@ -11,7 +11,7 @@ import click
 def schema() -> None:
     """Print the JSON Schema of pipeline files.
 
-    With the options of all installed plugins, for editors that complete and check YAML by it.
+    It includes the options of all installed plugins. Editors use it to complete and check YAML.
     """
     from headrace.config.json_schema import pipeline_schema
     from headrace.registry.plugin_registry import registry

@@ -27,8 +27,8 @@ _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions
 @click.option(
     "--format", "form", type=click.Choice(["table", "record", "json"]), help="A line per row, per column, JSON."
 )
-@click.option("--sink", metavar="NAME", help="Which sink, when there are several. Default: the first.")
-@click.option("--own-columns", is_flag=True, help="headrace's own columns and the table format's too.")
+@click.option("--sink", metavar="NAME", help="Sink to read when there are several. Default: the first.")
+@click.option("--own-columns", is_flag=True, help="Also show columns of headrace and of the table format.")
 @click.option("--versions", is_flag=True, help="The table's last versions instead of its rows.")
 def show(
     file: str,
@@ -41,9 +41,9 @@ def show(
     own_columns: bool,
     versions: bool,
 ) -> None:
-    """Show a table as a reader sees it.
+    """Show a table as readers see it.
 
-    TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
+    TABLE is a target table, or dead_letters: the records that could not be applied. Without TABLE: list the tables.
     """
     if table is None or versions:
         _show_history(file, table, sink)
@@ -77,7 +77,7 @@ def _show_history(file: str, table: str | None, sink: str | None) -> None:
 def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
-    """The table; None for dead letters when there are none."""
+    """Return the table; None for dead letters when there are none."""
     from headrace.pipeline import DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
@@ -97,7 +97,7 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
     from headrace.progress.summary import Summary
 
     if not batches:
-        click.echo(f"there are no tables yet: headrace run {file}", err=True)
+        click.echo(f"no tables yet: headrace run {file}", err=True)
         return
     table = make_table("table", "sink", "last batch (UTC)", "version")
     newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
@@ -117,9 +117,7 @@ def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -
         (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
     ]
     if not known:
-        raise ConfigError(
-            f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists those there are"
-        )
+        raise ConfigError(f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists the tables")
     table = make_table("version", "sink", "batch (UTC)", right=("applied", "late"))
     for batch, t in known:
         table.add_row(

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def status(file: str, *, form: str) -> None:
-    """Show how each table keeps up, and which of them fail and why.
+    """Show lag and latency of each table, and the errors of failed tables.
 
-    From what the last 100 batches left in the checkpoint. It may be asked while the pipeline runs.
+    Read from the progress of the last 100 batches in the checkpoint. The pipeline may be running.
     """
     from headrace.cli.startup import open_checkpoint
 
@@ -34,7 +34,7 @@ def status(file: str, *, form: str) -> None:
     elif found.tables:
         _print(found.tables, found.summary, file)
     else:
-        click.echo(f"no table was written yet: headrace run {file}", err=True)
+        click.echo(f"no tables yet: headrace run {file}", err=True)
 
 
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:

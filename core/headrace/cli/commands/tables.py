@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def tables(file: str, *, form: str) -> None:
-    """Show how large each table is, and what maintenance has to do there.
+    """Show the size of each table and its maintenance backlog.
 
-    small: files that would be compacted; deletes: files that say which rows of others are gone, or what became of them; since: the oldest
-    version that can be read. It may be asked while the pipeline runs.
+    small: files that would be compacted; deletes: files with deletes or updates for rows of other files; since: the oldest readable
+    version. The pipeline may be running.
     """
     from headrace.cli.startup import open_session
 
@@ -34,7 +34,7 @@ def tables(file: str, *, form: str) -> None:
     elif measured:
         _print(measured)
     else:
-        click.echo(f"there is no table yet whose sink can tell its size: headrace run {file}", err=True)
+        click.echo(f"no table with a known size yet: headrace run {file}", err=True)
 
 
 def _print(measured: Sequence[MeasuredTable]) -> None:

@@ -15,7 +15,7 @@ from headrace.errors import ConfigError
 
 @click.command()
 def version() -> None:
-    """Say which headrace, Python, PySpark and Java there are."""
+    """Show the versions of headrace, Python, PySpark and Java."""
     click.echo(f"headrace  {__version__}")
     click.echo(f"Python    {platform.python_version()} in {sys.prefix}")
     try:
@@ -31,7 +31,7 @@ def _find_pyspark_version() -> str:
     try:
         return package_version("pyspark")
     except PackageNotFoundError:
-        # A Spark that a cluster brings has its PySpark on the path, and no package that says so.
+        # A cluster's PySpark may be on the path without package metadata.
         from headrace.runtime.session.session_builder import spark_version
 
         return spark_version()

@@ -1,1 +1,1 @@
-"""A whole PostgreSQL database, followed by Debezium and Kafka into two lakes."""
+"""Demo of a live PostgreSQL database, replicated through Debezium and Kafka into two lakes."""

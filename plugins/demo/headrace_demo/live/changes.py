@@ -1,4 +1,4 @@
-"""What happens in the shop while the tables follow: twenty statements, each a transaction of its own."""
+"""Changes of the shop's database: twenty statements, one transaction each."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
-#: What is put before a value that is hashed.
+#: Salt of hashed columns.
 SALT = "pepper"
 
 
 @dataclass(frozen=True)
-class Change:
-    """A statement on one row, and what is to be seen of it: a column's text, None for a row that is gone.
+class ShopChange:
+    """Statement on one row, and its expected effect: the string of a column, or None for a deleted row.
 
-    ``row`` is a condition that PostgreSQL and Spark both understand.
+    ``row`` is a condition that is valid in PostgreSQL and in Spark.
     """
 
     kind: Literal["insert", "update", "delete"]
@@ -27,22 +27,22 @@ class Change:
 
     @property
     def stored_text(self) -> str | None:
-        """The text as the tables have it."""
+        """The expected string in the tables."""
         if self.text is None or not self.masked:
             return self.text
         return hashlib.sha256(f"{SALT}{self.text}".encode()).hexdigest()
 
 
-def _insert(table: str, row: str, columns: str, values: str, column: str, text: str) -> Change:
-    return Change("insert", table, row, f"insert into {table} ({columns}) values ({values})", column, text)  # noqa: S608
+def _insert(table: str, row: str, columns: str, values: str, column: str, text: str) -> ShopChange:
+    return ShopChange("insert", table, row, f"insert into {table} ({columns}) values ({values})", column, text)  # noqa: S608
 
 
-def _update(table: str, row: str, column: str, text: str) -> Change:
-    return Change("update", table, row, f"update {table} set {column} = '{text}' where {row}", column, text)  # noqa: S608
+def _update(table: str, row: str, column: str, text: str) -> ShopChange:
+    return ShopChange("update", table, row, f"update {table} set {column} = '{text}' where {row}", column, text)  # noqa: S608
 
 
-def _delete(table: str, row: str) -> Change:
-    return Change("delete", table, row, f"delete from {table} where {row}")  # noqa: S608
+def _delete(table: str, row: str) -> ShopChange:
+    return ShopChange("delete", table, row, f"delete from {table} where {row}")  # noqa: S608
 
 
 _RENTAL = "rental_id, rental_date, inventory_id, customer_id, staff_id"
@@ -50,8 +50,8 @@ _PAYMENT = "payment_id, customer_id, staff_id, rental_id, amount, payment_date"
 _CUSTOMER = "customer_id, store_id, first_name, last_name, email, address_id"
 _FILM = "film_id, title, language_id, special_features"
 
-#: The change whose row is shown before and after.
-SHOWN = Change(
+#: The change whose row is printed before and after.
+SHOWN = ShopChange(
     "update",
     "customer",
     "customer_id = 1",
@@ -61,7 +61,7 @@ SHOWN = Change(
     masked=True,
 )
 
-#: In their order; the first five are of every kind.
+#: All changes in order; the first five include every kind.
 CHANGES = (
     _insert("rental", "rental_id = 20001", _RENTAL, "20001, '2020-07-01 10:00+00', 1, 1, 1", "inventory_id", "1"),
     _insert(

@@ -1,4 +1,4 @@
-"""``headrace live``: a database that is written to, and tables in two lakes that follow it."""
+"""Command ``headrace live``: a live database, and its tables in two lakes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.errors import ConfigError
+from headrace_demo.data import find_data
 from headrace_demo.folder import PIPELINE_FILE, DemoFolder, folder_option, print_pipeline_file, start_spark
 from headrace_demo.live import pagila, report
 from headrace_demo.live.changes import CHANGES, SALT, SHOWN
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from headrace.pipeline import Pipeline
-    from headrace_demo.live.changes import Change
+    from headrace_demo.live.changes import ShopChange
     from headrace_demo.live.follow import Follower
     from headrace_demo.live.servers import Servers
 
@@ -31,7 +32,7 @@ _PIPELINE = Path(__file__).with_name(PIPELINE_FILE)
 @folder_option("headrace-live")
 @click.option(
     "--changes",
-    # Up to the one whose row is shown, at least.
+    # The minimum includes the change whose row is printed.
     type=click.IntRange(CHANGES.index(SHOWN) + 1, len(CHANGES)),
     default=len(CHANGES),
     show_default=True,
@@ -41,7 +42,7 @@ def live(folder: Path, changes: int) -> None:
     """Follow a live PostgreSQL database into Iceberg and Hudi.
 
     Starts PostgreSQL, Kafka and Connect with Debezium on this machine, loads Pagila (a video rental shop), keeps its 15
-    tables true in both formats, makes up to twenty changes and says how long each took to arrive. Then it stops everything.
+    tables equal in both formats, makes up to twenty changes and prints the latency of each. Then it stops all servers.
     """
     from rich.console import Console
 
@@ -60,8 +61,8 @@ def live(folder: Path, changes: int) -> None:
             servers = Servers.start(stack, console)
             _run(servers, _write_pipeline(servers), CHANGES[:changes], console, stack)
     except KeyboardInterrupt:
-        console.print("stopped: nothing is left running")
-        # Threads of the batch that was cut short would be waited for; Spark ends with this process.
+        console.print("stopped; no server is running")
+        # A normal exit would wait for threads of the canceled batch; Spark ends with this process.
         os._exit(130)
     console.print("PostgreSQL, Kafka, Connect and Spark are stopped.")
     show = f"show {PIPELINE_FILE}"
@@ -70,7 +71,8 @@ def live(folder: Path, changes: int) -> None:
 
 
 def _check_requirements() -> None:
-    """ConfigError for what is missing, before anything is fetched or started."""
+    """Raise ConfigError for a missing requirement, before anything is downloaded or started."""
+    find_data("pagila", "headrace live")
     try:
         import headrace_stack  # noqa: F401 - its client libraries
     except ModuleNotFoundError as error:
@@ -90,7 +92,7 @@ def _check_requirements() -> None:
 
 
 def _write_pipeline(servers: Servers) -> Pipeline:
-    """Write the pipeline file for the broker that was started."""
+    """Write the pipeline file with the address of the broker."""
     from headrace.pipeline import Pipeline
 
     text = _PIPELINE.read_text(encoding="utf-8").replace("BROKER", servers.kafka.bootstrap_servers)
@@ -98,7 +100,9 @@ def _write_pipeline(servers: Servers) -> Pipeline:
     return Pipeline.from_file(PIPELINE_FILE)
 
 
-def _run(servers: Servers, pipeline: Pipeline, changes: Sequence[Change], console: Console, stack: ExitStack) -> None:
+def _run(
+    servers: Servers, pipeline: Pipeline, changes: Sequence[ShopChange], console: Console, stack: ExitStack
+) -> None:
     from headrace.cli.signals import listen_again
     from headrace_demo.live.follow import Follower
 
@@ -112,30 +116,30 @@ def _run(servers: Servers, pipeline: Pipeline, changes: Sequence[Change], consol
     _follow_snapshot(servers, follower, console)
     _follow_changes(servers, follower, changes, console)
     with console.status("counting the rows of every table again"):
-        database = pagila.counts(servers.postgres)
-        lakes = follower.counts(list(database))
+        database = pagila.count_rows(servers.postgres)
+        lakes = follower.count_rows(list(database))
     report.check_equal(console, database, lakes, follower.dead_letters)
     follower.stop()
 
 
 def _follow_snapshot(servers: Servers, follower: Follower, console: Console) -> None:
-    """All rows that the database had."""
-    clock = time.monotonic()
-    database = pagila.counts(servers.postgres)
+    """Wait for the rows of the snapshot and print their counts."""
+    started = time.monotonic()
+    database = pagila.count_rows(servers.postgres)
     with console.status(f"{len(database)} tables go into Iceberg and Hudi"):
         follower.await_rows(database)
-        seconds = time.monotonic() - clock
-        lakes = follower.counts(list(database))
+        seconds = time.monotonic() - started
+        lakes = follower.count_rows(list(database))
     report.print_rows(
         console, f"the snapshot: {len(database)} tables in both lakes after {seconds:.0f} s", database, lakes
     )
 
 
-def _follow_changes(servers: Servers, follower: Follower, changes: Sequence[Change], console: Console) -> None:
-    """One change after the other, each when the one before has arrived."""
+def _follow_changes(servers: Servers, follower: Follower, changes: Sequence[ShopChange], console: Console) -> None:
+    """Make each change after the previous one is readable in both lakes."""
     report.print_heading(console, len(changes))
     latencies: list[dict[str, float]] = []
-    before = follower.row(SHOWN)
+    before = follower.read_row(SHOWN)
     after = stored = None
     for change in changes:
         with console.status(f"{change.kind} {change.row}"):
@@ -143,7 +147,7 @@ def _follow_changes(servers: Servers, follower: Follower, changes: Sequence[Chan
             latencies.append(follower.await_change(change, time.time()))
         report.print_change(console, change, latencies[-1])
         if change is SHOWN:
-            after, stored = follower.row(change), pagila.row(servers.postgres, change.table, change.row)
+            after, stored = follower.read_row(change), pagila.read_row(servers.postgres, change.table, change.row)
     report.print_latency(console, latencies)
     assert before
     assert after

@@ -1,4 +1,4 @@
-"""The running pipeline: when a change is readable in each lake, and what the lakes hold."""
+"""Observation of the running pipeline: latency of changes and row counts in each lake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError
-from headrace_demo.live.changes import Change
+from headrace_demo.live.changes import ShopChange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 SINKS = ("iceberg", "hudi")
 SCHEMA = "pagila_public"
-#: Seconds that the tables may take to follow.
-_PATIENCE = 600
-#: The files that make a commit visible: with each of them, and not before, readers see what it wrote.
+#: Seconds until a missing change is an error.
+_TIMEOUT = 600
+#: Files that make a commit visible to readers.
 _COMMITS = {"iceberg": "metadata/v*.metadata.json", "hudi": ".hoodie/timeline/*commit"}
 
 
 class Follower:
-    """A pipeline that is under way on a session."""
+    """Running pipeline on a session."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
         self.pipeline, self.spark = pipeline, spark
@@ -35,17 +35,17 @@ class Follower:
         self.dead_letters = 0
 
     def await_rows(self, expected: Mapping[str, int]) -> None:
-        """Return when as many rows as these have been applied to each table."""
+        """Wait until each table has received the expected number of rows."""
         arrived = dict.fromkeys(expected, 0)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while any(arrived[name] < rows for name, rows in expected.items()):
             for table in self._next_batch(deadline, "the snapshot's rows are not all in the tables").tables:
                 if table.sink == SINKS[0]:
                     arrived[table.table.rpartition(".")[2]] += table.rows_in or 0
 
-    def await_change(self, change: Change, committed: float) -> dict[str, float]:
-        """Sink → seconds from the database's commit until readers of the table see it; each of them has been read."""
-        deadline = time.monotonic() + _PATIENCE
+    def await_change(self, change: ShopChange, committed: float) -> dict[str, float]:
+        """Wait until both sinks return the change; return sink → seconds from the database's commit to the table's commit."""
+        deadline = time.monotonic() + _TIMEOUT
         while True:
             batch = self._next_batch(deadline, f"the {change.kind} of {change.row} is not in the tables")
             if any(table.table == f"{SCHEMA}.{change.table}" for table in batch.tables) and all(
@@ -53,29 +53,29 @@ class Follower:
             ):
                 return {sink: self._commit_time(change.table, sink) - committed for sink in SINKS}
 
-    def counts(self, names: list[str]) -> dict[str, dict[str, int]]:
-        """Sink → table → rows, as readers of the tables find them."""
+    def count_rows(self, names: list[str]) -> dict[str, dict[str, int]]:
+        """Return sink → table → row count."""
         counts = {}
         for sink in SINKS:
-            frames = [self.table(name, sink).selectExpr(f"'{name}' as name") for name in names]
+            frames = [self.read_table(name, sink).selectExpr(f"'{name}' as name") for name in names]
             whole = frames[0]
             for frame in frames[1:]:
                 whole = whole.unionAll(frame)
             counts[sink] = {row["name"]: row["count"] for row in whole.groupBy("name").count().collect()}
         return counts
 
-    def row(self, change: Change) -> Row | None:
-        """The row that a change is about, as it is in the Iceberg table."""
-        return self.table(change.table).where(change.row).first()
+    def read_row(self, change: ShopChange) -> Row | None:
+        """Return the changed row of the Iceberg table."""
+        return self.read_table(change.table).where(change.row).first()
 
-    def table(self, name: str, sink: str = SINKS[0]) -> DataFrame:
+    def read_table(self, name: str, sink: str = SINKS[0]) -> DataFrame:
         return self.pipeline.read(f"{SCHEMA}.{name}", sink=sink, spark=self.spark)
 
     def stop(self) -> None:
         self._query.stop()
 
-    def _next_batch(self, deadline: float, complaint: str) -> BatchProgress:
-        """The next batch. Raises what stopped the pipeline, and FatalError when it comes too late."""
+    def _next_batch(self, deadline: float, message: str) -> BatchProgress:
+        """Return the next batch. Raises the error that stopped the pipeline, and FatalError after the deadline."""
         while True:
             try:
                 batch = self._batches.get(timeout=0.5)
@@ -83,13 +83,13 @@ class Follower:
                 if not self._query.is_active:
                     self._query.await_termination()
                 if time.monotonic() > deadline:
-                    raise FatalError(f"{complaint} after {_PATIENCE} s", fix="look at the lines above") from None
+                    raise FatalError(f"{message} after {_TIMEOUT} s", fix="see the log lines above") from None
             else:
                 self.dead_letters += sum(table.dead_letters for table in batch.tables)
                 return batch
 
-    def _is_readable(self, change: Change, sink: str) -> bool:
-        rows = self.table(change.table, sink).where(change.row)
+    def _is_readable(self, change: ShopChange, sink: str) -> bool:
+        rows = self.read_table(change.table, sink).where(change.row)
         if change.text is None:
             return rows.isEmpty()
         return not rows.where(f"cast({change.column} as string) = '{change.stored_text}'").isEmpty()

@@ -1,22 +1,22 @@
-"""The Pagila database: a video rental shop in 15 tables, as SQL that needs no psql."""
+"""Sample database Pagila: a video rental shop in 15 tables, loaded without psql."""
 
 from __future__ import annotations
 
 import io
 import lzma
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from headrace_demo.data import find_data
 
 if TYPE_CHECKING:
     from pg8000.native import Connection
 
     from headrace_stack import Postgres
 
-_FILE = Path(__file__).with_name("data") / "pagila.sql.xz"
-#: Rows as pg_dump writes them, between the statements.
+#: Rows in the format of pg_dump, between the statements.
 _COPY = re.compile(r"^(COPY [^\n]* FROM stdin;)\n(.*?)^\\\.\n", re.MULTILINE | re.DOTALL)
-#: A partitioned table counts once, its parts do not.
+#: A partitioned table counts once; its partitions do not count.
 _TABLES = """
 select relname from pg_class
 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition order by relname
@@ -24,8 +24,9 @@ where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not re
 
 
 def load(connection: Connection) -> None:
-    """Create its tables, rows, keys, indexes and triggers in the schema ``public`` of an empty database."""
-    statements = _COPY.split(lzma.decompress(_FILE.read_bytes()).decode())
+    """Create the tables, rows, keys, indexes and triggers in the schema ``public`` of an empty database."""
+    file = find_data("pagila", "headrace live") / "pagila.sql.xz"
+    statements = _COPY.split(lzma.decompress(file.read_bytes()).decode())
     connection.run(statements[0])
     for copy, rows, following in zip(statements[1::3], statements[2::3], statements[3::3], strict=True):
         connection.run(copy, stream=io.BytesIO(rows.encode()))
@@ -33,14 +34,14 @@ def load(connection: Connection) -> None:
             connection.run(following)
 
 
-def counts(postgres: Postgres) -> dict[str, int]:
-    """Table → its rows now, all at one moment."""
+def count_rows(postgres: Postgres) -> dict[str, int]:
+    """Return table → row count, all from one snapshot."""
     names = [name for (name,) in postgres.query(_TABLES)]
-    selects = (f"select '{name}', count(*) from public.{name}" for name in names)  # noqa: S608 - from the catalogue
+    selects = (f"select '{name}', count(*) from public.{name}" for name in names)  # noqa: S608 - from the catalog
     return dict(postgres.query(" union all ".join(selects)))
 
 
-def row(postgres: Postgres, table: str, condition: str) -> dict[str, str]:
-    """A row, each column as PostgreSQL prints it."""
+def read_row(postgres: Postgres, table: str, condition: str) -> dict[str, str]:
+    """Return one row: column → string, as in PostgreSQL's JSON."""
     ((fields,),) = postgres.query(f"select to_json({table}) from public.{table} where {condition}")  # noqa: S608 - our own
     return {name: str(value) for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""What ``headrace live`` shows."""
+"""Screen output of ``headrace live``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DataError
 from headrace_demo.folder import new_table, shorten
-from headrace_demo.live.changes import SHOWN, Change
+from headrace_demo.live.changes import SHOWN, ShopChange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _NAMES = {"iceberg": "Iceberg", "hudi": "Hudi"}
-#: Columns of the row that is shown.
+#: Printed columns of the changed row.
 _COLUMNS = ("first_name", "last_name", "email", "active")
 
 
 def print_rows(
     console: Console, title: str, database: Mapping[str, int], lakes: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Every table with its rows in the database and in each lake."""
+    """Print the row count of each table in the database and in each lake."""
     console.rule(f"[bold]{title}")
     counts = ("PostgreSQL", *(f"{_NAMES[sink]} rows" for sink in lakes))
     table = new_table("table", *counts, right=counts, no_wrap=True)
@@ -32,19 +32,19 @@ def print_rows(
 
 
 def print_heading(console: Console, changes: int) -> None:
-    """The heading over so many changes."""
+    """Print the heading of the changes."""
     console.rule(f"[bold]{changes} changes, each committed in PostgreSQL by itself")
     console.print(f"[dim]{'':<8}{'':<28}{'in Iceberg after':>18}{'in Hudi after':>18}[/]")
 
 
-def print_change(console: Console, change: Change, seconds: Mapping[str, float]) -> None:
-    """A change that has arrived. ``seconds``: sink → how long that took."""
+def print_change(console: Console, change: ShopChange, seconds: Mapping[str, float]) -> None:
+    """Print a change that is readable. ``seconds`` maps each sink to the latency."""
     times = "".join(f"{f'{seconds[sink]:.1f} s':>18}" for sink in _NAMES)
     console.print(f"{change.kind:<8}{f'{change.table} {change.row}':<28}{times}", markup=False)
 
 
 def print_latency(console: Console, latencies: Sequence[Mapping[str, float]]) -> None:
-    """From the database's commit to the table's commit, which readers see from then on."""
+    """Print the latency from the database's commit to the table's commit."""
     console.print(
         f"\n[bold]From COMMIT to readable[/]  [dim]({len(latencies)} changes, the rows read in both lakes)[/]"
     )
@@ -54,7 +54,7 @@ def print_latency(console: Console, latencies: Sequence[Mapping[str, float]]) ->
 
 
 def print_row(console: Console, before: Mapping[str, Any], after: Mapping[str, Any], stored: Mapping[str, str]) -> None:
-    """A row of the table before and after its change, beside the database's."""
+    """Print a row of the table before and after its change, and the row of the database."""
     console.print(f"\n[bold]One row[/]  {SHOWN.table}, {SHOWN.row}, before and after its update; email is masked\n")
     table = new_table("column", "table, before", "table, now", "PostgreSQL, now", no_wrap=True)
     for name in _COLUMNS:
@@ -67,7 +67,7 @@ def print_row(console: Console, before: Mapping[str, Any], after: Mapping[str, A
 def check_equal(
     console: Console, database: Mapping[str, int], lakes: Mapping[str, Mapping[str, int]], dead_letters: int
 ) -> None:
-    """Say that the lakes have what the database has; DataError when they have not."""
+    """Compare the row counts of the lakes with the database; raise DataError for a difference."""
     wrong = [
         f"{name} has {lake.get(name, 0):,} rows in {_NAMES[sink]} and {count:,} in PostgreSQL"
         for sink, lake in lakes.items()
@@ -78,7 +78,7 @@ def check_equal(
         raise DataError(
             "; ".join([*wrong, *([f"{dead_letters} dead letters"] if dead_letters else [])]),
             where="the tables",
-            fix="report it, with what stands above",
+            fix="report a bug with the output above",
         )
     console.print(
         f"[bold]Equal[/]  {len(database)} tables: {sum(database.values()):,} rows in PostgreSQL, in Iceberg and in Hudi; "

@@ -1,4 +1,4 @@
-"""The database with the shop in it, and what carries its changes: Kafka and Connect with Debezium."""
+"""Servers of ``headrace live``: PostgreSQL with the shop's database, Kafka, and Connect with Debezium."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PREFIX = "pagila"
-#: Seconds that the snapshot may take.
-_PATIENCE = 180
-#: What the connector is told beside how to reach the database.
+#: Seconds until an incomplete snapshot is an error.
+_TIMEOUT = 180
+#: Settings of the connector in addition to the address of the database.
 _CONNECTOR = {
-    # With their schemas, records need no registry beside Kafka.
+    # Records with embedded schemas need no schema registry.
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "key.converter.schemas.enable": "true",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "true",
-    # Unless told otherwise, the converter writes a column's default where the row has null.
+    # By default the converter replaces null with the column's default.
     "value.converter.replace.null.with.default": "false",
-    # A partitioned table is one table: changes of its parts come as its own, and the snapshot reads it once.
+    # Publish changes of partitions under the name of the table; the snapshot then reads each row once.
     "publish.via.partition.root": "true",
     "table.exclude.list": "public[.]payment_p.*",
 }
@@ -34,7 +34,7 @@ _CONNECTOR = {
 
 @dataclass(frozen=True)
 class Servers:
-    """PostgreSQL, Kafka and Connect; they run until the ExitStack that they were started on ends."""
+    """Running servers; the ExitStack that started them stops them."""
 
     postgres: Postgres
     kafka: Kafka
@@ -42,9 +42,9 @@ class Servers:
 
     @classmethod
     def start(cls, stack: ExitStack, console: Console) -> Servers:
-        """Fetch what they are made of, start them one after the other, load the shop."""
+        """Download the artifacts, start the servers in order and load the shop's database."""
         postgres, kafka = Postgres(), Kafka()
-        # PostgreSQL first: it says whether this machine is one that they run on.
+        # PostgreSQL first: it raises an error on an unsupported machine.
         for server in (postgres, kafka, Connect(kafka, ("postgres",))):
             server.fetch()
         with _Step(console, "PostgreSQL") as step:
@@ -54,7 +54,7 @@ class Servers:
             connection = postgres.connect()
             stack.callback(connection.close)
             pagila.load(connection)
-            counts = pagila.counts(postgres)
+            counts = pagila.count_rows(postgres)
             step.finish(f"{len(counts)} tables, {sum(counts.values()):,} rows")
         with _Step(console, "Kafka") as step:
             stack.enter_context(kafka)
@@ -65,11 +65,11 @@ class Servers:
         return cls(postgres, kafka, connect)
 
     def snapshot(self, console: Console) -> None:
-        """Debezium reads every table; returns when all rows are in Kafka."""
+        """Start the connector and wait until all rows of the snapshot are in Kafka."""
         with _Step(console, "Debezium's snapshot") as step:
             self.connect.put(PREFIX, {**self.postgres.debezium(PREFIX), **_CONNECTOR})
-            expected = {f"{PREFIX}.public.{name}": rows for name, rows in pagila.counts(self.postgres).items()}
-            deadline = time.monotonic() + _PATIENCE
+            expected = {f"{PREFIX}.public.{name}": rows for name, rows in pagila.count_rows(self.postgres).items()}
+            deadline = time.monotonic() + _TIMEOUT
             while True:
                 self.connect.wait_until_running(PREFIX)
                 waiting = [topic for topic, rows in expected.items() if not self._has_rows(topic, rows)]
@@ -77,7 +77,7 @@ class Servers:
                     break
                 if time.monotonic() > deadline:
                     raise FatalError(
-                        f"{', '.join(waiting)} lack rows after {_PATIENCE} s", where="Debezium", fix="start it again"
+                        f"{', '.join(waiting)} lack rows after {_TIMEOUT} s", where="Debezium", fix="run the demo again"
                     )
                 time.sleep(0.2)
             step.finish(f"{sum(expected.values()):,} events in {len(expected)} topics")
@@ -87,20 +87,20 @@ class Servers:
 
 
 class _Step:
-    """A step of the start on the screen: what is under way, then a line with its result and seconds."""
+    """Step of the start on the screen: a spinner, then a line with the result and the seconds."""
 
-    def __init__(self, console: Console, what: str) -> None:
-        self._console, self._what = console, what
-        self._status = console.status(what)
+    def __init__(self, console: Console, name: str) -> None:
+        self._console, self._name = console, name
+        self._status = console.status(name)
 
     def __enter__(self) -> Self:
-        self._clock = time.monotonic()
+        self._started = time.monotonic()
         self._status.start()
         return self
 
     def finish(self, result: str) -> None:
         self._status.stop()
-        self._console.print(f"{self._what:<22}{result:<48}[dim]{time.monotonic() - self._clock:5.1f} s[/]")
+        self._console.print(f"{self._name:<22}{result:<48}[dim]{time.monotonic() - self._started:5.1f} s[/]")
 
     def __exit__(self, *_: object) -> None:
         self._status.stop()

@@ -1,1 +1,1 @@
-"""The Museum of Modern Art's collection at three real dates, into two lakehouse tables."""
+"""Demo of the Museum of Modern Art's collection at three dates, written to two lakehouse tables."""

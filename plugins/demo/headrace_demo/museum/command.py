@@ -1,4 +1,4 @@
-"""``headrace demo``: the main job on real input, with what came out of it on the screen."""
+"""Command ``headrace demo``: a pipeline on real data, with the results on the screen."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace_demo.data import find_data
 from headrace_demo.folder import (
     PIPELINE_FILE,
     DemoFolder,
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress
 
 _TABLE, _KEY, _TITLE = "moma.artworks", "artwork_id", "title"
-#: A column that came with the third date; a column that is masked, and the name that it has in the events.
+#: The column that the third date adds; the masked column, and its name in the events.
 _NEW_COLUMN, _MASKED_COLUMN, _EVENT_COLUMN = "image_url", "donor", "credit_line"
 _SALT = "pepper"
-#: The shipped events, a folder for each date.
-_DATA = Path(__file__).with_name("data")
-#: Where there is nothing to show.
-_NOTHING = "\N{EN DASH}"
+_PIPELINE = Path(__file__).with_name(PIPELINE_FILE)
+#: Cell without a value.
+_EMPTY_CELL = "\N{EN DASH}"
 
 
 @click.command()
@@ -46,13 +46,14 @@ def demo(folder: Path) -> None:
     """Run the main job on real data and show what came out.
 
     MoMA's collection at 2015-07-17, 07-23 and 08-15, as Debezium change events of a PostgreSQL database in Avro files,
-    into a Hudi and an Iceberg table at once.
+    into a Hudi and an Iceberg table at the same time.
     """
     from rich.console import Console
 
     console = Console(highlight=False)
     home = DemoFolder(folder, ".headrace-demo")
     home.check()
+    data = _DemoData.find()
     home.enter()
     _prepare(console)
     os.environ.setdefault("SALT", _SALT)
@@ -61,8 +62,8 @@ def demo(folder: Path) -> None:
     pipeline = Pipeline.from_file(PIPELINE_FILE)
     spark = start_spark(pipeline, console)
     try:
-        steps = [_apply_date(pipeline, spark, console, date) for date in sorted(_manifest()["dates"])]
-        _report(pipeline, spark, console, steps)
+        steps = [_apply_date(pipeline, spark, console, data, date) for date in sorted(data.topics)]
+        _report(pipeline, spark, console, data, steps)
     finally:
         spark.stop()
     show = f"show {PIPELINE_FILE} {_TABLE}"
@@ -70,8 +71,27 @@ def demo(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
+class _DemoData:
+    """The demo's events. ``path`` has a folder per date; ``manifest`` describes them by date and topic."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def find(cls) -> _DemoData:
+        path = find_data("museum", "headrace demo")
+        return cls(path, json.loads((path / "manifest.json").read_text(encoding="utf-8")))
+
+    @property
+    def topics(self) -> dict[str, Any]:
+        """Date → topic → counts."""
+        topics: dict[str, Any] = self.manifest["dates"]
+        return topics
+
+
+@dataclass(frozen=True)
 class _Step:
-    """What became of the events of one date. ``version``: of the Iceberg table as it was then."""
+    """Result of applying the events of one date. ``version`` is the version of the Iceberg table after it."""
 
     date: str
     seconds: float
@@ -79,34 +99,28 @@ class _Step:
     version: str
 
 
-def _manifest() -> dict[str, Any]:
-    """What is in the shipped events, by date and topic."""
-    manifest: dict[str, Any] = json.loads((_DATA / "manifest.json").read_text())
-    return manifest
-
-
 def _prepare(console: Console) -> None:
-    """Put the pipeline file and a folder for events into the current folder, and show the file."""
+    """Create the pipeline file and the folder of the events in the working directory, and print the file."""
     Path("bronze").mkdir()
-    shutil.copy(_DATA.parent / PIPELINE_FILE, PIPELINE_FILE)
+    shutil.copy(_PIPELINE, PIPELINE_FILE)
     console.rule("[bold]headrace demo")
     console.print(
         "The collection of the Museum of Modern Art at three real dates (CC0), about 20,000 of its works, as Debezium would "
-        "report them from PostgreSQL: change events in Avro files. One pipeline file keeps two tables true to them:\n"
+        "report them from PostgreSQL: change events in Avro files. One pipeline file keeps two tables equal to the database:\n"
     )
     print_pipeline_file(console)
 
 
-def _apply_date(pipeline: Pipeline, spark: SparkSession, console: Console, date: str) -> _Step:
-    """The files of one date arrive; the pipeline applies them."""
-    topics = _manifest()["dates"][date]
-    shutil.copytree(_DATA / date, "bronze", dirs_exist_ok=True)
+def _apply_date(pipeline: Pipeline, spark: SparkSession, console: Console, data: _DemoData, date: str) -> _Step:
+    """Copy the files of one date into the source folder and run the pipeline."""
+    topics = data.topics[date]
+    shutil.copytree(data.path / date, "bronze", dirs_exist_ok=True)
     events = "; ".join(f"{_counts(topic['ops'])} of {name.rpartition('.')[2]}" for name, topic in topics.items())
     batches: list[BatchProgress] = []
-    clock = time.monotonic()
+    started = time.monotonic()
     with console.status(f"{date}: {events}"):
         pipeline.run(spark, on_progress=batches.append)
-    seconds = time.monotonic() - clock
+    seconds = time.monotonic() - started
     console.print(f"[bold]{date}[/]  {events}  [dim]applied in {seconds:.1f} s[/]")
     counts = ("events in", "rows applied", "late", "dead letters")
     table = new_table("table", "sink", *counts, right=counts)
@@ -119,46 +133,46 @@ def _apply_date(pipeline: Pipeline, spark: SparkSession, console: Console, date:
     return _Step(date, seconds, batches[-1], version)
 
 
-def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: list[_Step]) -> None:
-    """What is in the tables now, and what was in them at the first date."""
-    console.rule("[bold]what is in the tables now")
-    _report_counts(pipeline, spark, console, steps[-1].date)
+def _report(pipeline: Pipeline, spark: SparkSession, console: Console, data: _DemoData, steps: list[_Step]) -> None:
+    """Print the contents of the tables now and at the first date."""
+    console.rule("[bold]the tables now")
+    _report_counts(pipeline, spark, console, data, steps[-1].date)
     then, now = pipeline.read(_TABLE, as_of=steps[0].version, spark=spark), pipeline.read(_TABLE, spark=spark)
     before, after = _find_changed_row(then, now)
     console.print(
-        f"\n[bold]One work, at {steps[0].date} and at {steps[-1].date}[/]  [dim]({_KEY} {after[_KEY]}; a new column came on the third date)[/]"
+        f"\n[bold]One work, at {steps[0].date} and at {steps[-1].date}[/]  [dim]({_KEY} {after[_KEY]}; the third date adds a column)[/]"
     )
     console.print(_side_by_side(before, after, steps))
-    _report_deletes(console, then, now, steps[0].date)
+    _report_deletes(console, data, then, now, steps[0].date)
     console.print(
-        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows; column {_NEW_COLUMN!r} was {'there' if _NEW_COLUMN in then.columns else 'not there yet'}."
+        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows; column {_NEW_COLUMN!r} {'existed' if _NEW_COLUMN in then.columns else 'did not exist yet'}."
     )
-    _report_mask(spark, console, after, steps[0].date)
+    _report_mask(spark, console, data, after, steps[0].date)
 
 
-def _report_counts(pipeline: Pipeline, spark: SparkSession, console: Console, date: str) -> None:
-    """Every table's rows, and those of the database at ``date``."""
-    counts = ("Iceberg rows", "Hudi rows", "the database has")
+def _report_counts(pipeline: Pipeline, spark: SparkSession, console: Console, data: _DemoData, date: str) -> None:
+    """Print the row counts of each table and of the database at ``date``."""
+    counts = ("Iceberg rows", "Hudi rows", "database rows")
     table = new_table("table", *counts, right=counts)
-    for topic, events in _manifest()["dates"][date].items():
+    for topic, events in data.topics[date].items():
         name = topic.replace("moma.public", "moma")
         rows = [pipeline.read(name, sink=sink, spark=spark).count() for sink in ("iceberg", "hudi")]
         table.add_row(name, *map(_number, (*rows, events["rows_after"])))
     console.print(table)
 
 
-def _report_deletes(console: Console, then: DataFrame, now: DataFrame, date: str) -> None:
-    deleted = [int(key) for key in _manifest()["deleted"]["moma.public.artworks"]]
+def _report_deletes(console: Console, data: _DemoData, then: DataFrame, now: DataFrame, date: str) -> None:
+    deleted = [int(key) for key in data.manifest["deleted"]["moma.public.artworks"]]
     left, before = (frame.where(frame[_KEY].isin(deleted)).count() for frame in (now, then))
     console.print(
-        f"\n[bold]Deletes[/]  The museum's history has none, so the demo adds {len(deleted)}: of those works {left} are left in the table;"
-        f" at {date} {before} of them were in it."
+        f"\n[bold]Deletes[/]  The museum's history has none, so the demo adds {len(deleted)}: {left} of these works are in the table now;"
+        f" {before} of them were in it at {date}."
     )
 
 
-def _report_mask(spark: SparkSession, console: Console, row: Row, date: str) -> None:
-    """A masked value in the events of ``date`` and in the table's ``row``."""
-    events = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(_DATA / date))
+def _report_mask(spark: SparkSession, console: Console, data: _DemoData, row: Row, date: str) -> None:
+    """Print a masked value as in the events of ``date`` and as in the table's ``row``."""
+    events = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(data.path / date))
     image = events["after"]
     event = events.where(image[_KEY] == row[_KEY]).select(image[_EVENT_COLUMN].alias("text")).first()
     console.print(f"[bold]Masked[/]  {_EVENT_COLUMN}, renamed to {_MASKED_COLUMN}; null stays null:")
@@ -167,7 +181,7 @@ def _report_mask(spark: SparkSession, console: Console, row: Row, date: str) -> 
 
 
 def _find_changed_row(then: Any, now: Any) -> tuple[Row, Row]:
-    """The first work whose title changed and that has an image now."""
+    """Return the first work with a changed title and an image, before and after."""
     old = then.select(_KEY, then[_TITLE].alias("old_title"))
     changed = (
         now.join(old, _KEY)
@@ -187,7 +201,7 @@ def _side_by_side(before: Row, after: Row, steps: list[_Step]) -> Table:
             or old.get(name) != value
         ):
             style = "" if old.get(name) == value else "green"
-            table.add_row(name, _cell(old.get(name)) if name in old else _NOTHING, _cell(value), style=style)
+            table.add_row(name, _cell(old.get(name)) if name in old else _EMPTY_CELL, _cell(value), style=style)
     return table
 
 
@@ -201,4 +215,4 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: int | None) -> str:
-    return _NOTHING if value is None else f"{value:,}"
+    return _EMPTY_CELL if value is None else f"{value:,}"

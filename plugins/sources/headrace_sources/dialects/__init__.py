@@ -1,1 +1,1 @@
-"""Shapes of events: where op, key, images and position are."""
+"""Dialects: where events have op, key, row images and position."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -10,8 +10,17 @@ from pydantic import Field
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
 from headrace.sdk.columns import match_names, reuse_columns
 from headrace.sdk.events import record_columns
+from headrace.sdk.positions import PLACE_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
-from headrace_sources.dialects.log_positions import name_order, position_parts, snapshot_columns, source_position
+from headrace_sources.dialects.log_positions import (
+    find_connector,
+    list_own_orders,
+    load_connectors,
+    name_order,
+    position_pattern,
+    read_log_position,
+    snapshot_columns,
+)
 from headrace_sources.dialects.record_columns import (
     drop_tombstones_without_key,
     fill_key,
@@ -28,32 +37,44 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from headrace.sdk import Events
+    from headrace.sdk import Connector, Events
 
 ROW_OPS = ("c", "r", "u")
-#: All that an envelope may have; one that names no connector has nothing else.
+#: Fields of an envelope. An envelope without a connector's name has no other fields.
 _ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
-#: What the record of a transaction has. In JSON without schemas its begin has no more than this.
+#: Fields of a transaction's BEGIN record. In JSON without schemas it has no others.
 _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
-#: A field of the source block that only one family of connectors has.
-_DATABASES = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
 
 
 class DebeziumConfig(Config):
-    """What connectors were told, and headrace has to know."""
+    """Options of connectors that headrace needs."""
 
     unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
-    """The connectors' own option: what they send for a large value that an update left alone."""
+    """Value of the connector's option of the same name: what it sends for a large value that an update did not change.
+    """
 
 
-class DebeziumDialect(Dialect):
-    """Envelopes of Debezium 1.x, 2.x and 3.x, and those that Flink writes: with a small source block, or with none."""
+class ConnectorDialect(Dialect):
+    """Base of the dialects that read what Debezium's connectors send: envelopes, and rows flattened from them."""
+
+    api_version = 1
+    Config = DebeziumConfig
+    config: DebeziumConfig
+
+    def parts(self) -> Sequence[Connector]:
+        # A pipeline includes third-party connectors in its package, checks and warnings.
+        return load_connectors().third_party
+
+    def warnings(self) -> Iterable[str]:
+        return [f"{reason}; its topics are ordered by {PLACE_ORDER}" for reason in load_connectors().broken]
+
+
+class DebeziumDialect(ConnectorDialect):
+    """Envelopes of Debezium 1.x, 2.x and 3.x, and of Flink, which have a small source block or none."""
 
     name = "debezium"
     api_version = 1
     priority = 10
-    Config = DebeziumConfig
-    config: DebeziumConfig
 
     @classmethod
     def matches(cls, schema: StructType) -> bool:
@@ -64,14 +85,14 @@ class DebeziumDialect(Dialect):
         return is_alone and has_image and "op" in schema.names and set(schema.names) <= _ENVELOPE
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        # A name alone says nothing: the database may have a table that is called so.
+        # The name is not sufficient: the database may have a table with this name.
         names = set(schema.names)
         if topic.startswith("__debezium-heartbeat.") and ("ts_ms" in names or not names):
             return "Debezium's heartbeats"
         if topic.endswith(".transaction") and _is_transaction(schema):
-            return "where transactions begin and end"
+            return "transaction boundaries"
         if names & {"ddl", "tableChanges"} and (_has_source_block(schema) or _is_schema_history(schema)):
-            return "changes of schemas"
+            return "schema changes"
         if {"op", "message"} <= names and not names & set(C.IMAGES) and _has_source_block(schema):
             return "logical messages"
         return None
@@ -82,10 +103,10 @@ class DebeziumDialect(Dialect):
         images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_type_of(schema, name), StructType)}
         if "before" not in images:
             return schema
-        # Both images are rows of one table: with one type they can take each other's place. JSON infers two.
+        # Both images are rows of one table and get one type. JSON inference finds two.
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
-        names = {name.lower() for name in key}  # whether the session tells cases apart is not known here
+        names = {name.lower() for name in key}  # the session's case sensitivity is unknown here
         before = row if whole_before else StructType([field for field in row if field.name.lower() in names])
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
@@ -97,7 +118,8 @@ class DebeziumDialect(Dialect):
         return source_table(_names_in(schema, "source"), F.col("source").getField, key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
-        if "pos" in _names_in(schema, "source"):  # MySQL's log has whole rows
+        connector = find_connector(_names_in(schema, "source"))
+        if connector and connector.sends_whole_rows:
             return {}
         rows = [_type_of(schema, image) for image in C.IMAGES]
         fields = {field.name: field.dataType for row in rows for field in getattr(row, "fields", ())}
@@ -108,7 +130,7 @@ class DebeziumDialect(Dialect):
 
     def position_parts(self, events: Events) -> str | None:
         has_key = bool(getattr(events.key_schema, "names", ()))
-        return position_parts(_names_in(events.schema, "source")) if has_key else None
+        return position_pattern(_names_in(events.schema, "source")) if has_key else None
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -120,7 +142,7 @@ class DebeziumDialect(Dialect):
         op = value.getField("op")
         committed = F.col(f"{E.VALUE}.source").getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
-        position, position_in_log, snapshots = _order_events(tuple(source_fields))
+        place_position, log_position, snapshots = _order_events(tuple(source_fields), find_connector(source_fields))
         rejected = F.when(value.isNotNull(), _reject_reason(has_after="after" in schema.names))
         return Changes(
             drop_tombstones_without_key(frame).select(
@@ -128,8 +150,8 @@ class DebeziumDialect(Dialect):
                 op.alias(C.OP),
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
-                with_tombstones(position, is_tombstone).alias(C.POSITION),
-                *key_change_columns(frame, position_in_log, has_unavailable=bool(self.unavailable_tests(schema))),
+                with_tombstones(place_position, is_tombstone).alias(C.POSITION),
+                *key_change_columns(frame, log_position, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), rejected).alias(C.ERROR),
@@ -140,39 +162,40 @@ class DebeziumDialect(Dialect):
 
 
 def _check_envelope(topic: str, schema: StructType, source_fields: Collection[str]) -> None:
-    """DataError for envelopes whose changes cannot be told apart, or not be ordered."""
+    """Raise DataError for envelopes without an op, or with positions of several databases."""
     if "op" not in schema.names:
         raise DataError(
-            "its envelopes have no `op`, so an insert cannot be told from a delete",
+            "the envelopes have no `op`, so that inserts and deletes cannot be distinguished",
             where=f"topic {topic}",
-            fix="let Debezium's own envelope through, or flatten it with ExtractNewRecordState",
+            fix="use Debezium's complete envelope, or flatten it with ExtractNewRecordState",
         )
-    databases = [database for field, database in _DATABASES.items() if field in source_fields]
-    if len(databases) > 1:
+    orders = list_own_orders(source_fields)
+    if len(orders) > 1:
         raise DataError(
-            f"its events come from different databases: {' and '.join(databases)}",
+            f"the events come from different databases, ordered by {' and by '.join(orders)}",
             where=f"topic {topic}",
-            fix="write them to a topic each: between the two, nobody can say which change is newer",
+            fix="write the changes of each database to a topic of its own: their positions are not comparable",
         )
 
 
 @reuse_columns
-def _order_events(source_fields: tuple[str, ...]) -> tuple[Column, Column, list[Column]]:
-    """By the fields of the source block: an event's position, the same without the record's place, and SNAPSHOT where there is one."""
+def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -> tuple[Column, Column, list[Column]]:
+    """Return an event's position, the same without the record's place, and the column SNAPSHOT if events have one."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
     marker = source.getField("snapshot") if "snapshot" in source_fields else None
+    log_position = read_log_position(connector, source_fields, source.getField)
     return (
-        source_position(source_fields, source.getField, F.col(E.PLACE)),
-        source_position(source_fields, source.getField, F.lit("")),
-        snapshot_columns(source_fields, source.getField, marker),
+        position(*log_position, place=F.col(E.PLACE)),
+        position(*log_position, place=F.lit("")),
+        snapshot_columns(connector, log_position, marker),
     )
 
 
 @reuse_columns
 def _reject_reason(*, has_after: bool) -> Column:
-    """Why an envelope cannot become a row; null where it can."""
+    """Return why an envelope cannot become a row; null if it can."""
     from pyspark.sql import functions as F
 
     value = F.col(E.VALUE)
@@ -187,7 +210,7 @@ def _reject_reason(*, has_after: bool) -> Column:
 
 
 def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
-    """The key's struct: the record's own, else the named columns of whichever row image is there."""
+    """Return the key's struct: the record's own, else the named columns of the row images."""
     from pyspark.sql import functions as F
 
     schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
@@ -204,17 +227,17 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
 
 
 def _refuse_documents(topic: str, schema: StructType) -> None:
-    """DataError for images that are texts: nothing in them is a column."""
+    """Raise DataError for row images that are strings: they have no columns."""
     if any(_type_name(schema, image) == "string" for image in C.IMAGES):
         raise DataError(
-            "its events hold documents as text, as MongoDB's do, and no rows",
+            "the events hold documents as strings, as MongoDB's do, and not rows",
             where=f"topic {topic}",
-            fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them",
+            fix="flatten them with ExtractNewDocumentState of Debezium's MongoDB connector",
         )
 
 
 def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:
-    """A column of whichever row image is there."""
+    """Return a column's value from the first row image that has it."""
     from pyspark.sql import functions as F
 
     values = [
@@ -226,12 +249,12 @@ def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], na
 
 
 def _has_source_block(schema: StructType) -> bool:
-    """Whether the events have a source block of Debezium's own, or may have one: of some topics only names are known."""
+    """Return whether the events have Debezium's source block, or may have one if only field names are known."""
     return _type_name(schema, "source") == "void" or "connector" in _names_in(schema, "source")
 
 
 def _is_transaction(schema: StructType) -> bool:
-    """Whether the records say where a transaction begins or ends."""
+    """Return whether the records are transaction boundaries."""
     names = set(schema.names)
     if not {"status", "id"} <= names:
         return False
@@ -241,7 +264,7 @@ def _is_transaction(schema: StructType) -> bool:
 
 
 def _is_schema_history(schema: StructType) -> bool:
-    """Whether the records are a connector's own history of schemas: JSON whatever the converter, SQL Server's without ``ddl``."""
+    """Return whether the records are a connector's schema history, which is always JSON and lacks ``ddl`` for SQL Server."""
     return _is_struct(schema, "source") and _is_struct(schema, "position")
 
 
@@ -250,7 +273,7 @@ def _is_struct(schema: StructType, name: str) -> bool:
 
 
 def _type_name(schema: StructType, name: str) -> str | None:
-    """The name of a field's type: ``void`` where only the field's name is known, None where there is no such field."""
+    """Return the name of a field's type: ``void`` if only the field's name is known, None without the field."""
     return schema[name].dataType.typeName() if name in schema.names else None
 
 
@@ -259,6 +282,6 @@ def _type_of(schema: StructType, name: str) -> DataType | None:
 
 
 def _names_in(schema: StructType, name: str) -> Collection[str]:
-    """The fields of a field that is a struct."""
+    """Return the field names of a struct field."""
     names: Collection[str] = getattr(_type_of(schema, name), "names", ())
     return names

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from headrace.sdk import Events
 
-#: The row, what it was before an update, and what DMS says of both.
+#: Fields of a record: the row, the row before an update, and DMS's metadata.
 _ROW, _BEFORE, _METADATA = "data", "before-image", "metadata"
-#: What the names of tables begin with that DMS keeps of its own work.
+#: Prefix of DMS's own tables.
 _OWN_TABLES = "awsdms_"
-#: Columns between here and the sinks: the table of the database; whether a change is what an update of the key leaves behind.
+#: Internal columns: the database's table; whether a change deletes the old key of an update.
 _TABLE, _IS_OLD = C.PREFIX + "dms_table", C.PREFIX + "dms_is_old"
 
 
 class DmsDialect(Dialect):
-    """``data`` is the row, ``metadata`` says what became of it. Control records, of tables and of tasks, are no rows."""
+    """Records with the row in ``data`` and the operation in ``metadata``. Control records of tables and tasks are not rows."""
 
     name = "dms"
     api_version = 1
@@ -42,7 +42,7 @@ class DmsDialect(Dialect):
     def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 
-        # Of the row before an update the key is enough. Both are rows of one table: with one type they can be compared.
+        # Only the key of the row before an update is read. Both rows get one type, so that they can be compared.
         names = {name.lower() for name in key} & {name.lower() for name in _names(schema, _BEFORE)}
         row = _fields(schema, _ROW)
         old_key = [field for field in row if field.name.lower() in names]
@@ -63,7 +63,7 @@ class DmsDialect(Dialect):
 
         schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
         names, old_key = _names(schema, _ROW), _names(schema, _BEFORE)
-        # Where there are control records alone there is no row, and so no column of it.
+        # A batch of only control records has no row and no columns.
         key = find_key_columns(events.topic, frame, key, names) if names else []
         is_old, row, before = F.col(_IS_OLD), _field(schema, _ROW), _field(schema, _BEFORE)
 
@@ -101,20 +101,20 @@ class DmsDialect(Dialect):
 
 
 def _split_updates_of_keys(frame: DataFrame, old_key: Collection[str]) -> DataFrame:
-    """The records with IS_OLD; one that changes a column of the ``old_key`` is there twice, first as what it leaves behind."""
+    """Add IS_OLD. A record that changes a column of ``old_key`` becomes two: first the delete of the old key."""
     from pyspark.sql import functions as F
 
     if not old_key:
         return frame.withColumn(_IS_OLD, F.lit(False))
     row, before, operation = (F.col(f"{E.VALUE}.{path}") for path in (_ROW, f"`{_BEFORE}`", f"{_METADATA}.operation"))
-    # Null where the database names changed columns alone.
+    # Null if the database sends only changed columns.
     is_moved = reduce(lambda a, b: a | b, [before.getField(name) != row.getField(name) for name in old_key])
     halves = F.when((operation == "update") & is_moved, F.array(F.lit(True), F.lit(False)))
     return frame.select("*", F.explode(F.coalesce(halves, F.array(F.lit(False)))).alias(_IS_OLD))
 
 
 def _position(schema: StructType) -> Column:
-    """When DMS wrote the record, then its place. Two changes come from one record, and the old key's is the higher one."""
+    """Return the time when DMS wrote the record, then its place. The delete of an old key has the higher position."""
     from pyspark.sql import functions as F
 
     times = [sortable(F.unix_micros(_time(schema, "timestamp")))] if "timestamp" in _names(schema, _METADATA) else []
@@ -122,7 +122,7 @@ def _position(schema: StructType) -> Column:
 
 
 def _metadata(schema: StructType, name: str) -> Column:
-    """A field of the metadata as a text; null where no record has it."""
+    """Return a metadata field as a string; null if no record has it."""
     from pyspark.sql import functions as F
 
     is_known = name in _names(schema, _METADATA)
@@ -142,7 +142,7 @@ def _field(schema: StructType, name: str) -> Column:
 
 
 def _fields(schema: StructType, name: str) -> list[StructField]:
-    """The fields of a field that is a struct."""
+    """Return the fields of a struct field."""
     return list(getattr(schema[name].dataType, "fields", ())) if name in schema.names else []
 
 

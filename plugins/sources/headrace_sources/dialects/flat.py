@@ -1,22 +1,23 @@
-"""Flat rows, as ExtractNewRecordState leaves them: op, deletion and position in fields that start with ``__``."""
+"""Flat rows of ExtractNewRecordState: op, deletion and position are fields that start with ``__``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Changes, Dialect, changes as C, events as E
+from headrace.sdk import Changes, changes as C, events as E
 from headrace.sdk.changes import IMAGES
 from headrace.sdk.columns import match_names
 from headrace.sdk.events import record_columns
-from headrace.sdk.positions import PLACE_ORDER
-from headrace_sources.dialects.debezium import DebeziumConfig
+from headrace.sdk.positions import PLACE_ORDER, position
+from headrace_sources.dialects.debezium import ConnectorDialect
 from headrace_sources.dialects.log_positions import (
-    POSITION_FIELDS,
+    find_connector,
+    list_position_fields,
     name_order,
-    position_parts,
+    position_pattern,
+    read_log_position,
     snapshot_columns,
-    source_position,
 )
 from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
@@ -38,24 +39,22 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 _OP, _DELETED = "__op", "__deleted"
-#: Fields of the source block that are looked for there without being told so, and hold SQL.
+#: Columns with SQL that come from the source block although their names lack ``source``.
 _STATEMENTS = ("__query", "__redo_sql")
 
 
-class FlatDialect(Dialect):
-    """Any record is a row; ``__op``, ``__deleted``, ``__lsn`` and the like say more, with or without ``source_``.
+class FlatDialect(ConnectorDialect):
+    """Records that are rows, with optional ``__op``, ``__deleted``, ``__lsn`` and others, with or without ``source_``.
 
-    Rows without ``__deleted`` say by a tombstone that they are gone; for others it is what may be left of a delete.
+    Rows without ``__deleted`` are deleted by tombstones. For other rows a tombstone may be the remainder of a delete.
     """
 
     name = "flat"
     api_version = 1
     priority = 100
-    Config = DebeziumConfig
-    config: DebeziumConfig
 
     @classmethod
-    def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
+    def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - every schema without another dialect
         return True
 
     def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
@@ -65,7 +64,8 @@ class FlatDialect(Dialect):
         return source_table(columns, lambda name: F.col(columns[name]), key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
-        if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
+        connector = find_connector(_position_fields(schema.names))
+        if connector and connector.sends_whole_rows:
             return {}
         fields = {field.name: field.dataType for field in schema}
         return placeholder_tests(fields, self.config.unavailable_value_placeholder)
@@ -77,7 +77,7 @@ class FlatDialect(Dialect):
     def position_parts(self, events: Events) -> str | None:
         key_names, names = getattr(events.key_schema, "names", ()), events.schema.names
         is_delete = not key_names or _has_tombstones(names, key_names)
-        return None if is_delete else position_parts(_position_fields(names))
+        return None if is_delete else position_pattern(_position_fields(names))
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -86,7 +86,7 @@ class FlatDialect(Dialect):
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
-        # Where rows do not say by themselves that they are deleted, each tombstone is a delete.
+        # If rows have no deletion flag, each tombstone is a delete.
         records = frame if has_tombstones else drop_tombstones_without_key(frame)
         is_tombstone = value.isNull() & F.col(E.ERROR).isNull()
         is_deleted = _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
@@ -98,13 +98,11 @@ class FlatDialect(Dialect):
                 column = F.coalesce(column, own if has_tombstones else own.cast(events.schema[name].dataType))
             return column.alias(name)
 
-        # A tombstone carries no position of the database's: where it is the delete, the place orders all.
+        # A tombstone has no log position. Where tombstones are the only deletes, the record's place orders all changes.
         fields = {} if has_tombstones else _position_fields(names)
-
-        def source_field(name: str) -> Column:
-            return value.getField(fields[name])
-
-        position = source_position(fields, source_field, F.col(E.PLACE))
+        connector = find_connector(fields)
+        log_position = read_log_position(connector, fields, lambda name: value.getField(fields[name]))
+        place_position = position(*log_position, place=F.col(E.PLACE))
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
             records.select(
@@ -112,13 +110,13 @@ class FlatDialect(Dialect):
                 _text(value, names, _OP).alias(C.OP),
                 (is_tombstone | is_deleted).alias(C.DELETED),
                 *_key(events, frame, key),
-                (position if has_tombstones else with_tombstones(position, is_tombstone)).alias(C.POSITION),
+                (place_position if has_tombstones else with_tombstones(place_position, is_tombstone)).alias(C.POSITION),
                 *key_change_columns(
                     frame,
-                    source_position(fields, source_field, F.lit("")),
+                    position(*log_position, place=F.lit("")),
                     has_unavailable=bool(fields and self.unavailable_tests(events.schema)),
                 ),
-                *snapshot_columns(fields, source_field, marker),
+                *snapshot_columns(connector, log_position, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
                 *record_columns(events.topic, frame),
@@ -129,12 +127,12 @@ class FlatDialect(Dialect):
 
 
 def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
-    """Whether a tombstone is the only way in which these rows can say that they are gone."""
+    """Return whether tombstones are the only deletes of these rows."""
     return bool(key_names) and _DELETED not in names
 
 
 def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Column → the envelope's field that ExtractNewRecordState took it from, by the names that it gives to such columns."""
+    """Return the envelope's field of each column that ExtractNewRecordState added, by its name."""
     origins: dict[str, tuple[str, ...]] = {}
     for name in names:
         prefix, _, field = name.removeprefix("__").partition("_")
@@ -146,11 +144,11 @@ def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
-    return _source_fields(POSITION_FIELDS, names)
+    return _source_fields(list_position_fields(), names)
 
 
 def _source_fields(fields: Collection[str], names: Collection[str]) -> dict[str, str]:
-    """What a source block calls it → the column it was added as."""
+    """Return the columns of source fields."""
     return {name: column for name in fields for column in (f"__source_{name}", f"__{name}") if column in names}
 
 
@@ -174,7 +172,7 @@ def _commit_time(value: Column, names: Collection[str]) -> Column:
 
 
 def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]:
-    """The KEY column: the record's own key, else the named columns; none when there is neither."""
+    """Return the KEY column: the record's own key, else the named columns; empty without both."""
     from pyspark.sql import functions as F
 
     known, has_own_key = events.schema.names, bool(record_key_names(frame))

@@ -1,4 +1,4 @@
-"""headrace's columns that every dialect takes from a record itself: where it is from, its key, and its headers."""
+"""Columns that dialects make from the record itself: its source, key and headers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from headrace.sdk.positions import tombstone_position
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: The header of a delete that is one half of a change of the key: the other half's.
+#: Header of a delete that is half of a key change, with the new key.
 _NEW_KEY = "__debezium.newkey"
-#: What a source block calls the table, and what it is in.
+#: Source fields with the table's name, and those of its schema and database.
 SOURCE_TABLE_FIELDS = ("db", "schema", "table")
-#: What Debezium's ByLogicalTableRouter adds to the keys of a topic that it leads several tables to.
+#: Key field that Debezium's ByLogicalTableRouter adds when it routes several tables to a topic.
 _PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"
 
 
 def record_key_names(frame: DataFrame) -> list[str]:
-    """The columns of the records' own key; none where the transport has no keys, or the table has none."""
+    """Return the columns of the records' own key; empty if the transport or the table has no keys."""
     return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []
 
 
 def source_table(fields: Collection[str], field: Callable[[str], Column], key: Collection[str]) -> Column | None:
-    """``db.schema.table`` of a source block that has ``fields``; None without a table, or where the key has it."""
+    """Return ``db.schema.table`` of a source block with ``fields``; None without a table, or if the key contains it."""
     from pyspark.sql import functions as F
 
     if "table" not in fields or _PHYSICAL_TABLE in key:
@@ -39,7 +39,7 @@ def source_table(fields: Collection[str], field: Callable[[str], Column], key: C
 
 
 def spell_key_columns(frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
-    """The columns that a rule names as the key, as they are spelt among ``columns``, where they are there."""
+    """Return a rule's existing key columns in the spelling of ``columns``."""
     spellings: dict[str, str] = {}
     for name, written in match_names(frame.sparkSession, key, columns).items():
         spellings.setdefault(written, name)
@@ -47,15 +47,15 @@ def spell_key_columns(frame: DataFrame, key: Collection[str], columns: Collectio
 
 
 def find_key_columns(topic: str, frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
-    """The columns that a rule names as the key, as they are spelt among ``columns``. DataError for one that is not there."""
+    """Return a rule's key columns in the spelling of ``columns``. DataError for a missing one."""
     for name in key:
         if not spell_key_columns(frame, [name], columns):
-            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
+            raise DataError(f"no such key column: {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
     return spell_key_columns(frame, key, columns)
 
 
 def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
-    """The records' own key; that of a record without one is the ``columns`` of its value, where these are the same ones."""
+    """Return the records' own key. A record without one gets the ``columns`` of its value if they equal the key's columns."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import NumericType
 
@@ -73,7 +73,7 @@ def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
 
 
 def drop_tombstones_without_key(frame: DataFrame) -> DataFrame:
-    """The records without those that have neither value nor error, nor a whole key: they say of no row that it is gone."""
+    """Return the frame without tombstones that lack a complete key, which identify no row."""
     from pyspark.sql import functions as F
 
     in_key = [F.col(E.KEY).getField(name).isNotNull() for name in record_key_names(frame)] or [F.lit(False)]
@@ -82,19 +82,19 @@ def drop_tombstones_without_key(frame: DataFrame) -> DataFrame:
 
 
 def with_tombstones(position: Column, is_tombstone: Column) -> Column:
-    """The position of a record; where it is a tombstone, that of its place."""
+    """Return the position of a record; for a tombstone, the position of its place."""
     from pyspark.sql import functions as F
 
-    # A tombstone's is the lower one. In the branches of a `when` Spark would compute twice what a position has twice.
+    # A tombstone's position is the lower one. `when` would compute subexpressions of a position in both branches.
     return F.least(position, F.when(is_tombstone, tombstone_position(F.col(E.PLACE))))
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:
-    """NEW_KEY and KEY_CHANGE_POSITION, from the header of a delete that a change of the key made.
+    """Return NEW_KEY and KEY_CHANGE_POSITION, from the header of a delete that is half of a key change.
 
-    None where rows never leave values out (``has_unavailable``): nothing is to be carried to the new key then. Connect
-    writes such headers as plain JSON, whatever the records' own format. A key that reads otherwise there than in the
-    record, a time or bytes, is left alone.
+    Empty if rows have no unavailable values (``has_unavailable``), because no value has to be copied to the new key. Connect
+    writes these headers as plain JSON in every format. Keys whose JSON differs from the record's, such as times and bytes,
+    are ignored.
     """
     from pyspark.sql import functions as F, types as T
 
@@ -107,5 +107,5 @@ def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: b
         return []
     new_key = F.from_json(header_value(_NEW_KEY).cast("string"), key_type)
     is_whole = reduce(lambda a, b: a & b, [new_key.getField(name).isNotNull() for name in names])
-    is_change = is_whole & F.col(E.VALUE).isNotNull()  # the delete's tombstone has its headers too
+    is_change = is_whole & F.col(E.VALUE).isNotNull()  # the delete's tombstone has the same headers
     return [F.when(is_change, new_key).alias(C.NEW_KEY), position.alias(C.KEY_CHANGE_POSITION)]

@@ -1,1 +1,1 @@
-"""How bytes become a struct."""
+"""Formats: bytes to structs."""

@@ -1,4 +1,4 @@
-"""Avro: container files, by the schema in each file's head (``avro_scan``), and single records."""
+"""Avro: container files, with the schema in each file's header (``avro_scan``), and single records."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from headrace_sources.formats.json.declared_columns import refuse_declared_colum
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.glue_registry import GlueRegistry
-from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
+from headrace_sources.registries.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-#: A damaged record may say that a text of it has 2 GB, and Avro's reader makes room for it before it reads: the process would
-#: be out of memory.
+#: A damaged record may claim a string of 2 GB. Avro's reader allocates the memory before it reads the string.
 _READER_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
     for what, most in {"string": 100 << 20, "bytes": 100 << 20, "collectionItems": 10_000_000}.items()
@@ -35,23 +34,23 @@ _READER_LIMITS = " ".join(
 
 
 class AvroConfig(RegistryConfig):
-    """Options of Spark's Avro reader, and for single records: whose schema they are written with."""
+    """Options of Spark's Avro reader, and of the writer schemas of single records."""
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
     region: str | None = None
-    """AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it."""
+    """AWS Glue: the region, if neither AWS_REGION, AWS_DEFAULT_REGION nor the profile sets it."""
 
     endpoint: str | None = None
-    """AWS Glue: another address than its region's own, as of a VPC endpoint."""
+    """AWS Glue: another endpoint than the region's, such as a VPC endpoint."""
 
     schema_file: str | None = Field(default=None, alias="schema.file")
-    """A file with the schema of all records, where they are bare Avro."""
+    """A file with the schema of all records, if they are Avro without schema ids."""
 
     @model_validator(mode="after")
     def _refuse_two_places(self) -> AvroConfig:
         if self.registry and self.schema_file:
-            raise ValueError("has both `registry` and `schema.file`: schemas come from one place")
+            raise ValueError("has both `registry` and `schema.file`: set one of them")
         return self
 
 
@@ -62,7 +61,7 @@ class AvroFormat(Format):
     api_version = 1
     Config = AvroConfig
     container = True
-    # Databases hold dates before 1582; Spark 3 refuses to read them unless it is told that no Spark 2 wrote them.
+    # Databases hold dates before 1582. Spark 3 reads them only if it knows that Spark 2 did not write them.
     sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED"}
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
@@ -93,19 +92,19 @@ class AvroFormat(Format):
     ) -> RecordReader:
         if not self.config.registry and not self.config.schema_file:
             raise ConfigError(
-                "nothing says with which schema the records are written",
+                "the records' writer schema is unknown",
                 where="format avro",
-                fix='add `registry: "http://…"`, or `schema.file` for bare Avro',
+                fix='add `registry: "http://…"`, or `schema.file` for Avro without schema ids',
             )
         refuse_declared_columns(log, subject)
         return self._decoder.open(frame, column, subject, log)
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
-            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
+            yield f"registry {self.config.registry}", f"responds, {self._registry.describe_size()}"
         elif self.config.schema_file:
             self._fetch_schema("")
-            yield f"schema {self.config.schema_file}", "can be read"
+            yield f"schema {self.config.schema_file}", "is readable"
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return self._decoder.explain(full_text(error))
@@ -118,12 +117,15 @@ class AvroFormat(Format):
             except OSError as error:
                 fix = "correct `schema.file`"
                 raise ConfigError(f"cannot be read: {error.strerror}", where=config.schema_file, fix=fix) from error
-        return self._registry.avro(id)
+        return self._registry.fetch_schema(id, "AVRO")
 
     @cached_property
-    def _registry(self) -> SchemaRegistryClient | GlueRegistry:
+    def _registry(self) -> SchemaRegistry:
         config = self.config
-        return GlueRegistry(config.region, config.endpoint) if config.registry == "glue" else config.client()
+        if config.registry == "glue":
+            return GlueRegistry(config.region, config.endpoint)
+        registry: SchemaRegistry = config.open_registry()
+        return registry
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
@@ -136,11 +138,11 @@ class AvroFormat(Format):
         return [_open_scan(tuple(group), schema) for schema, group in groups.items()]
 
     def keep_table_types(self, scan: Scan, subject: Subject, log: SchemaLog) -> Scan:
-        assert isinstance(scan, AvroScan), "one of its own"
+        assert isinstance(scan, AvroScan), "a scan of this format"
         return scan.keep_types(partial(log.table_types, subject))
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        assert isinstance(scan, AvroScan), "one of its own"
+        assert isinstance(scan, AvroScan), "a scan of this format"
         return scan.read(spark, schema, options)
 
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
@@ -159,16 +161,16 @@ def _open_scan(files: tuple[str, ...], schema: str) -> AvroScan:
 
 
 def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> str | None:
-    """The schema in a container file's head; None for a file that the options say to leave out."""
+    """Return the schema in a container file's header; None for a file that the options skip."""
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(file)
     try:
         stream = jvm.org.apache.avro.mapred.FsInput(path, conf)
         try:
             reader = jvm.org.apache.avro.file.DataFileReader(stream, jvm.org.apache.avro.generic.GenericDatumReader())
-            # A block that breaks off reads like the end of the file, and its records would be lost without a word.
+            # A truncated block looks like the end of the file: its records would be lost silently.
             if len({_read_marker(jvm, conf, path, end) for end in (reader.previousSync(), stream.length())}) > 1:
-                raise EOFError("the file is cut short or damaged: it does not end where a block ends")
+                raise EOFError("the file is truncated or damaged: it does not end at the end of a block")
             return str(reader.getSchema().toString())
         finally:
             stream.close()
@@ -176,9 +178,9 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
         text = first_line(error)
         if "FileNotFound" in text:
             raise DataError(
-                "a file that was found is gone",
+                "a listed file no longer exists",
                 where=file,
-                fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
+                fix="restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it",
             ) from error
         if options.get("ignoreCorruptFiles") == "true":
             return None
@@ -186,34 +188,34 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
 
 
 def _is_whole(spark: SparkSession, conf: Any, file: str) -> bool:
-    """Whether every block of a file can be read."""
+    """Return whether every block of a file can be read."""
     jvm: Any = spark._jvm  # noqa: SLF001
     stream = jvm.org.apache.avro.mapred.FsInput(jvm.org.apache.hadoop.fs.Path(file), conf)
     try:
         reader = jvm.org.apache.avro.file.DataFileReader(stream, jvm.org.apache.avro.generic.GenericDatumReader())
         while reader.hasNext():
             reader.nextBlock()
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is the one
+    except Exception:  # noqa: BLE001 - any error means that the file is damaged
         return False
     finally:
         stream.close()
     return True
 
 
-#: A batch keeps the list of files it was planned with: a file that was only moved away would be missed.
+#: A batch keeps its planned list of files, so that a moved file is an error without `ignoreMissingFiles`.
 _FIX = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written"
 
 
 def _describe_damage(path: Any, conf: Any, text: str) -> str:
     if path.getFileSystem(conf).getFileStatus(path).getLen() == 0:
-        return "the file is empty: an Avro file has at least a head"
+        return "the file is empty: an Avro file has at least a header"
     if "Not an Avro data file" in text or "Not a data file" in text:
-        return "this is not an Avro file: it does not begin with 'Obj' and 1"
-    return text if "cut short" in text else f"the Avro file's head cannot be read: {text}"
+        return "not an Avro file: it does not start with 'Obj' and 1"
+    return text if "truncated" in text else f"the Avro file's header cannot be read: {text}"
 
 
 def _read_marker(jvm: Any, conf: Any, path: Any, end: int) -> bytes:
-    """The sixteen bytes before a position: a file's head and each of its blocks end with the same."""
+    """Return the sixteen bytes before a position: a file's header and each of its blocks end with the same ones."""
     stream = path.getFileSystem(conf).open(path)
     try:
         stream.seek(max(0, end - 16))

@@ -1,4 +1,4 @@
-"""Avro container files: what their values are in a table, by the names of Kafka Connect in the schema of each."""
+"""Avro container files, converted by the Kafka Connect names in their schemas."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: What a column is called as it was read, before its place among them.
+#: Prefix of a column as it was read; its number follows.
 _WIRE = PREFIX + "wire"
 
 
 @dataclass(frozen=True)
 class AvroScan(Scan):
-    """Files whose records one tree can read."""
+    """Files whose records one schema can read."""
 
     tree: ConnectSchema
-    #: Their Avro schema; None where they have several.
+    #: Their Avro schema; None if they have several.
     avro_schema: str | None
 
     @classmethod
     def of(cls, files: tuple[str, ...], avro_schema: str) -> AvroScan:
-        """The scan of files of one Avro schema."""
+        """Return the scan of files of one Avro schema."""
         tree = drop_unknown_names(parse_avro_schema(avro_schema))
         return cls(files, _row_type(tree), tree, avro_schema)
 
     @property
     def reader_schema(self) -> str | None:
-        """The schema to read with, where Spark takes the files' own for none: it has a decimal of too many digits."""
+        """Schema to read with, if Spark rejects the files' own: it has a decimal of too many digits."""
         is_needed = self.avro_schema is not None and has_wide_decimal(self.avro_schema)
         return make_reader_schema(self.avro_schema) if self.avro_schema and is_needed else None
 
@@ -58,7 +58,7 @@ class AvroScan(Scan):
         return AvroScan(self.files + other.files, _row_type(tree), tree, None)
 
     def keep_types(self, get_table_types: Callable[[], Mapping[str, DataType]]) -> AvroScan:
-        """The scan that reads a column without Kafka Connect's names where its table can hold it so alone."""
+        """Return the scan that ignores a column's Kafka Connect name if the table can only hold the value without it."""
         assert self.avro_schema is not None, "asked before scans are merged"
         unnamed = drop_unknown_names(parse_avro_schema(self.avro_schema, names=False))
         table_types = get_table_types() if unnamed != self.tree else {}
@@ -72,7 +72,7 @@ class AvroScan(Scan):
         return replace(self, schema=_row_type(tree), tree=tree)
 
     def read(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        """The columns of ``schema``, and where values may not fit these, ERROR and RAW."""
+        """Return the columns of ``schema``, and ERROR and RAW if values may not fit."""
         tree = self.tree.project(schema)
         reader = spark.read.format("avro").schema(_row_type(tree, wire_type)).options(**options)
         if self.reader_schema:
@@ -82,14 +82,14 @@ class AvroScan(Scan):
 
 
 def _row_type(tree: ConnectSchema, type_of: Callable[[ConnectSchema], DataType] = table_type) -> StructType:
-    """The Spark type of a container's records. DataError where they are no rows."""
+    """Return the Spark type of a container's records. DataError if they are not rows."""
     if tree.fields is None or logical_type(tree):
-        raise DataError("its records are no rows: a single value each", fix="leave the topic out")
+        raise DataError("the records are single values, not rows", fix="exclude the topic")
     return type_of(tree)  # type: ignore[return-value]
 
 
 def _keep_types(row: ConnectSchema, unnamed: ConnectSchema, table_types: Mapping[str, DataType]) -> ConnectSchema:
-    """A row's fields, each without its names where its table's column can hold it so alone."""
+    """Return a row's fields, each without its names if the table's column can only hold it without them."""
     if row.fields is None or unnamed.fields is None:
         return row
     fields = dict(row.fields)
@@ -100,7 +100,7 @@ def _keep_types(row: ConnectSchema, unnamed: ConnectSchema, table_types: Mapping
 
 
 def _can_hold(data_type: DataType, field: ConnectSchema) -> bool:
-    """Whether a table's column, promoted if need be, can hold a field's values."""
+    """Return whether a table's column, promoted if necessary, can hold a field's values."""
     try:
         promote(data_type, table_type(field))
     except DataError:
@@ -109,7 +109,7 @@ def _can_hold(data_type: DataType, field: ConnectSchema) -> bool:
 
 
 def _convert_columns(frame: DataFrame, tree: ConnectSchema, schema: StructType) -> DataFrame:
-    """The columns of the files as a table has them, why a record does not fit, and the record as it was."""
+    """Return the files' columns in the table's types, the reason why a record does not fit, and the raw record."""
     from pyspark.sql import functions as F
 
     fields = tree.fields or {}

@@ -1,4 +1,4 @@
-"""Avro files as Hive's kind of engines read them: by a schema that stands beside the table."""
+"""Avro tables for Hive and engines like it, which read files with a schema in the catalog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIVE_IO = "org.apache.hadoop.hive.ql.io.avro"
 
 
 def describe_avro(spark: SparkSession, schema: StructType) -> Storage:
-    """Its schema reads files, also those that lack a column."""
+    """Return the storage of a table, with a schema that also reads files without a column."""
     return Storage(
         "avro",
         f"{_HIVE_IO}.AvroContainerInputFormat",
@@ -34,7 +34,7 @@ def _write_schema(spark: SparkSession, schema: StructType) -> str:
 
 
 def _default_to_null(schema: Any) -> Any:
-    """An Avro schema in which fields that may be null are so where a file has none."""
+    """Return the Avro schema with null as the default of nullable fields."""
     if isinstance(schema, list):
         return sorted(map(_default_to_null, schema), key=lambda member: member != "null")
     if not isinstance(schema, dict):

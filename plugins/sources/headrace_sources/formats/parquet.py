@@ -1,4 +1,4 @@
-"""Parquet files. Spark merges the schemas of a batch's files; where it cannot, they are read schema by schema."""
+"""Parquet files. Spark merges the schemas of a batch's files; if it cannot, each schema is read separately."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ParquetFormat(Format):
     name = "parquet"
     api_version = 1
     container = True
-    # Databases hold dates before 1582; Spark 3 refuses to read them unless it is told that no Spark 2 wrote them.
+    # Databases hold dates before 1582. Spark 3 reads them only if it knows that Spark 2 did not write them.
     sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
@@ -30,14 +30,14 @@ class ParquetFormat(Format):
         except Exception as error:
             if "PATH_NOT_FOUND" in full_text(error):
                 raise
-        # Some files differ in a type, or are none: one by one they tell which.
+        # Some files differ in a type, or are not Parquet files. They are read one by one to find these.
         groups: dict[str, Scan] = {}
         for file in files:
             try:
                 schema = self._merge_schemas(spark, [file], options)
             except Exception as error:
                 fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
-                raise DataError("this is not a whole Parquet file", where=file, fix=fix) from error
+                raise DataError("not a complete Parquet file", where=file, fix=fix) from error
             before = groups.get(schema.json())
             groups[schema.json()] = Scan((*(before.files if before else ()), file), schema)
         return list(groups.values())

@@ -1,4 +1,4 @@
-"""Protobuf: known by name, so that a pipeline that asks for it is told why not."""
+"""Protobuf, which is not supported. The name is registered to explain why."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class ProtobufFormat(Format):
-    """``value: {protobuf: {}}`` is refused."""
+    """Format that is rejected before a pipeline starts."""
 
     name = "protobuf"
     api_version = 1
 
     def check(self, spark: SparkSession | None = None) -> None:
         raise ConfigError(
-            "Protobuf is not read: Spark's from_protobuf takes one message type from a file and asks no registry, "
-            "and Debezium makes a type for each table and each ALTER",
+            "Protobuf is not supported: Spark's from_protobuf reads one message type from a file and uses no schema "
+            "registry, and Debezium creates a type for each table and each ALTER",
             where="format protobuf",
-            fix="let the connector write Avro or JSON",
+            fix="use Avro or JSON in the connector",
         )

@@ -1,1 +1,1 @@
-"""What Kafka Connect's schemas mean as types of Spark."""
+"""Kafka Connect's schemas as Spark types."""

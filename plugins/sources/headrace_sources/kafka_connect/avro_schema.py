@@ -1,4 +1,4 @@
-"""Avro schemas, as Confluent's and Apicurio's converters write those of Kafka Connect."""
+"""Avro schemas that Confluent's and Apicurio's converters write for Kafka Connect."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from headrace_sources.kafka_connect.decimals import DECIMAL, MAX_PRECISION, PREC
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-#: A record that is not read to its end yet.
+#: A record that is being parsed.
 _OPEN = ConnectSchema()
-#: Where a schema has others. A default or a name may look like one, and stays as it is.
+#: Attributes with nested schemas. Defaults and names may look like schemas, but are not changed.
 _NESTED = ("type", "items", "values", "fields")
 
 
 @limit_schema
 def parse_avro_schema(text: str, *, names: bool = True) -> ConnectSchema:
-    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it.
+    """Parse the Avro schema of records that Spark reads with its ``make_reader_schema``.
 
-    Without ``names`` it is what Avro's own types say, as of a schema that Kafka Connect has not written.
+    Without ``names``, Kafka Connect's names are ignored and only Avro's types count.
     """
     schema = json.loads(text)
     return _parse(schema if names else _drop_names(schema), "", {})
 
 
 def make_reader_schema(text: str) -> str:
-    """The same Avro schema for Spark's ``from_avro``: without the logical types that ``types`` converts.
+    """Return the Avro schema for Spark's ``from_avro``: without the logical types that ``types`` converts.
 
-    Decimals stay Avro's where Spark has room for them: reading them is quickest there.
+    Decimals that fit Spark's type stay: Avro's reader is the fastest for them.
     """
     return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
 
 
 def has_wide_decimal(text: str) -> bool:
-    """Whether Spark has no room for some decimal of an Avro schema, and so reads none of its records with it."""
+    """Return whether an Avro schema has a decimal that is too wide for Spark, which then rejects the schema."""
 
     def is_wide(schema: Any) -> bool:
         if isinstance(schema, list):
@@ -53,7 +53,7 @@ def has_wide_decimal(text: str) -> bool:
 
 
 def _drop_names(schema: Any) -> Any:
-    """The schema without what Kafka Connect's converters add to Avro."""
+    """Return the schema without the attributes that Kafka Connect's converters add."""
     if isinstance(schema, list):
         return [_drop_names(item) for item in schema]
     if not isinstance(schema, dict):
@@ -63,7 +63,7 @@ def _drop_names(schema: Any) -> Any:
 
 
 def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
-    """``named``: the types that have a name, by it; an Avro schema defines each once and refers to it afterwards."""
+    """Parse a schema. ``named``: named types, which an Avro schema defines once and then refers to."""
     if isinstance(schema, list):
         return _parse_union(schema, namespace, named)
     if isinstance(schema, str):
@@ -80,11 +80,11 @@ def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> Conn
 
 
 def _define(schema: Mapping[str, Any], namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
-    """A record or a leaf, which ``named`` has from now on."""
+    """Parse a record or a leaf, and add it to ``named``."""
     avro_type, full_name = schema["type"], _full_name(schema.get("name", ""), schema.get("namespace", namespace))
     if avro_type in ("record", "error", "enum", "fixed") and full_name in named:
-        fix = "give one of them another name, or a namespace, where the events are made"
-        raise DataError(f"the Avro schema has two types called {full_name!r}", fix=fix)
+        fix = "give one of them another name or namespace at the source"
+        raise DataError(f"the Avro schema defines {full_name!r} twice", fix=fix)
     if avro_type not in ("record", "error"):
         named[full_name] = _parse_leaf(schema)
     else:
@@ -99,16 +99,18 @@ def _define(schema: Mapping[str, Any], namespace: str, named: dict[str, ConnectS
 def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema]) -> ConnectSchema:
     schema = named.get(_full_name(name, namespace))
     if schema is None:
-        fix = "give the schema together with those that it refers to"
-        raise DataError(f"the Avro schema speaks of {name!r}, which is not in it", fix=fix)
+        fix = "include the schemas that it refers to"
+        raise DataError(f"the Avro schema refers to {name!r}, which is not defined", fix=fix)
     if schema is _OPEN:
-        fix = "leave the topic out, or the field where the events are made"
-        raise EndlessSchemaError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
+        fix = "exclude the topic, or remove the field at the source"
+        raise EndlessSchemaError(
+            f"the Avro schema has a {name!r} inside a {name!r}, which a table cannot hold", fix=fix
+        )
     return schema
 
 
 def _parse_union(members: list[Any], namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
-    """What Spark reads for a union: the one type that is not null, a wider number, else a struct of all."""
+    """Return Spark's type of a union: the only type that is not null, a wider number, else a struct of all."""
     from pyspark.sql import types as T
 
     schemas = [_parse(member, namespace, named) for member in members if member != "null"]
@@ -139,15 +141,15 @@ def _parse_leaf(schema: Mapping[str, Any]) -> ConnectSchema:
 
 
 def _native_logical_type(schema: Mapping[str, Any]) -> str | None:
-    """The logical type that Spark is to read by itself."""
+    """Return the logical type if Spark reads it itself."""
     logical: str | None = schema.get("logicalType")
     if logical == "decimal":
         declared = (schema.get("connect.parameters") or {}).get(PRECISION)
-        # A converter that is not told the precision writes 64.
+        # Converters write 64 if the precision is unknown.
         is_unknown = declared is None and schema.get("connect.name") == DECIMAL
         precision = MAX_PRECISION if is_unknown else int(declared or schema["precision"])
         return logical if precision <= MAX_PRECISION and 0 <= int(schema.get("scale", 0)) <= precision else None
-    # By Connect's name it is a wall clock's time, and by Avro's an instant. Of a day it may be infinite.
+    # Connect's name means a local time, Avro's an instant. A date may be infinite.
     return None if str(schema.get("connect.name", "")).endswith((".Timestamp", ".Date")) else logical
 
 
@@ -157,7 +159,7 @@ def _make_reader(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if "name" not in schema and isinstance(schema.get("type"), dict | list):
-        # A schema around a schema: Avro's libraries in other languages take it, and Java's does not.
+        # A schema nested in a schema: Avro's libraries in other languages accept it, Java's does not.
         return _make_reader(schema["type"])
     reader = {key: _make_reader(value) if key in _NESTED else value for key, value in schema.items()}
     if "logicalType" in schema:
@@ -192,7 +194,7 @@ def _leaf_types() -> dict[str, DataType]:
 
 @cache
 def _native_logical_types() -> dict[str, DataType]:
-    """Avro's logical types that Spark reads by itself."""
+    """Return Avro's logical types that Spark reads itself."""
     from pyspark.sql import types as T
 
     timestamp, timestamp_ntz = T.TimestampType(), T.TimestampNTZType()

@@ -1,4 +1,4 @@
-"""Kafka Connect's schemas, as trees whose leaves are Spark types."""
+"""Kafka Connect's schemas as trees whose leaves are Spark types."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: Connect's types without children that are not Spark's names, too.
+#: Connect's types without children whose names differ from Spark's.
 LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
 
 
 class EndlessSchemaError(DataError):
-    """A schema that holds itself, or that no table can hold for its size: its records can never be read."""
+    """Schema that contains itself or is too large for a table, so that its records can never be read."""
 
 
 @dataclass(frozen=True)
 class ConnectSchema:
-    """A schema of Kafka Connect: a leaf has the Spark type that its values are parsed as, any other has children.
+    """Schema of Kafka Connect. A leaf has the Spark type to parse its values with; other schemas have children.
 
-    Connect's name and parameters say what a value means, which Connect calls its logical type.
+    Connect's name and parameters are the logical type.
     """
 
     data_type: DataType | None = None
@@ -35,14 +35,14 @@ class ConnectSchema:
     parameters: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, ConnectSchema] | None = None
     element: ConnectSchema | None = None
-    #: Of a map, whose keys are text.
+    #: Values of a map, whose keys are strings.
     value: ConnectSchema | None = None
 
     def __hash__(self) -> int:
         return hash((self.data_type, self.name, *(self.fields or ())))
 
     def project(self, data_type: DataType) -> ConnectSchema:
-        """The schema with those of its fields alone that a Spark type has too."""
+        """Return the schema restricted to a Spark type's fields."""
         from pyspark.sql.types import StructType
 
         if self.fields is None or not isinstance(data_type, StructType):
@@ -51,7 +51,7 @@ class ConnectSchema:
         return replace(self, fields=fields)
 
     def map_leaves(self, change: Callable[[ConnectSchema], ConnectSchema]) -> ConnectSchema:
-        """The schema with all its leaves changed."""
+        """Return the schema with all leaves mapped."""
         if self.fields is not None:
             return replace(self, fields={name: inner.map_leaves(change) for name, inner in self.fields.items()})
         if self.element is not None:
@@ -61,26 +61,26 @@ class ConnectSchema:
         return change(self)
 
 
-#: Structs, lists and maps in each other, and columns with those in them: no database's table comes near, and Spark's plans and
-#: Java's stack have an end.
+#: Limits of nested structs, lists and maps, and of columns including nested ones. Database tables are far smaller; larger schemas
+#: exceed Spark's plans and Java's stack.
 MAX_LEVELS, MAX_COLUMNS = 50, 20_000
 
 
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
-    """A parser of schemas that gives an EndlessSchemaError for one that is too deep or too wide for a table."""
+    """Return the parser with an EndlessSchemaError for schemas that are too deep or too wide for a table."""
 
     @wraps(parse)
     def parse_within_limits(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
         try:
             schema = parse(*arguments, **options)
             levels, columns = _measure(schema, {})
-        except RecursionError:  # also of the text of it
+        except RecursionError:  # or of the schema's JSON
             levels, columns = MAX_LEVELS + 1, 0
         if levels > MAX_LEVELS or columns > MAX_COLUMNS:
             much = f"nested in more than {MAX_LEVELS} levels" if levels > MAX_LEVELS else f"of {columns:,} columns"
             raise EndlessSchemaError(
                 f"the schema is {much}, which no table can hold",
-                fix="leave the topic out, or the fields where the events are made",
+                fix="exclude the topic, or remove the fields at the source",
             )
         return schema
 
@@ -88,7 +88,7 @@ def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
 
 
 def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """The levels of a schema, and its columns with those in them. ``measured``: by id, as a type may be in many places."""
+    """Return a schema's levels and its columns including nested ones. ``measured``: results by id, as types may be shared."""
     if id(schema) not in measured:
         inner = [*(schema.fields or {}).values(), *filter(None, (schema.element, schema.value))]
         sizes = [_measure(item, measured) for item in inner]
@@ -98,7 +98,7 @@ def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tup
 
 @limit_schema
 def parse_connect_schema(schema: Any) -> ConnectSchema:
-    """Parses a schema as Kafka Connect's JsonConverter writes it; DataError for what is none."""
+    """Parse a schema of Kafka Connect's JsonConverter; DataError for an invalid one."""
     return _parse(schema)
 
 
@@ -121,13 +121,13 @@ def _parse(schema: Any) -> ConnectSchema:
         return ConnectSchema(_leaf_types()[connect_type], **logical)
     except (AttributeError, KeyError, TypeError):
         raise DataError(
-            f"this is no schema of Kafka Connect: {_shorten(schema)}",
+            f"not a schema of Kafka Connect: {_shorten(schema)}",
             fix="write the records with org.apache.kafka.connect.json.JsonConverter",
         ) from None
 
 
 def union_by_name(first: ConnectSchema, second: ConnectSchema) -> ConnectSchema | None:
-    """One schema by which records of both can be parsed; None when a field is something else in the other."""
+    """Return a schema that parses records of both; None if a field's types conflict."""
     if first == second:
         return first
     if first.fields is None or second.fields is None or first.name != second.name:
@@ -143,7 +143,7 @@ def union_by_name(first: ConnectSchema, second: ConnectSchema) -> ConnectSchema 
 
 @cache
 def _leaf_types() -> dict[str, DataType]:
-    """Connect's types without children."""
+    """Return Connect's types without children."""
     from pyspark.sql import types as T
 
     return {

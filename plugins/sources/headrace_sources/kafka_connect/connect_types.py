@@ -1,6 +1,6 @@
-"""The types of Kafka Connect and Debezium: a value on the wire, in a table, and the way from the one to the other.
+"""Types of Kafka Connect and Debezium: parsed values, table values, and their conversion.
 
-A conversion always changes the Spark type. So where a type is the same in both, nothing is to be done, and nothing is.
+A conversion always changes the Spark type. Values whose type is the same in both are not converted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SAME_TYPES = {
 
 @dataclass(frozen=True)
 class LogicalType:
-    """What the values of a named schema are in a table."""
+    """Table values of a named schema."""
 
     #: Spark's name of the type on the wire.
     wire: str
@@ -45,14 +45,14 @@ class LogicalType:
 
 
 def logical_type(schema: ConnectSchema) -> LogicalType | None:
-    """The logical type of a schema's name; None where it has none, or none that is known."""
+    """Return the logical type of a schema's name; None if it has no known one."""
     logical = _logical_types().get(schema.name) if schema.name else None
-    # A name over another type than its own is somebody else's name: the value stays as it is.
+    # A name with another base type is a third-party name: the value is not converted.
     return logical if logical is not None and logical.wire == _wire_name(schema) else None
 
 
 def drop_unknown_names(schema: ConnectSchema) -> ConnectSchema:
-    """The schema with those names alone that change what a value is in a table."""
+    """Return the schema with only the names that change a value's table type."""
     if schema.fields is not None:
         schema = replace(schema, fields={name: drop_unknown_names(inner) for name, inner in schema.fields.items()})
     elif schema.element is not None:
@@ -63,9 +63,9 @@ def drop_unknown_names(schema: ConnectSchema) -> ConnectSchema:
 
 
 def parse_type_name(text: str) -> ConnectSchema:
-    """The schema of a type's name, as Connect and Debezium have it: ``int32``, ``io.debezium.time.Date``.
+    """Return the schema of a type name of Connect or Debezium: ``int32``, ``io.debezium.time.Date``.
 
-    A Decimal has its precision and scale behind it: ``org.apache.kafka.connect.data.Decimal(8,4)``. LookupError for any other.
+    A Decimal is followed by its precision and scale: ``org.apache.kafka.connect.data.Decimal(8,4)``. LookupError for any other.
     """
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType
 
@@ -81,7 +81,7 @@ def parse_type_name(text: str) -> ConnectSchema:
         return ConnectSchema(
             name=text, fields={"scale": ConnectSchema(IntegerType()), "value": ConnectSchema(BinaryType())}
         )
-    if text == decimals.DECIMAL:  # nothing says where its point is
+    if text == decimals.DECIMAL:  # its scale is unknown
         raise LookupError(text)
     if text in LEAF_NAMES:
         return parse_connect_schema({"type": text})
@@ -90,7 +90,7 @@ def parse_type_name(text: str) -> ConnectSchema:
 
 
 def to_connect_schema(data_type: DataType) -> ConnectSchema:
-    """A Spark type as a schema, for JSON."""
+    """Return a Spark type as a schema, for JSON."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):
@@ -107,12 +107,12 @@ def to_connect_schema(data_type: DataType) -> ConnectSchema:
 
 
 def wire_type(schema: ConnectSchema) -> DataType:
-    """The Spark type to parse with."""
+    """Return the Spark type to parse with."""
     return schema.data_type or _nest(schema, wire_type)
 
 
 def table_type(schema: ConnectSchema) -> DataType:
-    """The Spark type in a table."""
+    """Return the Spark type in a table."""
     logical = logical_type(schema)
     if logical is not None:
         return logical.table_type(schema)
@@ -122,10 +122,10 @@ def table_type(schema: ConnectSchema) -> DataType:
 def convert(
     column: Column, schema: ConnectSchema, into: DataType | None = None, *, parts: Mapping[str, Column] | None = None
 ) -> Column:
-    """A parsed value as a table has it: of type ``into``, which may be wider and have fields that the schema lacks.
+    """Convert a parsed value to the table type ``into``, which may be wider and have fields that the schema lacks.
 
-    A value that the table's type cannot hold is null; ``conversion_failed`` tells. ``parts``: fields of a struct that
-    are columns of their own already. For sessions that are not ANSI's.
+    A value that the table's type cannot hold is null; ``conversion_failed`` detects it. ``parts``: fields of a struct that
+    already are separate columns. The session must not be in ANSI mode.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
@@ -152,9 +152,9 @@ def convert(
 def conversion_failed(
     column: Column, result: Column, schema: ConnectSchema, parts: Mapping[str, Column] | None = None
 ) -> Column | None:
-    """Whether some value of ``column`` is null in ``result`` because the table's type cannot hold it.
+    """Return whether a value of ``column`` is null in ``result`` because the table's type cannot hold it.
 
-    None when that cannot be. ``result`` is what ``convert`` made of it, and has every field of the schema.
+    None if that is impossible. ``result`` is the result of ``convert``, with every field of the schema.
     """
     from pyspark.sql import functions as F
 
@@ -181,7 +181,7 @@ def conversion_failed(
 def convert_column(
     column: str, result: str, schema: ConnectSchema, into: DataType, parts: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, Column | None]:
-    """``convert`` of the column of a name; and ``conversion_failed`` of it, where ``result`` is the column that it becomes."""
+    """Return ``convert`` of a named column, and its ``conversion_failed`` with ``result`` as the converted column."""
     from pyspark.sql import functions as F
 
     by_field = {field: F.col(name) for field, name in parts}
@@ -211,7 +211,7 @@ def _get_field(struct: Column, name: str, parts: Mapping[str, Column] | None) ->
 
 
 def _nest(schema: ConnectSchema, type_of: Callable[[ConnectSchema], DataType]) -> DataType:
-    """The Spark type of a schema with children, from those of its children."""
+    """Return the Spark type of a schema from its children's types."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
     if schema.fields is not None:
@@ -266,7 +266,7 @@ def _logical_types() -> dict[str, LogicalType]:
         decimals.VARIABLE_SCALE_DECIMAL: LogicalType(
             "struct", always(T.StringType()), decimals.text_from_variable_scale
         ),
-        # What Avro converters add to an int that was a smaller one.
+        # Avro converters mark an int that was a smaller type.
         "int8": cast_to("integer", T.ByteType()),
         "int16": cast_to("integer", T.ShortType()),
     }

@@ -1,7 +1,4 @@
-"""Decimals of Connect and Debezium.
-
-They are the bytes of a whole number, two's complement, the highest first; in JSON they may be numbers.
-"""
+"""Decimals of Connect and Debezium: two's complement bytes of an integer, big-endian; in JSON also numbers."""
 
 from __future__ import annotations
 
@@ -18,18 +15,18 @@ if TYPE_CHECKING:
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
-#: Names that are headrace's own: Connect's Decimal as a number of JSON, and a decimal of Spark's in JSON.
+#: headrace's names of Connect's Decimal as a JSON number, and of a Spark decimal in JSON.
 NUMERIC_DECIMAL, JSON_DECIMAL = "decimal.format=NUMERIC", "a decimal of JSON"
-#: Connect's parameters of a decimal.
+#: Connect's decimal parameters.
 SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: Spark's widest decimal.
 MAX_PRECISION = 38
-#: Every number of so many digits has 64 bits at most.
+#: Integers with this many digits fit into 64 bits.
 _LONG_PLACES = 18
 
 
 def decimal_type(schema: ConnectSchema) -> DataType:
-    """DECIMAL where Spark has room for the schema's precision and scale, else STRING."""
+    """Return DECIMAL if the schema's precision and scale fit Spark's type, else STRING."""
     from pyspark.sql.types import DecimalType, StringType
 
     fits = _precision(schema) <= MAX_PRECISION and _scale(schema) >= 0
@@ -37,20 +34,20 @@ def decimal_type(schema: ConnectSchema) -> DataType:
 
 
 def parse_type(precision: int, scale: int) -> DecimalType:
-    """What decimals of JSON are parsed with: all the places there is room for, as Spark rounds what has more."""
+    """Return the type to parse JSON decimals with: the largest scale that fits, because Spark rounds longer values."""
     from pyspark.sql.types import DecimalType
 
     return DecimalType(MAX_PRECISION, MAX_PRECISION - precision + scale)
 
 
 def with_numeric_decimals(schema: ConnectSchema) -> ConnectSchema | None:
-    """The schema of JSON that was written with ``decimal.format=NUMERIC``; None when there is no decimal in it."""
+    """Return the schema of JSON written with ``decimal.format=NUMERIC``; None if it has no decimal."""
     changed = schema.map_leaves(_make_numeric)
     return None if changed == schema else changed
 
 
 def decimal_from_bytes(number: Column, schema: ConnectSchema) -> Column:
-    """A whole number's bytes in the schema's ``decimal_type``; null where they do not fit."""
+    """Convert an integer's bytes to the schema's ``decimal_type``; null if they do not fit."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
@@ -58,7 +55,7 @@ def decimal_from_bytes(number: Column, schema: ConnectSchema) -> Column:
     if isinstance(data_type, StringType):
         return _let(number, lambda number: _format_plain(number, F.lit(scale)))
     size = F.length(number)
-    # Most have a schema of 18 places at most, and then their numbers have 64 bits at most.
+    # Most schemas have at most 18 digits, whose integers fit into 64 bits.
     if _precision(schema) <= _LONG_PLACES:
         return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type))
     any_length = _let(
@@ -66,14 +63,14 @@ def decimal_from_bytes(number: Column, schema: ConnectSchema) -> Column:
         lambda number: F.concat(_sign(number), _magnitude(number).cast("string"), F.lit(f"E-{scale}")).cast(data_type),
     )
     any_length = F.when(size.between(1, 16), any_length)
-    # Of the others most numbers do, and then they cost a sixth. Beyond 18 places the product would be rounded.
+    # Most values of other schemas also fit, at a sixth of the cost. Beyond 18 digits the product would be rounded.
     if scale > _LONG_PLACES:
         return any_length
     return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type)).otherwise(any_length)
 
 
 def _from_long(number: Column, scale: int) -> Column:
-    """The decimal of a number of 1 to 8 bytes, with as many places as that."""
+    """Return the decimal of an integer of 1 to 8 bytes."""
     from pyspark.sql import functions as F
 
     digits = F.hex(number)
@@ -83,18 +80,18 @@ def _from_long(number: Column, scale: int) -> Column:
 
 
 def decimal_from_number(number: Column, schema: ConnectSchema) -> Column:
-    """A number of JSON in the schema's ``decimal_type``; null where it has more places."""
+    """Convert a JSON number to the schema's ``decimal_type``; null if its scale is larger."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 
     if isinstance(decimal_type(schema), DecimalType):
         return exact_decimal(number, schema)
-    # Spark's own cast to text writes small ones with an exponent.
+    # Spark's cast to string writes small values with an exponent.
     return F.translate(F.format_number(number, max(_scale(schema), 0)), ",", "")
 
 
 def exact_decimal(number: Column, schema: ConnectSchema) -> Column:
-    """A decimal in the schema's ``decimal_type``; null where it would be rounded."""
+    """Convert a decimal to the schema's ``decimal_type``; null if it would be rounded."""
     from pyspark.sql import functions as F
 
     result = number.cast(decimal_type(schema))
@@ -102,7 +99,7 @@ def exact_decimal(number: Column, schema: ConnectSchema) -> Column:
 
 
 def text_from_variable_scale(struct: Column, _: ConnectSchema) -> Column:
-    """A VariableScaleDecimal, which has its scale beside its bytes, as text."""
+    """Convert a VariableScaleDecimal, a struct of scale and bytes, to a string."""
     return _let(struct, lambda struct: _format_plain(struct.getField("value"), struct.getField("scale")))
 
 
@@ -121,22 +118,22 @@ def _scale(schema: ConnectSchema) -> int:
 
 
 def _precision(schema: ConnectSchema) -> int:
-    # Left out for money and the like, which have fewer digits than Spark has room for.
+    # Not needed for types like money, which have fewer digits than Spark's widest decimal.
     return max(int(schema.parameters.get(PRECISION) or MAX_PRECISION), _scale(schema))
 
 
 def _let(value: Column, use: Callable[[Column], Column]) -> Column:
-    """``use(value)`` with the value written and counted once: expressions grow as fast as they repeat."""
+    """Return ``use(value)`` with the value in the expression only once, so that it is computed once."""
     from pyspark.sql import functions as F
 
     return F.transform(F.array(value), use).getItem(0)
 
 
-# As text.
+# Strings.
 
 
 def _format_plain(number: Column, scale: Column) -> Column:
-    """All digits as text, without an exponent."""
+    """Return all digits as a string, without an exponent."""
     from pyspark.sql import functions as F
 
     zero = F.lit(0)
@@ -144,7 +141,7 @@ def _format_plain(number: Column, scale: Column) -> Column:
     places = F.greatest(scale, zero)
 
     def pad(digits: Column) -> Column:
-        # A scale below 0 counts zeros at the end.
+        # A negative scale counts trailing zeros.
         trailing = F.when(digits == F.lit("0"), zero).otherwise(F.greatest(-scale, zero))
         leading = F.greatest(places + 1 - F.length(digits), zero)
         return F.concat(_zeros(leading), digits, _zeros(trailing))
@@ -159,7 +156,7 @@ def _format_plain(number: Column, scale: Column) -> Column:
 
 
 def _sign(number: Column) -> Column:
-    """Put in front as text: Spark 4.0 rounds a decimal that it negates to 34 digits."""
+    """Return the sign as a string. Spark 4.0 rounds a negated decimal to 34 digits."""
     from pyspark.sql import functions as F
 
     return F.when(_is_negative(number), "-").otherwise("")
@@ -171,11 +168,11 @@ def _zeros(count: Column) -> Column:
     return F.call_function("repeat", F.lit("0"), count)
 
 
-# Numbers without their sign.
+# Absolute values.
 
 
 def _magnitude(number: Column) -> Column:
-    """The number without its sign, of up to 16 bytes, as DECIMAL(38,0); null when it has more digits."""
+    """Return the absolute value of up to 16 bytes as DECIMAL(38,0); null if it has more digits."""
     from pyspark.sql import functions as F
 
     def add_halves(digits: Column) -> Column:
@@ -193,7 +190,7 @@ def _is_negative(number: Column) -> Column:
 
 
 def _positive_hex(number: Column) -> Column:
-    """Hexadecimal digits of the number, or of -1 minus it, whichever is not negative."""
+    """Return the hexadecimal digits of the number, or of -1 minus the number if it is negative."""
     from pyspark.sql import functions as F
 
     digits = F.hex(number)
@@ -202,20 +199,19 @@ def _positive_hex(number: Column) -> Column:
 
 
 def _one_if_negative(number: Column) -> Column:
-    """What ``_positive_hex`` lacks."""
+    """Return what ``_positive_hex`` omits of a negative number."""
     from pyspark.sql import functions as F
 
     return F.when(_is_negative(number), 1).otherwise(0)
 
 
-#: Numbers beyond DECIMAL(38) are counted in groups of 18 digits, the lowest first; 14 hexadecimal digits come in a
-#: time.
+#: Numbers beyond DECIMAL(38) are computed in groups of 18 digits, lowest first, from 14 hexadecimal digits at a time.
 _GROUP_DIGITS, _HEX_DIGITS = 18, 14
 _GROUP_TYPE = f"decimal({_GROUP_DIGITS},0)"
 
 
 def _long_magnitude(number: Column) -> Column:
-    """The digits of a number of any length, without its sign."""
+    """Return the digits of a number of any length, without its sign."""
     from pyspark.sql import functions as F
 
     def groups_from_hex(digits: Column) -> Column:
@@ -237,7 +233,7 @@ def _long_magnitude(number: Column) -> Column:
 
 
 def _multiply_add(groups: Column, factor: int, addend: Column) -> Column:
-    """``groups`` times a factor and plus an addend, both less than a group holds."""
+    """Return ``groups`` times a factor plus an addend; both are smaller than a group's limit."""
     from pyspark.sql import functions as F
 
     limit = F.lit(Decimal(10**_GROUP_DIGITS))

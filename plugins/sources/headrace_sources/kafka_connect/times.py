@@ -1,6 +1,6 @@
-"""Dates and timestamps of Connect and Debezium, from the counts and texts that they are sent as.
+"""Dates and timestamps of Connect and Debezium, from counts and strings.
 
-Java's calendar and Spark's are the same one, so years before 1582 and before our era need no rebasing.
+Java and Spark use the same calendar, so that years before 1582 and BC need no rebasing.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: What PostgreSQL's infinity becomes. It means "not ended", "always", and compares so in every engine; those that
-#: tables are read with stop at the years 1 and 9999.
+#: Table values of PostgreSQL's infinity, which compare in every query engine as infinity does. Query engines support the years
+#: 1 to 9999.
 _LAST, _FIRST = "9999-12-31 00:00:00", "0001-01-01 00:00:00"
-#: Infinity and its opposite as Debezium sends them: its driver's count, which no unit changes, the same in
-#: milliseconds, and what is left of it in 64 bits of nanoseconds.
+#: Infinity and negative infinity as Debezium sends them: the driver's count in any unit, the same in milliseconds, and its
+#: remainder in 64 bits of nanoseconds.
 _DRIVER_COUNT = 9223372036825200000, -9223372036832400000
 _INFINITE_MILLIS = (9223372036825200, _DRIVER_COUNT[0]), (-9223372036832400, _DRIVER_COUNT[1])
 _INFINITE_MICROS = (_DRIVER_COUNT[0],), (_DRIVER_COUNT[1],)
 _INFINITE_NANOS = (2**63 - 1,), (-(2**63),)
-#: Of dates the stream sends one number and the snapshot another; both have gone beyond 32 bits and come back.
+#: Streaming and snapshots send different numbers for infinite dates. Both have overflowed 32 bits.
 _INFINITE_DAYS = (-2147472692, -622191234), (-2147472691, -625821272)
 _INFINITE_DAY_TEXTS = ("-5877611-06-21Z", "+292278994-08-16Z"), ("-5877611-06-22Z", "+292269055-12-02Z")
 _INFINITE_TEXTS = (
     ("infinity", "+294247-01-10T04:00:25.2Z", "+292278994-"),
     ("-infinity", "-290308-12-21T19:59:27.6Z", "-292275055-"),
 )
-#: The first and the last day that a database knows, which are PostgreSQL's: 4714-11-24 BC and 5874897-12-31.
+#: First and last day of any database, which are PostgreSQL's: 4714-11-24 BC and 5874897-12-31.
 _FIRST_DAY, _LAST_DAY = -2440588, 2145042905
 
-#: The numbers for infinity, and those for its opposite.
+#: Numbers for infinity, and for negative infinity.
 _Infinity = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def date_from_days(days: Column) -> Column:
-    """Days since 1970 as DATE; null for a day that no database knows."""
+    """Convert days since 1970 to DATE; null for a day that no database supports."""
     from pyspark.sql import functions as F
 
     ordinary = F.when(days.between(_FIRST_DAY, _LAST_DAY), F.date_from_unix_date(days))
@@ -45,7 +45,7 @@ def date_from_days(days: Column) -> Column:
 
 
 def date_from_text(text: Column) -> Column:
-    """An ISO date with a ``Z`` as DATE; null where it is none."""
+    """Convert an ISO date with a ``Z`` to DATE; null if it is invalid."""
     from pyspark.sql import functions as F
 
     is_infinity, is_opposite = (text.isin(*texts) for texts in _INFINITE_DAY_TEXTS)
@@ -54,20 +54,20 @@ def date_from_text(text: Column) -> Column:
 
 
 def timestamp_from_millis(millis: Column) -> Column:
-    """Milliseconds since 1970 as TIMESTAMP_NTZ; null beyond 64 bits of microseconds."""
+    """Convert milliseconds since 1970 to TIMESTAMP_NTZ; null beyond 64 bits of microseconds."""
     return _timestamp_from_count(millis, 1000, _INFINITE_MILLIS)
 
 
 def timestamp_from_micros(micros: Column) -> Column:
-    """Microseconds since 1970 as TIMESTAMP_NTZ."""
+    """Convert microseconds since 1970 to TIMESTAMP_NTZ."""
     return _timestamp_from_count(micros, 1, _INFINITE_MICROS)
 
 
 def timestamp_from_nanos(nanos: Column) -> Column:
-    """Nanoseconds since 1970 as TIMESTAMP_NTZ, cut to the microsecond before."""
+    """Convert nanoseconds since 1970 to TIMESTAMP_NTZ, rounded down to microseconds."""
     from pyspark.sql import functions as F
 
-    # Towards the past, as for every other number: `div` goes towards zero.
+    # Rounded down, as for every other number: `div` rounds towards zero.
     micros = F.call_function("div", nanos, F.lit(1000)) - F.when(nanos % 1000 < 0, 1).otherwise(0)
     last, first = _last_and_first("timestamp_ntz")
     infinite = F.when(nanos == _INFINITE_NANOS[0][0], last).when(nanos == _INFINITE_NANOS[1][0], first)
@@ -75,23 +75,23 @@ def timestamp_from_nanos(nanos: Column) -> Column:
 
 
 def timestamp_from_text(text: Column, type_name: str = "timestamp") -> Column:
-    """An ISO time as TIMESTAMP, or as TIMESTAMP_NTZ; null where it is none."""
+    """Convert an ISO time to TIMESTAMP or TIMESTAMP_NTZ; null if it is invalid."""
     from pyspark.sql import functions as F
 
-    # Before the cast: Spark knows years of six digits.
+    # Before the cast: Spark supports years of up to six digits.
     is_infinity, is_opposite = (reduce(lambda a, b: a | b, map(text.startswith, texts)) for texts in _INFINITE_TEXTS)
     last, first = _last_and_first(type_name)
     return F.when(is_infinity, last).when(is_opposite, first).otherwise(text.cast(type_name))
 
 
 def _timestamp_from_count(count: Column, unit_micros: int, infinity: _Infinity) -> Column:
-    """A count of units of so many microseconds since 1970, as TIMESTAMP_NTZ."""
+    """Convert a count of units since 1970 to TIMESTAMP_NTZ; ``unit_micros``: microseconds per unit."""
     from pyspark.sql import functions as F
 
-    # An interval times a number: unlike a cast from TIMESTAMP, it asks no session for its zone.
+    # An interval times a number does not depend on the session's time zone, unlike a cast from TIMESTAMP.
     unit = F.expr(f"INTERVAL '{Decimal(unit_micros).scaleb(-6):f}' SECOND")
     timestamp = F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + unit * count
-    if unit_micros > 1:  # a product beyond 64 bits would be an error
+    if unit_micros > 1:  # a product above 64 bits would be an error
         most = (2**63 - 1) // unit_micros
         timestamp = F.when(count.between(-most, most), timestamp)
     last, first = _last_and_first("timestamp_ntz")
@@ -99,7 +99,7 @@ def _timestamp_from_count(count: Column, unit_micros: int, infinity: _Infinity) 
 
 
 def _last_and_first(type_name: str) -> tuple[Column, Column]:
-    """What infinity and its opposite are in a table."""
+    """Return the table values of negative infinity and infinity."""
     from pyspark.sql import functions as F
 
     if type_name == "date":

@@ -1,1 +1,1 @@
-"""Schema registries: records that name their writer schema by an id."""
+"""Schema registries: records that contain the id of their writer schema."""

@@ -1,4 +1,4 @@
-"""Avro behind a schema's id, by Spark's ``from_avro``."""
+"""Avro after a schema id, read with Spark's ``from_avro``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class AvroPayloadParser(PayloadParser):
-    """Records are Avro, and so are their schemas."""
+    """Parser of Avro records with Avro schemas."""
 
     fix_without_ids = "name the format that they are written in, or bring their schema with `schema.file`"
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
-        tree = parse_avro_schema(text)  # first: it refuses what is no schema
+        tree = parse_avro_schema(text)  # first, because it rejects invalid schemas
         schema = json.loads(make_reader_schema(text))
-        # A record around the schema, of the same bytes. What cannot be read is a null in it.
+        # The schema is wrapped in a record, which has the same bytes: an unreadable payload is a null field.
         around = {"type": "record", "name": "headrace_record", "fields": [{"name": "v", "type": schema}]}
         parse = partial(_parse, schema=json.dumps(around, ensure_ascii=False))
         return (PayloadReader(tree, lambda part: (parse,)),)

@@ -1,7 +1,7 @@
-"""JSON Schema as Confluent's JsonSchemaConverter registers it, back into the schema of Kafka Connect that it was made from.
+"""Kafka Connect schemas from the JSON Schemas that Confluent's JsonSchemaConverter registers.
 
-Its JsonSchemaData says how: ``title`` is the name, ``connect.type`` and ``connect.parameters`` are what JSON Schema has no
-word for, ``connect.index`` is a column's place, and what may be null is ``oneOf`` null and the rest.
+The mapping is that of its class JsonSchemaData: ``title`` is the name, ``connect.type`` and ``connect.parameters`` extend JSON
+Schema, ``connect.index`` is a column's position, and a nullable value is ``oneOf`` null and its schema.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from headrace.sdk import DataError
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
 
-#: What JSON Schema's own types are where no ``connect.type`` says more, as that converter reads them.
+#: JSON Schema's types without ``connect.type``, as the converter reads them.
 _TYPES = {"integer": "int64", "number": "double", "string": "string", "boolean": "boolean"}
 
 
 def to_connect_block(schema: Any) -> dict[str, Any]:
-    """The schema block as JsonConverter has it. DataError for a schema that no such block can say."""
+    """Return the schema block of JsonConverter. DataError for a schema without an equivalent."""
     value = _strip_null(schema)
     json_type, connect_type = value.get("type"), value.get("connect.type")
     block: dict[str, Any] = {"name": value.get("title"), "parameters": value.get("connect.parameters")}
     if connect_type == "map":
-        # Keys that are no text make it a list of pairs.
+        # A map with keys other than strings is a list of pairs.
         keys = "string" if json_type == "object" else "struct"
         values = to_connect_block(value.get("additionalProperties")) if json_type == "object" else None
         return {**block, "type": "map", "keys": {"type": keys}, "values": values}
@@ -40,7 +40,7 @@ def to_connect_block(schema: Any) -> dict[str, Any]:
 
 
 def _strip_null(schema: Any) -> dict[str, Any]:
-    """The schema of what may be null, without the null."""
+    """Return a nullable schema without its null."""
     if not isinstance(schema, dict):
         raise _refuse(schema)
     json_type = schema.get("type")
@@ -58,10 +58,10 @@ def _strip_null(schema: Any) -> dict[str, Any]:
 
 def _refuse(schema: Any) -> DataError:
     if isinstance(schema, dict) and schema.get("$ref") == "#":
-        fix = "leave the topic out, or the field where the events are made"
-        return EndlessSchemaError("its JSON Schema holds itself, which no table can", fix=fix)
+        fix = "exclude the topic, or remove the field at the source"
+        return EndlessSchemaError("the JSON Schema contains itself, which a table cannot", fix=fix)
     text = json.dumps(schema, ensure_ascii=False)
     return DataError(
-        f"its JSON Schema has a part that is no column's type: {text if len(text) <= 200 else text[:200] + '…'}",
-        fix="leave the topic out, or write the records with Confluent's JsonSchemaConverter",
+        f"the JSON Schema has a part that is not a column type: {text if len(text) <= 200 else text[:200] + '…'}",
+        fix="exclude the topic, or write the records with Confluent's JsonSchemaConverter",
     )

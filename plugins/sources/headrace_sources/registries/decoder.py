@@ -1,4 +1,4 @@
-"""Single records that name their writer's schema by an id that a registry knows, whatever they are written in."""
+"""Decoder of single records with the id of their writer schema, in any encoding."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _FRAME, _HEADERS = "_headrace_frame", "_headrace_headers"
-#: Records of a topic that is new which are looked at for schemas. What comes behind them is met when it is read.
+#: First records of a new topic that are searched for schemas. Later schemas are found when records are read.
 NEW_TOPIC_RECORDS = 100
-#: Batches of a topic that are read by the header path after a record that needs it: with its id in a header, or broken.
+#: Batches of a topic that use the header path after a record that needs it: with its id in a header, or damaged.
 HEADER_PATH_BATCHES = 1000
 
 
 @dataclass
 class _HeaderPath:
-    """For how many more batches of a subject ids are looked for in headers."""
+    """Number of further batches of a subject that search headers for ids."""
 
     batches: int = 0
 
 
 class RegistryDecoder:
-    """Opens records by their writers' schemas; ``fetch`` gives the schema of an id.
+    """Decoder of records by their writer schemas; ``fetch`` returns the schema of an id.
 
-    ``id_kind``: what ids in front of records are (``RegistryConfig.id_kind``). ``single_schema``: all records have one, and
-    no id; ``fetch`` gives it.
+    ``id_kind``: kind of the ids that precede records (``RegistryConfig.id_kind``). ``single_schema``: all records have one
+    schema, which ``fetch`` returns, and no id.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RegistryDecoder:
         self._name = f"registry/{id_kind}"
 
     def open(self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog) -> RecordReader:
-        """The reader of all writer schemas that the subject's records were met with."""
+        """Return the reader of all writer schemas of the subject's records."""
         header_path = log.state(subject, _HeaderPath)
         header_path.batches = max(header_path.batches - 1, 0)
         ids = self._find_ids(frame, column, subject, log)
@@ -56,7 +56,7 @@ class RegistryDecoder:
         rejected = self._fetch_schemas(subject, ids - set(log.writers(subject)), log)
         writers = self._parse_schemas(subject, log, rejected)
         schema, contradicting = _union_schemas(writers, subject, log)
-        if schema is None:  # a key that is a single value, or nothing but tombstones: no columns
+        if schema is None:  # a key that is a single value, or only tombstones: no columns
             return EmptyReader()
         rejected |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
         readable = tuple(writer for writer in writers if writer.id not in rejected)
@@ -66,9 +66,9 @@ class RegistryDecoder:
         return RegistryReader(schema, subject, self._parser, readable, rejected, known, in_headers, self._name)
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
-        """The schemas that tasks failed for; None when there are none."""
+        """Return the error for schemas that tasks do not know; None if there are none."""
         unknown = [
-            # By the fast path the id is not known.
+            # The fast path does not read the id.
             (subject, framing.parse_id(bytes.fromhex(frame), self._id_kind) if frame else "")
             for subject, frame in find_unknown_schemas(self._name, error_text)
         ]
@@ -78,18 +78,18 @@ class RegistryDecoder:
         return UnknownSchemaError(
             f"records have {f'schema {id_}' if id_ else 'a schema'}, which no record had before",
             where=f"topic {subject.topic}",
-            fix="start again: it is looked up then",
+            fix="run it again: the schema is then looked up",
             schemas=unknown,
         )
 
-    # Which schemas there are.
+    # Ids of schemas.
 
     def _find_ids(self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog) -> set[str] | None:
-        """The ids that may be new; None where no record has one, and none had before."""
+        """Return the possibly new ids; None if no record has or had one."""
         unknown = log.take_unknown(subject)
         if self._single_schema:
             return {framing.BARE}
-        if unknown is not None:  # where there is one there may be more, and each would end the batch once
+        if unknown is not None:  # all new ids are found in one pass: each would fail the batch once
             return (unknown - {""}) | self._collect_ids(frame, column, subject, log)
         if log.writers(subject):
             return set()
@@ -99,7 +99,7 @@ class RegistryDecoder:
     def _collect_ids(
         self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog, head: int | None = None
     ) -> set[str]:
-        """The ids in all records, or in the first so many."""
+        """Return the ids in all records, or in the first ones."""
         from pyspark.sql import functions as F
 
         records = frame.where(F.col(column).isNotNull())
@@ -116,27 +116,27 @@ class RegistryDecoder:
         return framing.make_frames(id_, self._id_kind, in_headers=in_headers, texts=self._parser.texts)
 
     def _open_without_ids(self, frame: DataFrame, column: str, subject: Subject) -> EmptyReader:
-        """The reader of tombstones; NoSchemaError where any record is more than that."""
+        """Return the reader of tombstones; NoSchemaError for any other record."""
         from pyspark.sql import functions as F
 
         first = frame.where(F.col(column).isNotNull()).select(column).first()
         if first is None:
             return EmptyReader()
         names: Collection[str] | None = None
-        with suppress(ValueError):  # what tells of the stream itself is JSON, whatever the converter of rows
+        with suppress(ValueError):  # metadata of the stream is JSON, whichever converter the rows have
             record = json.loads(first[0])
             names = tuple(record) if isinstance(record, dict) else ()
         raise NoSchemaError(
-            f"none of its {subject.nouns} begins with a schema's id, and none has one in its headers",
+            f"none of the {subject.nouns} starts with a schema id, and none has one in its headers",
             where=f"topic {subject.topic}",
             fix=KEY_FIX if subject.part == "key" else self._parser.fix_without_ids,
             names=names,
         )
 
-    # What they are.
+    # Schemas of ids.
 
     def _fetch_schemas(self, subject: Subject, ids: Collection[str], log: SchemaLog) -> dict[str, RejectReason]:
-        """Those that the registry does not have, where the file says what becomes of their records; the others are logged."""
+        """Log new schemas. Return the ids of missing ones for whose records the pipeline file has a rule."""
         missing = log.missing.setdefault(subject, set())
         refusal: DataError | None = None
         for id_ in sorted(set(ids) - missing):
@@ -147,14 +147,14 @@ class RegistryDecoder:
                 _raise_unless_ruled(error, log)
                 refusal = error
                 missing.add(id_)
-        if refusal and not log.writers(subject):  # of a table without any column, nothing could be said
+        if refusal and not log.writers(subject):  # without any schema the table has no columns
             raise refusal
         return dict.fromkeys(sorted(missing), RejectReason.SCHEMA_UNKNOWN)
 
     def _parse_schemas(
         self, subject: Subject, log: SchemaLog, rejected: dict[str, RejectReason]
     ) -> Sequence[WriterSchema]:
-        """The writer schemas of a subject. One that is none is ``rejected``, like one that the registry does not have."""
+        """Return the writer schemas of a subject. Invalid schemas are ``rejected``, like missing ones."""
         writers: list[WriterSchema] = []
         refusal: DataError | None = None
         for id_, text in log.writers(subject).items():
@@ -173,7 +173,7 @@ class RegistryDecoder:
 def _union_schemas(
     writers: Sequence[WriterSchema], subject: Subject, log: SchemaLog
 ) -> tuple[StructType | None, list[str]]:
-    """The columns of all writer schemas, None where none has rows; and the ids of those that contradict the others."""
+    """Return the columns of all writer schemas, None if none has rows, and the ids of conflicting ones."""
     from pyspark.sql.types import StructType
 
     rows: Mapping[str, StructType] = {
@@ -186,7 +186,7 @@ def _union_schemas(
 
 
 def _raise_unless_ruled(error: DataError, log: SchemaLog) -> None:
-    """Raises the error unless the file says what becomes of records without a schema, or waiting for one never helps."""
+    """Raise the error, unless the pipeline file has a rule for records without a schema or the schema is unusable."""
     if isinstance(error, EndlessSchemaError):
         return
     if RejectReason.SCHEMA_UNKNOWN not in log.ruled:

@@ -1,7 +1,7 @@
-"""Where a record says with which schema it is written: in front of it, or in its headers.
+"""Ids of writer schemas in records: before the payload, or in headers.
 
 ===================================  ==========================================================  ===============
-written by                           in front, or in a header                                    id here
+written by                           before the payload, or in a header                           id here
 ===================================  ==========================================================  ===============
 Confluent, Apicurio 3                ``00``, id in 4 bytes                                       ``7``
 Apicurio 2                           ``00``, id in 8 bytes                                       ``7``
@@ -9,13 +9,13 @@ Confluent, GUID                      ``01``, GUID in 16 bytes                   
 Confluent, header                    ``__value_schema_id``: either of Confluent's two            ``7``, ``guid/…``
 Apicurio, header                     ``apicurio.value.globalId`` or ``contentId``, 4 or 8 bytes  ``globalId/7``
 AWS Glue                             ``03``, ``00`` or (zlib) ``05``, version id in 16 bytes     ``glue/…``
-Apicurio, JSON                       ``{"schemaId":7,"payload":`` and ``}`` behind the record    ``globalId/7``
+Apicurio, JSON                       ``{"schemaId":7,"payload":`` and ``}`` after the record     ``globalId/7``
 ===================================  ==========================================================  ===============
 
-Whether an id has four or eight bytes shows by itself: ids begin at 1 and stay small, so the first four of eight are zero.
+An id of eight bytes starts with four zeros, because ids start at 1 and stay small. This distinguishes it from four bytes.
 
-Plans compare bytes: what is in front of a record, or a header behind a byte that says which one it is. Only for a frame
-that no plan knows they are read, here.
+Plans compare frames as bytes: those before the payload, or a header after a byte that identifies it. This module parses only
+frames that a plan does not know.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-#: The id of the one schema there is where nothing stands in front of a record.
+#: Id of the single schema of records without ids.
 BARE = "file"
 _CONFLUENT = b"\xff"
-#: What stands in the place of a header's name.
+#: Bytes that replace a header's name.
 _HEADERS = {_CONFLUENT: "__{}_schema_id", b"\xfe": "apicurio.{}.globalId", b"\xfd": "apicurio.{}.contentId"}
-#: A text around a record, before and behind the id, and what ends it.
+#: JSON around a record: before the id, after the id, and after the record.
 _TEXT, _PAYLOAD, _END = b'{"schemaId":', b',"payload":', b"}"
 _NUMBER = "[1-9][0-9]{0,18}"
 _TEXT_HEX = f"{_TEXT.hex().upper()}(3[0-9])+{_PAYLOAD.hex().upper()}"
-#: Frames as hexadecimal text; what a client put in a header of its own under such a name is none.
+#: Frames in hexadecimal. Other values in headers of these names are not frames.
 _FRAME = f"^(00(.{{8}}|.{{16}})|01.{{32}}|03.{{34}}|FF(00.{{8}}|01.{{32}})|F[DE](.{{8}}|.{{16}})|{_TEXT_HEX})$"
 _ID_KINDS = {b"\xfe": "globalId", b"\xfd": "contentId"}
 
 
 def frame_column(frame: DataFrame, column: str, part: str, *, texts: bool) -> Column:
-    """The frame (binary) of each record: empty where there is none, null where there is no record.
+    """Return the frame (binary) of each record: empty if it has none, null for a null record.
 
-    ``part``: ``key`` or ``value``, of whose schema the headers speak. ``texts``: whether a text around it may be one.
+    ``part``: ``key`` or ``value``, whose headers are read. ``texts``: whether JSON around the record may be a frame.
     """
     from pyspark.sql import functions as F
 
@@ -68,19 +68,19 @@ def frame_column(frame: DataFrame, column: str, part: str, *, texts: bool) -> Co
     if "headers" not in frame.columns:
         return front
     in_headers = [F.concat(F.lit(byte), header_value(name.format(part))) for byte, name in _HEADERS.items()]
-    # Spark says null where a record has no headers, and that is nearly always.
+    # Spark returns null for a record without headers, which is the usual case.
     return F.when(value.isNotNull(), F.coalesce(F.when(F.col("headers").isNotNull(), F.coalesce(*in_headers)), front))
 
 
 def is_frame(frame: Column) -> Column:
-    """Whether ``frame`` can have an id."""
+    """Return whether ``frame`` can have an id."""
     from pyspark.sql import functions as F
 
     return F.hex(frame).rlike(_FRAME)
 
 
 def has_header_with_id(frame: DataFrame, part: str) -> Column:
-    """Whether a record has a header in which an id may be. Debezium gives every record headers of its own."""
+    """Return whether a record has a header that may contain an id. Debezium adds other headers to every record."""
     from pyspark.sql import functions as F
 
     if "headers" not in frame.columns:
@@ -91,10 +91,10 @@ def has_header_with_id(frame: DataFrame, part: str) -> Column:
 
 
 def front_number(frame: DataFrame, column: str, part: str, known: Sequence[bytes]) -> Column:
-    """Which of the known frames (int) is in front of each record; -1 for none of them, null where there is no record.
+    """Return the number of the known frame before each payload; -1 for an unknown one, null for a null record.
 
-    Most records have one and no id in their headers, and that is seen with little code. -1 may well be a frame:
-    ``frame_number`` knows.
+    Most records have a frame and no id in their headers, which needs little generated code. -1 may still be a frame, which
+    ``frame_number`` finds.
     """
     from pyspark.sql import functions as F
 
@@ -108,14 +108,14 @@ def front_number(frame: DataFrame, column: str, part: str, known: Sequence[bytes
 
 
 def frame_number(frame: Column, known: Sequence[bytes]) -> Column:
-    """Which of the known frames (int) ``frame`` is: -1 for another one, null where there is no record."""
+    """Return the number of ``frame`` among the known frames: -1 for an unknown one, null for a null record."""
     from pyspark.sql import functions as F
 
     return F.call_function("array_position", F.array(*map(F.lit, known)), frame).cast("int") - 1
 
 
 def payload(frame: DataFrame, value: Column, number: Column, known: Sequence[bytes], numbers: Sequence[int]) -> Column:
-    """What a record holds behind its frame, whose ``number`` is one of ``numbers``."""
+    """Return the payload after a record's frame, whose ``number`` is one of ``numbers``."""
     from pyspark.sql import functions as F
 
     lengths = {i: 0 if known[i][:1] in _HEADERS else len(known[i]) for i in numbers}
@@ -136,7 +136,7 @@ def payload(frame: DataFrame, value: Column, number: Column, known: Sequence[byt
 
 
 def parse_id(frame: bytes, id_kind: str) -> str:
-    """The id in a frame; ``id_kind``: which of Apicurio's ids stands in front of records, where one does."""
+    """Return the id in a frame; ``id_kind``: kind of Apicurio's ids before payloads, if they are Apicurio's."""
     magic, rest = frame[:1], frame[1:]
     if magic == _CONFLUENT:
         return parse_id(rest, "")
@@ -150,7 +150,7 @@ def parse_id(frame: bytes, id_kind: str) -> str:
 
 
 def make_frames(id_: str, id_kind: str, *, in_headers: bool, texts: bool) -> list[bytes]:
-    """All frames in which an id may come: in front, ``in_headers`` and in ``texts``."""
+    """Return all frames of an id: before the payload, ``in_headers`` and in ``texts``."""
     frames = [frame for frame in _make_binary_frames(id_, id_kind) if in_headers or frame[:1] not in _HEADERS]
     kind, _, number = id_.rpartition("/")
     return [*frames, _TEXT + number.encode() + _PAYLOAD] if texts and kind == "globalId" else frames

@@ -1,4 +1,4 @@
-"""JSON behind a schema's id."""
+"""JSON after a schema id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CORRUPT = "_headrace_corrupt"
 
 
 class JsonPayloadParser(PayloadParser):
-    """Records are JSON; their schemas are JSON Schema, or Kafka Connect's own. ``options`` are those of Spark's reader."""
+    """Parser of JSON records with JSON Schemas or Kafka Connect schemas. ``options``: options of Spark's reader."""
 
     texts = True
     null_payload = b"null"
@@ -31,7 +31,7 @@ class JsonPayloadParser(PayloadParser):
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
         tree = _parse_schema(text)
-        # Decimals are written in one of two ways, and no schema says which.
+        # Decimals have one of two encodings, which no schema shows.
         trees = filter(None, (tree, with_numeric_decimals(tree)))
         return tuple(PayloadReader(tree, self._steps) for tree in trees)
 
@@ -45,16 +45,16 @@ def _parse_schema(text: str) -> ConnectSchema:
 
 
 def _to_block(schema: Any) -> Any:
-    """The schema as Connect's. Its own one says of every value whether that may be null, and JSON Schema has no such word."""
+    """Return the Kafka Connect schema. Connect's own states nullability for every value, JSON Schema does not."""
     return schema if isinstance(schema, dict) and "optional" in schema else to_connect_block(schema)
 
 
 def _decode_utf8(payload: Column) -> Column:
-    """Null for bytes that are no UTF-8: parsers put another character in their place, and say nothing."""
+    """Return null for bytes that are not UTF-8, which parsers would silently replace."""
     from pyspark.sql import functions as F
 
     text = payload.cast("string")
-    # What is written anew is written right.
+    # Spark writes correct JSON.
     return F.when(F.format_string("%s", text) == text, text)
 
 
@@ -63,7 +63,7 @@ def _parse(text: Column, part: ConnectSchema, options: Mapping[str, str]) -> Col
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
     parsed = StructType([StructField("v", ArrayType(wire_type(part))), StructField(_CORRUPT, StringType())])
-    # In a list with a second element: a parser stops behind the first document, and what follows would not be seen.
+    # Wrapped in a list with a second element: otherwise the parser stops after the first document and ignores the rest.
     return F.from_json(F.concat(F.lit('{"v":['), text, F.lit(",null]}")), parsed, dict(options))
 
 

@@ -1,4 +1,4 @@
-"""What records behind a schema's id are written in: the base of ``avro_payload`` and ``json_payload``."""
+"""Encodings of records after a schema id: the base of ``avro_payload`` and ``json_payload``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PayloadReader:
-    """One way to read the payloads of one writer schema."""
+    """Reader of the payloads of one writer schema."""
 
     tree: ConnectSchema
-    #: For the part of ``tree`` that is wanted: from a record's bytes to its struct on the wire, or null where it cannot be
-    #: read. Each is a step of its own in the plan.
+    #: Steps of a plan from a record's bytes to its parsed struct, restricted to a part of ``tree``; null if it is unreadable.
     steps: Callable[[ConnectSchema], Sequence[Callable[[Column], Column]]]
 
 
 class PayloadParser(ABC):
     """The encoding of payloads and of their schemas."""
 
-    #: Whether ids may be in a text around a record, too (``framing``).
+    #: Whether ids may also be in JSON around a record (``framing``).
     texts: ClassVar[bool] = False
-    #: A payload that says that there is no row, as a tombstone does.
+    #: Payload that has the meaning of a tombstone.
     null_payload: ClassVar[bytes | None] = None
-    #: What to do with records that have no id at all.
+    #: Fix for records without ids.
     fix_without_ids: ClassVar[str]
 
     @abstractmethod
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
-        """The ways to read payloads of a schema; the first that can read one counts. DataError for what is no schema."""
+        """Return the readers of a schema's payloads, in order of preference. DataError for an invalid schema."""

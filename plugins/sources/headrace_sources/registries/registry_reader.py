@@ -1,4 +1,4 @@
-"""Records in front of which, or in whose headers, is the id of their writer's schema: read in one plan for all schemas."""
+"""Records with the id of their writer schema, read in one plan for all schemas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAYLOAD, _FRAME, _NUMBER = "_headrace_body", "_headrace_frame", "_headrace_numb
 _WIRE, _PART, _TABLE = "_headrace_wire", "_headrace_part", "_headrace_table"
 
 
-#: What to do about keys that cannot be read.
+#: Fix for unreadable keys.
 KEY_FIX = (
     "name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are written, "
     "or `key: none`"
@@ -29,7 +29,7 @@ KEY_FIX = (
 
 
 class EmptyReader(RecordReader):
-    """The reader of records that hold no columns: tombstones, or keys that are a single value."""
+    """Reader of records without columns: tombstones, or keys that are a single value."""
 
     def __init__(self) -> None:
         from pyspark.sql.types import StructType
@@ -45,51 +45,51 @@ class EmptyReader(RecordReader):
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """A schema that records are written with, by its id, and the ways to read their payloads."""
+    """Writer schema with its id, and the readers of its payloads."""
 
     id: str
     readers: tuple[PayloadReader, ...]
 
     @property
     def table_type(self) -> DataType:
-        """The Spark type of its records in a table."""
+        """Spark type of its records in a table."""
         return table_type(self.readers[0].tree)
 
 
 class KnownFrames:
-    """The frames that a plan knows. A record's frame number is the place of its frame among them."""
+    """Frames that a plan knows. A record's frame number is the index of its frame."""
 
     def __init__(self, frames: Mapping[str, Sequence[bytes]]) -> None:
-        """``frames``: id → the frames it may come in."""
+        """Assign numbers to frames. ``frames``: id → its possible frames."""
         self.frames = [frame for frames_of_id in frames.values() for frame in frames_of_id]
         self._numbers = {id_: [self.frames.index(frame) for frame in frames[id_]] for id_ in frames}
 
     def numbers(self, *ids: str) -> list[int]:
-        """The numbers of the frames of some ids."""
+        """Return the frame numbers of ids."""
         return [number for id_ in ids for number in self._numbers[id_]]
 
 
 @dataclass(frozen=True)
 class RegistryReader(RecordReader):
-    """Reads records by the ids of their writers' schemas."""
+    """Reader of records by the ids of their writer schemas."""
 
     schema: StructType
     subject: Subject
     parser: PayloadParser
     writers: tuple[WriterSchema, ...]
-    #: Id → why records of that schema are dead letters.
+    #: Id → reason why records of that schema are dead letters.
     rejected: Mapping[str, RejectReason]
     known: KnownFrames
-    #: Whether ids are looked for in headers, too. That path's code is many times that of the fast one, which sees what is in
-    #: front of a record alone; and a plan's size is its speed: Java compiles what is small.
+    #: Whether headers are also searched for ids. That path generates many times the code of the fast path, which reads only the
+    #: bytes before the payload. Java compiles only small methods, so that a larger plan is slower.
     header_path: bool
-    #: The name by which failed tasks say that a schema is unknown.
+    #: Name in the errors of tasks that read an unknown schema.
     decoder: str
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
-        # Not by `F.col`, which asks the JVM three times for each.
+        # `F.col` would take three calls to the JVM for each.
         others = [frame[quote_name(name)] for name in frame.columns if name != column]
         frame = self._number_frames(frame, column, others)
         frame, value, parts = self._read_payloads(frame, schema)
@@ -97,7 +97,7 @@ class RegistryReader(RecordReader):
         return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error))
 
     def _number_frames(self, frame: DataFrame, column: str, others: Sequence[Column]) -> DataFrame:
-        """The records with their frame's number: null where there is no record, -1 where the plan does not know its frame."""
+        """Add the frame number: null for a null record, -1 for an unknown frame."""
         from pyspark.sql import functions as F
 
         payload, part, known = F.col(column).alias(_PAYLOAD), self.subject.part, self.known.frames
@@ -110,8 +110,10 @@ class RegistryReader(RecordReader):
         return frame.select(*others, F.col(_FRAME), payload, barrier(number).alias(_NUMBER))
 
     def _read_payloads(self, frame: DataFrame, schema: StructType) -> tuple[DataFrame, Column, list[Column]]:
-        """The frame with the steps of all payload readers; each record's struct, of the first that could read it; and what
-        those that may fail for a value have of the others.
+        """Add the steps of all payload readers.
+
+        Return the frame, each record's struct by the first reader that succeeds, and the readable values of the readers
+        that may fail for a value.
         """
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
@@ -136,7 +138,7 @@ class RegistryReader(RecordReader):
         return frame, F.coalesce(*values.values()), parts
 
     def _payload(self, frame: DataFrame, id_: str, before: Column | None) -> Column:
-        """What a record of a writer schema holds behind its frame; null where the reader ``before`` could read it."""
+        """Return the payload of a writer schema's records; null if the reader ``before`` could read it."""
         from pyspark.sql import functions as F
 
         numbers = self.known.numbers(id_)
@@ -146,7 +148,7 @@ class RegistryReader(RecordReader):
         return F.when(is_left, framing.payload(frame, F.col(_PAYLOAD), F.col(_NUMBER), self.known.frames, numbers))
 
     def _reject_reason(self, frame: DataFrame) -> Column:
-        """Why a record without a struct is a dead letter; fails the task where its schema has yet to be looked up."""
+        """Return why a record without a struct is a dead letter. The task fails if its schema was not looked up yet."""
         from pyspark.sql import functions as F
 
         number, known = F.col(_NUMBER), self.known.frames
@@ -167,7 +169,7 @@ class RegistryReader(RecordReader):
 
 
 class _PayloadPlan:
-    """One payload reader's columns in a plan, step by step from payload to table. Their names end in the plan's own."""
+    """Columns of one payload reader, step by step from payload to table. ``name`` is the suffix of their names."""
 
     def __init__(self, name: str, reader: PayloadReader, schema: StructType, payload: Column) -> None:
         self._name, self._schema = name, schema
@@ -175,20 +177,20 @@ class _PayloadPlan:
         self._is_part = self._tree != reader.tree
         self._steps = reader.steps(self._tree)
         self._wire, self._wire_name = payload, ""
-        #: Field → the column that has it, as a struct of its own.
+        #: Field → the column with its struct.
         self._structs: dict[str, str] = {}
 
     @property
     def depth(self) -> int:
-        """How many steps it takes to parse a payload."""
+        """Number of steps to parse a payload."""
         return len(self._steps)
 
     def parse(self, step: int) -> Column:
-        """The next step from payload to struct."""
+        """Return the next step from payload to struct."""
         return self._add(f"{_WIRE}{self._name}_{step}", self._steps[step](self._wire))
 
     def split(self) -> list[Column]:
-        """A column of each struct in the struct: to get at a value through all that is around it takes code for each value."""
+        """Return a column for each nested struct, which saves the generated code of its path for every value."""
         columns = []
         for i, (field, inner) in enumerate((self._tree.fields or {}).items()):
             if inner.fields is not None:
@@ -198,8 +200,8 @@ class _PayloadPlan:
         return columns
 
     def convert(self) -> Column:
-        """The struct as a table has it."""
-        # Nothing is converted, and a parser of whole records gives the other fields, too.
+        """Return the struct in the table's types."""
+        # Nothing is converted, but a parser of complete records also returns the other fields.
         if self._is_part and self._schema == wire_type(self._tree):
             column = _narrow_column(self._wire_name, self._schema)
         else:
@@ -208,7 +210,7 @@ class _PayloadPlan:
 
     @property
     def value(self) -> Column:
-        """The struct as a table has it; null where the table's types cannot hold it."""
+        """Struct in the table's types; null if these cannot hold it."""
         from pyspark.sql import functions as F
 
         failed = self._has_failed
@@ -216,14 +218,14 @@ class _PayloadPlan:
 
     @property
     def table(self) -> Column:
-        """The same with null for each value that the table's types cannot hold."""
+        """Struct in the table's types, with null for each value that they cannot hold."""
         from pyspark.sql import functions as F
 
         return F.col(self._table_name)
 
     @property
     def may_fail(self) -> bool:
-        """Whether there are values that the table's types cannot hold."""
+        """Whether the table's types may be unable to hold a value."""
         return self._has_failed is not None
 
     @property
@@ -255,7 +257,7 @@ def _narrow_column(name: str, data_type: DataType) -> Column:
 
 
 def _narrow(column: Column, data_type: DataType) -> Column:
-    """A value with those of its fields alone that a type has."""
+    """Return a value restricted to a type's fields."""
     from pyspark.sql import functions as F
 
     fields = getattr(data_type, "fields", None)
@@ -266,7 +268,7 @@ def _narrow(column: Column, data_type: DataType) -> Column:
 
 
 def _read_side_by_side(frame: DataFrame, plans: Sequence[_PayloadPlan]) -> DataFrame:
-    """The frame with the columns of all plans; what they do at the same time is one step of it."""
+    """Add the columns of all plans; steps of equal depth are one projection."""
     (depth,) = {plan.depth for plan in plans}
     for step in range(depth):
         frame = frame.select("*", *[plan.parse(step) for plan in plans])

@@ -1,4 +1,4 @@
-"""zlib inside the JVM: Spark has no function for it, but its plans can call any Java class."""
+"""zlib inside the JVM, by plans that call Java classes: Spark has no function for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-#: Bytes. A megabyte of zlib can be a gigabyte, and the process out of memory: of more than this the end is missing, and
-#: nothing can read it.
+#: Limit of the inflated bytes: a megabyte of zlib can inflate to a gigabyte. Longer values are truncated, and then unreadable.
 MAX_BYTES = 100 << 20
 _IN = "java.io.ByteArrayInputStream"
 _INFLATE = "java.util.zip.InflaterInputStream"
@@ -17,7 +16,7 @@ _READ = "org.apache.commons.io.IOUtils"  # Java 8 has no InputStream.readAllByte
 
 
 def inflate(spark: SparkSession, column: Column) -> Column:
-    """What zlib made ``column`` (binary) of; null where it is null or no zlib."""
+    """Inflate ``column`` (binary); null if it is null or not zlib."""
     from pyspark.sql import Column, functions as F
 
     jvm: Any = spark._jvm  # noqa: SLF001
@@ -28,13 +27,13 @@ def inflate(spark: SparkSession, column: Column) -> Column:
         return jvm.PythonUtils.toSeq(_to_list(jvm, items))
 
     def construct(name: str, *arguments: Any) -> Any:
-        """``new name(arguments)``: plain Java objects, which exist only inside the expression."""
+        """Return ``new name(arguments)``: a Java object that exists only inside the expression."""
         java_class = jvm.java.lang.Class.forName(name)
         object_type = jvm.org.apache.spark.sql.types.ObjectType(java_class)
         none = jvm.scala.Option.empty()
         return objects.NewInstance(java_class, to_seq(*arguments), to_seq(), True, object_type, none)
 
-    classic = spark.version.startswith("3.")  # Spark 4 moved expressions out of its columns
+    classic = spark.version.startswith("3.")  # Spark 4 separates expressions from columns
     utilities = None if classic else jvm.org.apache.spark.sql.classic.ExpressionUtils
 
     def expression(python: Column) -> Any:
@@ -44,8 +43,8 @@ def inflate(spark: SparkSession, column: Column) -> Column:
     bytes_ = construct(_IN, expression(column))
     binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
     stream = construct(_BOUNDED, construct(_INFLATE, bytes_), expression(F.lit(MAX_BYTES).cast("bigint")))
-    # The method is static, and is called as if it were not: of static ones Spark makes code that does not compile when
-    # they may throw an IOException, and then interprets the whole plan.
+    # The static method is called as an instance method. Spark's code for a static one does not compile if it may throw an
+    # IOException, and Spark then interprets the whole plan.
     read = objects.Invoke(construct(_READ), "toByteArray", binary, to_seq(stream), to_seq(), True, True, True)
     null_on_error = expressions.TryEval(read)
     return Column(

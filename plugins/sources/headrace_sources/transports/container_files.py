@@ -1,4 +1,4 @@
-"""Files that carry their schema: planned as few scans, and read as one frame in the types of all of them."""
+"""Files that carry their schema, planned as few scans and read as one frame with one schema."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """A scan of a topic's files, and what its records become."""
+    """Scan of a topic's files."""
 
     scan: Scan
-    #: Whether the files' names tell the offset of their first record.
+    #: Whether the files' names contain the offset of their first record.
     has_offsets: bool
-    #: Whether its types contradict those of the others: its records are rejected then.
+    #: Whether its types conflict with the other scans' types. Its records are then rejected.
     is_incompatible: bool = False
 
 
 def open_container_files(
     file_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
-    """A topic's events; None where its files have no records. ``options``: of Spark's reader of that format."""
+    """Return a topic's events; None if its files have no records. ``options``: options of Spark's reader of the format."""
     subject = Subject(topic, "value")
     scans = [
         (scan, has_offsets)
@@ -64,7 +64,7 @@ def open_container_files(
 def read_scan(
     file_format: Format, session: SparkSession, plan: ScanPlan, wanted: StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """One scan as events of the ``wanted`` schema, or as rejected ones."""
+    """Return a scan's records as events of the ``wanted`` schema, or as rejected events."""
     from pyspark.sql import functions as F
 
     schema = plan.scan.schema if plan.is_incompatible else keep_fields(plan.scan.schema, wanted)
@@ -78,14 +78,14 @@ def read_scan(
         reason, value = F.col(C.ERROR), F.when(F.col(C.ERROR).isNull(), value)
     places = place_columns(has_offsets=plan.has_offsets)
     columns = [value.alias(E.VALUE), reason.alias(E.ERROR), *places]
-    # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
+    # A record of a container file has no bytes of its own. Dead letters get it as JSON, which is only computed for them.
     if is_checked or plan.is_incompatible:
         return frame.select(*columns, (F.col(C.RAW) if is_checked else _to_json(record)).alias(E.RAW))
     return frame.select(*columns).select("*", _to_json(F.col(E.VALUE)).alias(E.RAW))
 
 
 def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
-    """Fewer, larger scans: files whose common columns have the same types are read in one go."""
+    """Return fewer, larger scans: files whose common columns have equal types are read by one."""
     merged: list[Scan] = []
     for scan in scans:
         for i, other in enumerate(merged):
@@ -99,7 +99,7 @@ def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
 
 
 def keep_fields(schema: StructType, wanted: StructType) -> StructType:
-    """The part of a schema that ``wanted`` has too."""
+    """Return the part of a schema that ``wanted`` also has."""
     from pyspark.sql.types import StructField, StructType
 
     fields = []
@@ -113,7 +113,7 @@ def keep_fields(schema: StructType, wanted: StructType) -> StructType:
 
 
 def cast_struct(value: Column, data_type: DataType, wanted: DataType) -> Column:
-    """A value in a wider type: fields that it lacks are null, narrower ones are widened."""
+    """Return a value in a wider type: missing fields are null, narrower ones are widened."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StructType
 

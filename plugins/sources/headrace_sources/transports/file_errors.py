@@ -1,4 +1,4 @@
-"""What Spark says of a file that is gone or damaged, as an error with the file's name."""
+"""Spark's errors about missing and damaged files, as errors with the file's name."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _DAMAGED = re.compile(
 
 
 def explain_read_error(error: BaseException, path: str) -> DataError | None:
-    """The file that a read failed for, where the error names one of ``path``: sinks read files, too."""
+    """Return the error for a missing or damaged file under ``path``; None for other files, which a sink may have read."""
     if (missing := find_missing_file(error)) and is_under(missing, path):
         return DataError(
-            "a file that was found is gone",
+            "a listed file no longer exists",
             where=missing,
-            fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
+            fix="restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it",
         )
     if match := _DAMAGED.search(full_text(error)):
         file = re.sub("^file:/+", "file:/", unquote(match[1] or match[2]))
-        return error_of_damaged_file(file) if is_under(file, path) else None
+        return make_damage_error(file) if is_under(file, path) else None
     return None
 
 
-def error_of_damaged_file(file: str) -> DataError:
-    """Of a file that cannot be read to its end."""
+def make_damage_error(file: str) -> DataError:
+    """Return the error for a file that cannot be read to its end."""
     move = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
-    fix = f"replace it by a whole one, or {move}; nothing of this batch was written"
-    return DataError("the file is cut short or damaged", where=file, fix=fix)
+    fix = f"replace it with a complete file, or {move}; nothing of this batch was written"
+    return DataError("the file is truncated or damaged", where=file, fix=fix)

@@ -1,4 +1,4 @@
-"""Which files a batch has, and what their names say of their records."""
+"""Files of a batch, and the topics and offsets in their names."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from headrace.sdk.storage import Folder
 
-#: As the Confluent S3 sink names its files.
+#: File name of the Confluent S3 sink.
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
 
 
 def find_topic(file: str) -> str:
-    """The topic in a file's name, else the name of its folder."""
+    """Return the topic in a file's name, else the name of its folder."""
     *folders, name = file.split("/")
     if match := _S3_SINK_NAME.fullmatch(name):
         return match["topic"]
-    # Firehose and many others sort files into folders by date, as 2026/01/31/ or day=2026-01-31/.
+    # Firehose and other writers sort files into folders by date: 2026/01/31/ or day=2026-01-31/.
     return next(part for part in reversed(folders) if part and "=" not in part and not part.isdigit())
 
 
 def group_by_topic(files: Iterable[str]) -> Mapping[str, list[str]]:
-    """Topic → its files, both in the order of their names."""
+    """Return the files by topic, both sorted by name."""
     topics: dict[str, list[str]] = {}
     for file in sorted(files):
         topics.setdefault(find_topic(file), []).append(file)
@@ -37,7 +37,7 @@ def group_by_topic(files: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def group_by_offset_names(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
-    """The files whose names tell the offset of their first record (True), and the others; empty groups left out."""
+    """Return the files whose names contain the offset of their first record (True), and the others; no empty groups."""
     groups: dict[bool, list[str]] = {True: [], False: []}
     for file in files:
         groups[_S3_SINK_NAME.fullmatch(file.rsplit("/", 1)[-1]) is not None].append(file)
@@ -45,9 +45,9 @@ def group_by_offset_names(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
 
 
 def read_planned_files(context: SourceContext) -> list[str] | None:
-    """The batch's files from the stream's own log, which costs no Spark job; None when it does not tell them.
+    """Return the batch's files from the stream's own log, without a Spark job; None if the log does not contain them.
 
-    A batch may hold several entries of the log, for a crash can come between an entry and the batch that takes it.
+    A batch may hold several entries of the log: a crash can occur between an entry and the batch that takes it.
     """
     if context.stream is None or context.batch is None:
         return None
@@ -57,7 +57,7 @@ def read_planned_files(context: SourceContext) -> list[str] | None:
         return None
     files = []
     for entry in range(0 if start is None else start + 1, end + 1):
-        text = log.read(f"{entry}") or log.read(f"{entry}.compact")  # every tenth holds all entries before it
+        text = log.read(f"{entry}") or log.read(f"{entry}.compact")  # every tenth entry contains all earlier ones
         if text is None:
             return None
         logged = map(json.loads, text.splitlines()[1:])
@@ -66,13 +66,13 @@ def read_planned_files(context: SourceContext) -> list[str] | None:
 
 
 def drop_missing(spark: SparkSession, files: Iterable[str]) -> list[str]:
-    """The files without those that are gone."""
+    """Return the files that still exist."""
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     paths = [(file, spark._jvm.org.apache.hadoop.fs.Path(file)) for file in files]  # type: ignore[union-attr]  # noqa: SLF001
     return [file for file, path in paths if path.getFileSystem(conf).exists(path)]
 
 
 def _read_log_offset(offsets: Folder, batch: int) -> int | None:
-    """How far in its log the file stream was at the end of a batch."""
+    """Return the last log entry of a batch."""
     text = offsets.read(f"{batch}") if batch >= 0 else None
     return None if text is None else int(json.loads(text.splitlines()[-1])["logOffset"])

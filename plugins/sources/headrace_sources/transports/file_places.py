@@ -1,4 +1,4 @@
-"""Where a record lies among files: what orders changes that carry no position of their database's."""
+"""Places of records in files, which order changes without a database position."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 def place_columns(*, has_offsets: bool) -> list[Column]:
-    """PARTITION, OFFSET, FILE and PLACE of the records in a frame that was read from files.
+    """Return PARTITION, OFFSET, FILE and PLACE of the records in a frame that was read from files.
 
-    A place is the file's first offset, or the file's time and name; then the block and the row in it, and the partition. How
-    two files lie to each other does not depend on what else is in the batch.
+    A place is the file's first offset, or the file's time and name; then the block, the row in it, and the partition. The order
+    of two files does not depend on the other files of the batch.
     """
     from pyspark.sql import functions as F
 
     file = F.col("_metadata.file_path")
     if has_offsets:
-        # Unlike a column of _metadata, it costs no copy of the row.
+        # Unlike a column of _metadata, this does not copy the row.
         name = F.input_file_name()
         partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
         offset = F.substring_index(F.substring_index(name, "+", -1), ".", 1).cast("bigint")
         start, end = [sortable(offset)], [sortable(partition)]
     else:
         partition, offset = F.lit(None).cast("int"), F.lit(None).cast("bigint")
-        # Object stores keep whole seconds: files of one second are taken in the order of their names.
+        # Object stores keep whole seconds: files of the same second are ordered by name.
         modified = sortable(F.unix_millis("_metadata.file_modification_time"))
         start, end = [modified, F.col("_metadata.file_name"), F.lit("/"), sortable(F.xxhash64(file))], []
-    # Row ids rise inside a task's part of a file; their upper bits are the task, which says nothing about the file.
+    # Row ids increase within a task's part of a file. Their upper bits are the task, which is unrelated to the file.
     row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
     place = F.concat(*start, sortable(F.expr("input_file_block_start()")), sortable(row), *end)
     return [partition.alias(E.PARTITION), offset.alias(E.OFFSET), file.alias(E.FILE), place.alias(E.PLACE)]

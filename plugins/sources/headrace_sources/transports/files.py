@@ -1,7 +1,7 @@
-"""Files of change events in a folder of any Hadoop filesystem, as S3 sinks write them.
+"""Files of change events in a folder of any Hadoop file system, as S3 sinks write them.
 
-Spark's own file stream finds new files; what is in them is read per topic and schema inside the batch. The topic comes
-from the file's name (``<topic>+<partition>+<start offset>.avro``, the Confluent S3 sink), else from its folder.
+Spark's file stream finds new files. The batch reads them per topic and schema. The topic comes from the file's name
+(``<topic>+<partition>+<start offset>.avro``, the Confluent S3 sink), else from its folder.
 """
 
 from __future__ import annotations
@@ -12,21 +12,11 @@ from urllib.parse import unquote
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import (
-    Config,
-    ConfigError,
-    Events,
-    Format,
-    HeadraceError,
-    NativeSource,
-    PluginError,
-    SourceContext,
-    get_plugin,
-    list_plugins,
-)
+from headrace.registry.plugin_registry import registry
+from headrace.sdk import Config, ConfigError, Events, Format, HeadraceError, NativeSource, PluginError, SourceContext
 from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
-from headrace_sources.transports.file_errors import error_of_damaged_file, explain_read_error
+from headrace_sources.transports.file_errors import explain_read_error, make_damage_error
 from headrace_sources.transports.file_listing import drop_missing, find_topic, group_by_topic, read_planned_files
 from headrace_sources.transports.line_files import open_line_files
 
@@ -48,29 +38,29 @@ _READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
 
 
 class FilesConfig(Config):
-    """Files of change events. Options of Spark's file stream, and of its reader of that format, stand beside ``path``."""
+    """Files of change events. Options of Spark's file stream and of its reader of the format go next to ``path``."""
 
     passthrough: ClassVar[tuple[str, ...]] = _STREAM_OPTIONS + _LISTING_OPTIONS + _READER_OPTIONS
 
     path: str = Field(min_length=1)
-    """A folder, or a glob of folders, on any filesystem that Hadoop knows."""
+    """A folder, or a glob of folders, on any file system that Hadoop supports."""
 
     format: str
-    """How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``."""
+    """Format of the files: ``avro``, ``json`` (one event per line) or ``parquet``."""
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
         try:
-            formats = [get_plugin("format", str(data.get("format")))]
-        except PluginError:  # the field's own validator says it
-            formats = [format_class for _, format_class in list_plugins("format")]
+            formats = [registry().get("format", str(data.get("format")))]
+        except PluginError:  # the field's validator reports it
+            formats = [format_class for _, format_class in registry().all("format")]
         return (*cls.passthrough, *(option for plugin in formats for option in plugin.Config.passthrough))
 
     @field_validator("format")
     @classmethod
     def _check_format(cls, value: str) -> str:
         try:
-            get_plugin("format", value)
+            registry().get("format", value)
         except PluginError as error:
             raise ValueError(f"{error.what}; {error.fix}") from None
         return value
@@ -86,14 +76,14 @@ class FilesSource(NativeSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        format_class: type[Format] = get_plugin("format", self.config.format)
+        format_class: type[Format] = registry().get("format", self.config.format)
         configured = self.config.options()
-        #: The files of the batch that was planned last: one of them may be damaged.
+        #: The files of the last planned batch, one of which may be damaged.
         self._last_batch: tuple[SparkSession, list[str]] | None = None
         self._format = format_class(
             {key: configured[key] for key in format_class.Config.passthrough if key in configured}
         )
-        # What the source needs is what its format needs.
+        # The source has the requirements of its format.
         self.jars = self._format.jars  # type: ignore[misc]
         self.jvm_class = self._format.jvm_class  # type: ignore[misc]
         self.sql_conf = self._format.sql_conf  # type: ignore[misc]
@@ -111,15 +101,15 @@ class FilesSource(NativeSource):
             folders = files.globStatus(path)
         except Exception as error:
             raise ConfigError(
-                first_line(error), where=where, fix="correct `path:`, or what `spark:` says of it"
+                first_line(error), where=where, fix="correct `path:`, or the file system's options under `spark:`"
             ) from error
         if not folders:
-            raise ConfigError("there is no such folder", where=where, fix="make it, or correct `path:`")
+            raise ConfigError("no such folder", where=where, fix="create it, or correct `path:`")
 
     def stream(self, spark: SparkSession) -> DataFrame:
         options = self.config.options()
         reader = spark.readStream.format("binaryFile").schema(_LISTING)
-        # Spark's default ignores a file that is a week older than the newest one it saw: such a file would be lost.
+        # By default Spark ignores a file that is a week older than the newest one: its records would be lost.
         reader = reader.option("maxFileAge", "36500d").option("recursiveFileLookup", "true")
         for key, value in options.items():
             if key in _STREAM_OPTIONS + _LISTING_OPTIONS:
@@ -134,7 +124,7 @@ class FilesSource(NativeSource):
 
     @property
     def _removes_files(self) -> bool:
-        """Whether Spark's stream deletes or moves the files of a batch that is done, whoever may need them later."""
+        """Whether Spark's stream deletes or moves the files of a finished batch."""
         return bool(self.config.options().get("cleanSource", "off").lower() != "off")
 
     def replay_range_of(self, files: Sequence[str]) -> Any | None:
@@ -150,7 +140,7 @@ class FilesSource(NativeSource):
         return self._open_files(context, files)
 
     def known_schemas(self, context: SourceContext) -> list[Events]:
-        """One file of each topic, the last by name: enough for names and columns."""
+        """Return the events of one file per topic, the last by name."""
         reader = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         for key, value in self.config.options().items():
             if key in _LISTING_OPTIONS:
@@ -166,7 +156,7 @@ class FilesSource(NativeSource):
         if self._last_batch is None:
             return None
         file = self._format.find_damaged_file(*self._last_batch, error)
-        return error_of_damaged_file(file) if file else None
+        return make_damage_error(file) if file else None
 
     def _open_files(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
         if self.config.options().get("ignoreMissingFiles") == "true":
@@ -181,10 +171,10 @@ class FilesSource(NativeSource):
         try:
             with context.schemas.hold(topic):
                 return open_files(self._format, context, topic, files, self._reader_options())
-        except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
+        except Exception as error:  # noqa: BLE001 - its table raises it, and the others continue
             return Events.of_failure(topic, error)
 
     def _reader_options(self) -> dict[str, str]:
         options = {k: v for k, v in self.config.options().items() if k not in _STREAM_OPTIONS + _LISTING_OPTIONS}
-        # The paths come from a listing: a bracket in one is a bracket, not a glob.
+        # The paths come from a listing: a bracket in one is not a glob.
         return {"recursiveFileLookup": "true", "__globPaths__": "false", **options}

@@ -1,8 +1,8 @@
-"""Records of Kafka topics. Spark's own Kafka stream plans the offsets of a batch and keeps them.
+"""Records of Kafka topics. Spark's Kafka stream plans the offsets of a batch and stores them.
 
-The stream itself is never read: each topic of a batch is read by a query of its own over offsets, so that twenty tables of
-twenty topics read each record once, and nothing has to be kept in memory in between. The stream says how many records a
-batch has; which topics they are of is shared out fairly (``kafka_shares``).
+The stream itself is never read: a separate query reads each topic's offsets of a batch, so that twenty tables of twenty
+topics read each record once, without a cache. The stream determines how many records a batch has; ``kafka_shares`` divides
+them among the topics.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
-#: Options that say how much a batch takes and where the first one starts: the stream's alone.
+#: Options that limit a batch and set the start of the first one. Only the stream has them.
 _STREAM_OPTIONS = (
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -42,20 +42,20 @@ _STREAM_OPTIONS = (
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
 )
-#: Records that a batch takes at most when the file says nothing: a backlog is applied, and seen, in parts that end.
+#: Default limit of a batch's records, so that a backlog is applied, and its progress reported, in parts.
 MAX_RECORDS_PER_BATCH = 1_000_000
-#: Newest records of each partition that `headrace check --connect` looks at.
+#: Newest records of each partition that `headrace check --connect` reads.
 SAMPLE_RECORDS = 10
-#: Records of a topic that one task reads. Those of a large backlog are many tasks, between which other tables have their turn.
+#: Records of a topic that one task reads. A large backlog becomes many tasks, between which other tables' tasks run.
 _RECORDS_PER_TASK = 50_000
-#: What a batch reads is there. A broker that waits for more holds the connection up, and with it the batch's end. And
-#: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
-#: bytes of one are still limited by ``max.partition.fetch.bytes``.
+#: All records of a batch exist when it is read: a broker that waits for more only delays the batch. Spark requests a
+#: partition's first and last offset after every poll, which is 500 records by default; ``max.partition.fetch.bytes`` still
+#: limits the bytes of a poll.
 _CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
-#: How often the cluster is asked before a stream starts, each time for as long as the admin client waits.
+#: Attempts to reach the cluster before a stream starts, each as long as the admin client's timeout.
 _MAX_ATTEMPTS = 3
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-#: What ``auth`` says, and nobody beside it.
+#: Options that ``auth`` sets.
 _LOGIN_OPTIONS = (
     "kafka.security.protocol",
     "kafka.sasl.mechanism",
@@ -73,21 +73,22 @@ _READER_OPTIONS = (
 
 
 class KafkaConfig(Config):
-    """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) stand beside these."""
+    """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) go next to these."""
 
     passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
 
     bootstrap_servers: str | list[str] | None = Field(None, alias="bootstrap.servers", min_length=1)
-    """The brokers to ask first: ``host:port``, with commas or as a list. Required, unless ``auth`` finds them."""
+    """Bootstrap brokers: ``host:port``, comma separated or as a list. Required, unless ``auth`` finds them."""
 
     auth: Auth = None
-    """How to log in, where a plugin knows it: ``{msk-iam: {…}}``. Else the options of Kafka's client say it."""
+    """Authentication by a plugin: ``{msk-iam: {…}}``. Without it, the options of Kafka's client apply."""
 
     subscribe: str | list[str] | None = None
-    """The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``."""
+    """The topics: a name, comma separated names, or a list. Exactly one of ``subscribe``, ``subscribePattern`` and ``assign``.
+    """
 
     subscribePattern: str | None = None  # noqa: N815 - Spark's name
-    """A Java regular expression of topic names; a topic that appears later joins by itself."""
+    """A Java regular expression of topic names. Topics that are created later are included."""
 
     assign: dict[str, list[int]] | None = None
     """Partitions by topic: ``{orders: [0, 1]}``."""
@@ -96,14 +97,14 @@ class KafkaConfig(Config):
     """Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition."""
 
     failOnDataLoss: bool = True  # noqa: N815 - Spark's name
-    """Stop when records are gone that were not read. ``false``: go on with the oldest there are."""
+    """Stop if records were deleted before they were read. ``false``: continue with the oldest available records."""
 
     @model_validator(mode="after")
     def _one_login(self) -> KafkaConfig:
         if not self.bootstrap_servers and not (self.auth and self.auth.finds_brokers):
             raise ValueError("needs `bootstrap.servers`: host:port of one broker or more")
         if self.auth and (named := [key for key in self.options() if key in _LOGIN_OPTIONS]):
-            raise ValueError(f"has `auth` and {', '.join(named)}, which it sets: write either")
+            raise ValueError(f"has `auth` and {', '.join(named)}, which `auth` sets: remove one of them")
         return self
 
     @model_validator(mode="after")
@@ -127,7 +128,7 @@ class KafkaSource(NativeSource):
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None
     _shares: FairShares | None = None
-    #: What is there before a stream that applies no more than that, and what was there before the one that is read.
+    #: End offsets at the start of a run that applies only available records, for the next stream and for the current one.
     _available: Offsets | None = None
     _limits: Offsets | None = None
 
@@ -141,12 +142,12 @@ class KafkaSource(NativeSource):
         return dict.fromkeys(_JAVA_OPTIONS, options) if options else {}
 
     def check(self, spark: SparkSession | None = None) -> None:
-        if self.config.auth and self.config.bootstrap_servers:  # else a service has to be asked for them
+        if self.config.auth and self.config.bootstrap_servers:  # without servers, the plugin queries a service
             self._client_options()
 
     def stream(self, spark: SparkSession) -> DataFrame:
         self._await_broker(spark)
-        # Of the stream before nothing holds: its checkpoint may have begun anew, and its limits be old.
+        # State of an earlier stream is invalid: the checkpoint may be new, and the limits outdated.
         self._shares, self._limits, self._available = None, self._available, None
         name, value = self._topic_option
         options = {
@@ -162,7 +163,7 @@ class KafkaSource(NativeSource):
         self._await_broker(spark)
         try:
             partitions, _ = self._find_partitions(spark)
-        except ConfigError:  # a topic is not there, or not for this login: the stream says why
+        except ConfigError:  # a topic is missing or not visible: the stream reports it
             return
         self._available = self._admin(spark).latest(partitions)
 
@@ -185,7 +186,7 @@ class KafkaSource(NativeSource):
         cluster, brokers = admin.cluster()
         options = self._client_options()
         protocol, mechanism = options.get("security.protocol", "PLAINTEXT"), options.get("sasl.mechanism")
-        how = f"{protocol}, {mechanism}: the login is accepted" if mechanism and "SASL" in protocol else protocol
+        how = f"{protocol}, {mechanism}: authentication succeeded" if mechanism and "SASL" in protocol else protocol
         yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
         partitions, others = self._find_partitions(spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
@@ -194,9 +195,11 @@ class KafkaSource(NativeSource):
             yield f"topic {topic}", f"{len(numbers)} partition{'s' * (len(numbers) != 1)}, {records} records"
         if not partitions:
             visible = (
-                f"the cluster has {', '.join(others[:10])}" if others else "the cluster shows no topic to this login"
+                f"the cluster has {', '.join(others[:10])}"
+                if others
+                else "the cluster has no topic that these credentials can read"
             )
-            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {visible}"
+            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for a topic; {visible}"
 
     def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         admin, (partitions, _) = self._admin(context.spark), self._find_partitions(context.spark)
@@ -217,7 +220,7 @@ class KafkaSource(NativeSource):
         assert context.batch is not None
         shares = self._shares_of(context.spark, context.stream)
         of_all = shares.end(context.batch)
-        end = {topic: of_all[topic] for topic in shares.ranges(context.batch)}  # who has nothing new is not asked about
+        end = {topic: of_all[topic] for topic in shares.ranges(context.batch)}  # only topics with new records
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
@@ -231,7 +234,7 @@ class KafkaSource(NativeSource):
 
     @property
     def _topic_option(self) -> tuple[str, Any]:
-        """Which of the three options says which topics, and what it says."""
+        """Name and value of the option that selects the topics."""
         name = next(name for name in _TOPIC_OPTIONS if getattr(self.config, name))
         return name, getattr(self.config, name)
 
@@ -241,14 +244,14 @@ class KafkaSource(NativeSource):
         return auth.brokers() if auth and not named else option_text(named)
 
     def _client_options(self) -> dict[str, str]:
-        """Options of Kafka's own clients, by Kafka's names: what ``auth`` says, and over it the file's."""
+        """Return the options of Kafka's clients, by Kafka's names: those of ``auth``, overridden by the pipeline file's."""
         own = {k.removeprefix("kafka."): v for k, v in self.config.options().items() if k.startswith("kafka.")}
         auth = self.config.auth.client_options(self._servers) if self.config.auth else {}
-        # Records of a transaction that was given up never happened.
+        # Records of aborted transactions are not read.
         return {"isolation.level": "read_committed", **auth, **own, "bootstrap.servers": self._servers}
 
     def _options(self, names: tuple[str, ...]) -> dict[str, str]:
-        """What both the stream and the queries over its offsets are told."""
+        """Return the options that the stream and the queries share."""
         return {
             **{k: v for k, v in self.config.options().items() if k in names},
             **{f"kafka.{k}": v for k, v in self._client_options().items()},
@@ -257,7 +260,7 @@ class KafkaSource(NativeSource):
         }
 
     def _await_broker(self, spark: SparkSession) -> None:
-        """Asks whether somebody is there; Spark's stream would take three minutes to say that nobody is."""
+        """Raise if no broker responds. Spark's stream would take three minutes to fail."""
         for left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 self._admin(spark).cluster()
@@ -268,13 +271,13 @@ class KafkaSource(NativeSource):
                 return
 
     def _admin(self, spark: SparkSession) -> KafkaAdmin:
-        """The one client of this source; it lives as long as the source does."""
+        """Return the source's client, which is created once."""
         if self._client is None:
             self._client = KafkaAdmin(spark, self._client_options())
         return self._client
 
     def _find_partitions(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
-        """The topics of this source that there are, with their partitions, and the names of the others."""
+        """Return the source's existing topics with their partitions, and the names of the cluster's other topics."""
         admin, config = self._admin(spark), self.config
         names = admin.topics()
         if config.subscribePattern:
@@ -285,14 +288,14 @@ class KafkaSource(NativeSource):
             for name in wanted:
                 if name not in names:
                     fix = did_you_mean(name, names)
-                    raise ConfigError(f"there is no topic {name!r}", where=f"source kafka, {self._servers}", fix=fix)
+                    raise ConfigError(f"no such topic: {name!r}", where=f"source kafka, {self._servers}", fix=fix)
         partitions = admin.partitions(wanted)
         if config.assign:
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
         return partitions, [name for name in names if name not in wanted]
 
     def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
-        """Topic → what the batch has of it."""
+        """Return the batch's ranges by topic."""
         assert context.stream is not None
         assert context.batch is not None
         return self._shares_of(context.spark, context.stream).ranges(context.batch)
@@ -304,7 +307,7 @@ class KafkaSource(NativeSource):
         return self._shares
 
     def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
-        """Up to where a batch may read: what is there now, or was there when the run was asked for that alone."""
+        """Return the offsets up to which a batch may read: the latest ones, or those at the start of an available-now run."""
         return self._admin(spark).latest(planned) if self._limits is None else self._limits
 
     def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What a cluster says of its topics, asked through Kafka's own admin client in the JVM."""
+"""Metadata of a cluster's topics, from Kafka's admin client in the JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Offsets = dict[str, dict[str, int]]
 
 
 class KafkaAdmin:
-    """Questions to a cluster. ``options``: Kafka's, without the ``kafka.`` in front."""
+    """Client of a cluster. ``options``: Kafka's, without the prefix ``kafka.``."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
@@ -34,21 +34,21 @@ class KafkaAdmin:
         weakref.finalize(self, _start_closing().put, self._client)
 
     def cluster(self) -> tuple[str, int]:
-        """The cluster's id, and how many brokers it has."""
+        """Return the cluster's id and its number of brokers."""
         cluster = self._client.describeCluster()
         return str(cluster.clusterId().get()), int(cluster.nodes().get().size())
 
     def topics(self) -> list[str]:
-        """All topics that this login may see, but Kafka's own."""
+        """Return all visible topics except Kafka's internal ones."""
         return sorted(str(name) for name in self._client.listTopics().names().get())
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """Topic → its partitions; UnknownTopicOrPartitionException for one that is not there."""
+        """Return the partitions by topic; UnknownTopicOrPartitionException for a missing topic."""
         descriptions = self._describe(topics)
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
 
     def describe_origins(self, topics: Iterable[str]) -> dict[str, str]:
-        """Topic → its cluster, its id and how many partitions it has, as one text."""
+        """Return a string with the cluster, the topic's id and the number of partitions, by topic."""
         cluster, _ = self.cluster()
         descriptions = self._describe(topics)
         return {
@@ -58,11 +58,11 @@ class KafkaAdmin:
         }
 
     def earliest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
-        """The oldest offset that each partition still has."""
+        """Return the oldest available offset of each partition."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
 
     def latest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
-        """The offset after each partition's last record that may be read."""
+        """Return the offset after each partition's last readable record."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
     def _describe(self, topics: Iterable[str]) -> Any:
@@ -85,18 +85,18 @@ class KafkaAdmin:
         return offsets
 
 
-#: What is asked here is not worth a minute's wait, which Kafka's own settings would make of a topic that is gone.
+#: With Kafka's defaults a request about a deleted topic takes a minute.
 _TIMEOUTS = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
-#: Options that only a consumer has; the admin client would warn of each.
+#: Options that only consumers have. The admin client would log a warning for each.
 _CONSUMER_ONLY = frozenset({"isolation.level"})
 
 
 @functools.cache
 def _start_closing() -> SimpleQueue[Any]:
-    """Where clients go that nobody has any more, to be closed by a thread that does nothing else.
+    """Return the queue of unreferenced clients, which a dedicated thread closes.
 
-    Python forgets objects at any time, also while a thread reads a call from Java, line by line: if that thread then called Java
-    to close a client, it would take the call's next line for the answer.
+    Python may collect a client while a thread reads a call from Java, line by line. If that thread then called Java to close
+    the client, it would read the next line of the first call as the response.
     """
     forgotten: SimpleQueue[Any] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""What Spark's Kafka source and Kafka's own clients say, as errors with a fix."""
+"""Errors of Spark's Kafka source and of Kafka's clients, as errors with a fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
-    """The error of a broker, or of what was read from it; None for any other: a sink's server refuses logins, too."""
+    """Return the error for a failure of a broker or of reading from it; None for others, such as a sink's server."""
     text = full_text(error)
     if "kafka" not in text.lower():
         return None
@@ -17,41 +17,41 @@ def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | Non
 
 _DATA_LOSS: tuple[type[HeadraceError], str, str] = (
     DataError,
-    "records are gone that were not read",
-    "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
+    "records were deleted before they were read",
+    "start with a new checkpoint, or set `failOnDataLoss: false` to continue with the oldest available records",
 )
 _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"SaslAuthenticationException|Authentication failed|invalid credentials",
         LoginError,
-        "the broker refused the login",
+        "authentication failed",
         "correct the user and password in `kafka.sasl.jaas.config`, or `kafka.sasl.mechanism`",
     ),
     (
         r"SslAuthenticationException|SSL handshake failed|SSLHandshakeException",
         ConfigError,
-        "no TLS connection came about",
-        "set `kafka.security.protocol` to what that port speaks, and a truststore that knows the broker's certificate",
+        "TLS handshake failed",
+        "set `kafka.security.protocol` to the port's protocol, and a truststore with the broker's certificate",
     ),
     (
         r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
         ConfigError,
-        "the broker does not allow it",
-        "give this user Read and Describe on the topics",
+        "permission denied",
+        "grant this user Read and Describe on the topics",
     ),
     (
         r"UnknownTopicOrPartitionException|does not host this topic-partition",
         ConfigError,
-        "a topic is not there",
-        "correct the topic's name, or make it",
+        "no such topic",
+        "correct the topic's name, or create it",
     ),
     (
         r"Partitions? \S+ have been deleted|\S+\) are gone\.|Some of partitions in Kafka topic\(s\) have been lost",
         DataError,
-        "a topic was deleted, and with it what was not read of it",
-        "if all of it was read, set `failOnDataLoss: false` to go on; else start with a new checkpoint",
+        "a topic was deleted",
+        "if all its records were read, set `failOnDataLoss: false` to continue; else start with a new checkpoint",
     ),
-    # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
+    # These lines contain the offsets. Spark's general message about lost data may not.
     (
         r"Partitions? \S+ offset was changed from|Added partition \S+ starts from|Could not read records in",
         *_DATA_LOSS,
@@ -63,13 +63,13 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"No resolvable bootstrap urls",
         ConfigError,
-        "the name of no broker is known",
+        "no broker's name can be resolved",
         "correct `bootstrap.servers`",
     ),
     (
         r"TimeoutException|Failed to get offset|DisconnectException|BrokerNotAvailableException",
         RetriableError,
-        "no broker answers as one",
-        "look whether it runs, and whether that port speaks the `kafka.security.protocol` of the pipeline",
+        "no broker responds",
+        "check that it is running, and that the port uses the pipeline's `kafka.security.protocol`",
     ),
 )

@@ -1,4 +1,4 @@
-"""The offsets of a batch: where it begins and ends in each partition, from the log that Spark's stream keeps."""
+"""Start and end offsets of a batch, from the log of Spark's stream."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from headrace_sources.transports.kafka_admin import Offsets
 if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
 
-#: Partition → the first offset of a range, and the one after its last.
+#: Partition → the first offset of a range, and the offset after its last record.
 Ranges = dict[str, tuple[int, int]]
 
-#: Kafka's own word for the oldest offset that a partition still has when it is read.
+#: Kafka's value for the oldest offset that is available when the partition is read.
 EARLIEST = -2
 
 
 def list_ranges(start: Offsets, end: Offsets) -> dict[str, Ranges]:
-    """Topic → what is between two offsets, for those that have something there."""
+    """Return the ranges between two offsets by topic, for topics with records there."""
     ranges = {topic: _range_between(start.get(topic, {}), end[topic]) for topic in sorted(end)}
     return {topic: partitions for topic, partitions in ranges.items() if partitions}
 
 
 def read_end(stream: Folder, batch: int) -> Offsets:
-    """Where a batch ends, as Spark planned it."""
+    """Return the end of a batch as Spark planned it."""
     return _parse_offsets(stream.folder("offsets").read(f"{batch}"))
 
 
 def read_start(stream: Folder, batch: int) -> Offsets:
-    """Where a batch starts, as Spark planned it. A partition that is new has no start."""
+    """Return the start of a batch as Spark planned it. A new partition has no start."""
     if batch > 0:
         return read_end(stream, batch - 1)
     return _parse_offsets(stream.folder("sources").folder("0").read("0"))
 
 
 def pin_ranges(ranges: Ranges, earliest: Mapping[str, int]) -> Ranges:
-    """The ranges with numbers where they begin at the earliest: what that is later may be another record."""
+    """Return the ranges with numbers instead of EARLIEST, which may be another record later."""
     return {p: (earliest[p] if first == EARLIEST else first, last) for p, (first, last) in ranges.items()}
 
 
 def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
-    """The ranges of batches, one after the other, as few: where one ends the next begins, unless a topic was made anew."""
+    """Merge adjacent ranges of consecutive batches. They are adjacent unless a topic was recreated."""
     merged: list[Ranges] = []
     for part in parts:
         if merged and all(merged[-1].get(p, (0, first))[1] == first for p, (first, _) in part.items()):
@@ -54,16 +54,16 @@ def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
 
 
 def count_records(ranges: Ranges) -> int:
-    """About how many records there are, where a range may begin at the earliest that is left."""
+    """Return the approximate number of records; ranges may start at EARLIEST."""
     return sum(last - max(first, 0) for first, last in ranges.values())
 
 
 def _range_between(start: dict[str, int], end: dict[str, int]) -> Ranges:
-    """The partitions of a topic that have something new."""
+    """Return the partitions of a topic that have new records."""
     ranges = {}
     for partition, last in end.items():
         first = start.get(partition, EARLIEST)
-        if last < first:  # the topic was made anew: with failOnDataLoss, Spark has stopped before
+        if last < first:  # the topic was recreated; with failOnDataLoss Spark would have failed
             first = EARLIEST
         if last > 0 and first != last:
             ranges[partition] = (first, last)
@@ -71,7 +71,7 @@ def _range_between(start: dict[str, int], end: dict[str, int]) -> Ranges:
 
 
 def _parse_offsets(text: str | None) -> Offsets:
-    """The offsets in a file of Spark's: the last line that is JSON of topics."""
+    """Return the offsets in a file of Spark's log, which are JSON in its last line."""
     if text is None:
         raise ConfigError("Spark's log of offsets lacks a batch", fix="restore the checkpoint, or use a new one")
     last = text.strip().splitlines()[-1]

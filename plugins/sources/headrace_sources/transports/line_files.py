@@ -1,4 +1,4 @@
-"""Files of one record a line."""
+"""Files with one record per line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def open_line_files(
     record_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
-    """A topic's events; None where its files have no records. ``options``: of Spark's text reader."""
+    """Return a topic's events; None if its files have no records. ``options``: options of Spark's text reader."""
     limit = context.max_message_bytes
     lines = read_lines(context.spark, files, options, limit)
     reader = record_format.open(context.spark, lines, E.VALUE, Subject(topic, "value"), context.schemas)
@@ -30,7 +30,7 @@ def open_line_files(
 
 
 def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str, str], limit: int | None) -> DataFrame:
-    """The lines that are not blank, with their places: VALUE and RAW are a line's bytes. One of more than ``limit`` is marked."""
+    """Return the lines that are not blank, with their places. VALUE and RAW are the bytes; lines above ``limit`` are marked."""
     from pyspark.sql import functions as F
 
     frames = []

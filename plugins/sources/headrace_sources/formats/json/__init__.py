@@ -1,1 +1,1 @@
-"""JSON, with schemas beside it or without."""
+"""JSON with and without schemas."""

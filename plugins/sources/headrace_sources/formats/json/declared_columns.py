@@ -1,4 +1,4 @@
-"""The types of columns of JSON without schemas, where something else than the data tells them: the file, or the table."""
+"""Column types of JSON without schemas that the pipeline file declares or the table has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.sdk.columns import match_names
 from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.kafka_connect.connect_types import parse_type_name, table_type, to_connect_schema
 
-#: A type and no list of columns, which Spark would take for a struct.
+#: A type. Spark would parse a list of columns as a struct.
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
 
 if TYPE_CHECKING:
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 def refuse_declared_columns(log: SchemaLog, subject: Subject) -> None:
-    """ConfigError where the file gives types to records that bring their own."""
+    """Raise ConfigError if the pipeline file declares types of records that have a schema."""
     if log.file_types(subject):
         raise ConfigError(
-            "`columns:` gives its columns types, and the records bring their own",
+            "`columns:` declares types, but the records have a schema",
             where=f"topic {subject.topic}",
-            fix="leave `columns:` out of its rule",
+            fix="remove `columns:` from the rule",
         )
 
 
 def parse_declared_types(types: Mapping[str, str], topic: str) -> dict[str, ConnectSchema]:
-    """Column → how it is parsed and what it means, from the types as they are written."""
+    """Return the schema of each column, from the declared types."""
     return {column: _parse_type(text, column, topic) for column, text in types.items()}
 
 
 def find_declared_columns(
     session: SparkSession, rows: Collection[StructType], declared: Mapping[str, ConnectSchema]
 ) -> dict[str, ConnectSchema]:
-    """The declared columns as the rows of events spell them."""
+    """Return the declared columns in the spelling of the events' rows."""
     names = {field.name for row in rows for field in row}
     return {name: declared[written] for name, written in match_names(session, declared, sorted(names)).items()}
 
@@ -46,9 +46,9 @@ def find_declared_columns(
 def read_table_types(
     session: SparkSession, rows: Collection[StructType], table_types: Mapping[str, DataType]
 ) -> dict[str, ConnectSchema]:
-    """Column → how it is parsed, where its type in the table holds numbers, and so does the data.
+    """Return the parse type of each column that is numeric both in the table and in the data.
 
-    Of other types a table does not tell how JSON has them: a time may be a count of anything.
+    Other types of a table do not determine the JSON type: a time may be a count of any unit.
     """
     from pyspark.sql.types import DecimalType, NumericType, StringType
 
@@ -58,7 +58,7 @@ def read_table_types(
     columns = {}
     for name, written in match_names(session, table_types, inferred).items():
         data_type = table_types[written]
-        # Decimals are text with `decimal.handling.mode: string`.
+        # Decimals are strings with `decimal.handling.mode: string`.
         wire_types = (NumericType, StringType) if isinstance(data_type, DecimalType) else NumericType
         has_numbers = all(isinstance(item, wire_types) for item in inferred[name])
         if isinstance(data_type, NumericType) and has_numbers:
@@ -69,14 +69,14 @@ def read_table_types(
 def to_table_schema(
     schema: StructType, row_fields: Collection[str], declared: Mapping[str, ConnectSchema]
 ) -> StructType:
-    """An inferred schema with the declared columns' own types."""
+    """Return an inferred schema with the declared columns' types."""
     return table_type(to_wire_schema(schema, row_fields, declared))  # type: ignore[return-value]
 
 
 def to_wire_schema(
     schema: StructType, row_fields: Collection[str], declared: Mapping[str, ConnectSchema]
 ) -> ConnectSchema:
-    """The tree to parse records with: the declared columns of rows (``row_fields``, or all), and the rest as it is."""
+    """Return the schema to parse records with: the declared columns of rows (``row_fields``, or all), and the others."""
     from pyspark.sql.types import StructType
 
     def to_row(data_type: DataType) -> ConnectSchema:
@@ -92,14 +92,14 @@ def to_wire_schema(
 
 
 def find_rows(schema: StructType, row_fields: Collection[str]) -> list[StructType]:
-    """The rows in events of a schema, or the schema itself where it is the row."""
+    """Return the rows in events of a schema, or the schema itself if it is the row."""
     rows = [schema[name].dataType for name in row_fields] or [schema]
     return [row for row in rows if row.typeName() == "struct"]  # type: ignore[misc]
 
 
 def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:
     from pyspark.errors import PySparkException
-    from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no other way to a type's name
+    from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no public function to parse a type's name
 
     leaf = None
     with suppress(LookupError, PySparkException):
@@ -109,8 +109,8 @@ def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:
             leaf = to_connect_schema(_parse_datatype_string(text))
     if leaf is None:
         raise ConfigError(
-            f"{text!r} is no type for the column {column!r}",
+            f"{text!r} is not a type of the column {column!r}",
             where=f"topic {topic}, `columns:` of its rule",
-            fix="write one of Spark's, like decimal(10,2), or a name like io.debezium.time.MicroTimestamp",
+            fix="use a Spark type, like decimal(10,2), or a name like io.debezium.time.MicroTimestamp",
         )
     return leaf

@@ -1,4 +1,4 @@
-"""JSON as Kafka Connect's JsonConverter writes it with ``schemas.enable``: each record has its schema before its payload."""
+"""JSON as Kafka Connect's JsonConverter writes it with ``schemas.enable``: a schema precedes each payload."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _HEAD, _PAYLOAD, _ID = "_headrace_head", "_headrace_payload", "_headrace_id"
-#: How JsonConverter begins a record, and what it puts between the two halves. Quotes in a text are escaped, so this is
-#: no part of one.
+#: Start of a record of JsonConverter, and its separator of schema and payload. Quotes in a string are escaped, so that a
+#: string cannot contain the separator.
 _BEGIN, _BETWEEN = '{"schema":{"type":', ',"payload":'
-#: The name by which failed tasks say that a schema is unknown.
+#: Name in the errors of tasks that read an unknown schema.
 _DECODER = "json"
-#: Beside the ids of a subject's writer schemas: some of their records have decimals as numbers, as no schema says. To parse each
-#: record in both ways makes a plan of twice the size, and few need it.
+#: Entry next to the ids of a subject's writer schemas: some records have decimals as numbers, which no schema shows. Only then are
+#: records parsed in both ways, by a plan of twice the size.
 _NUMERIC = "decimal.format=NUMERIC"
 
 
 @dataclass(frozen=True)
 class SchemaGroup:
-    """Writer schemas whose payloads one tree can parse."""
+    """Writer schemas whose payloads one schema can parse."""
 
     ids: tuple[str, ...]
     tree: ConnectSchema
@@ -55,17 +55,17 @@ class SchemaGroup:
 
 @dataclass(frozen=True)
 class EmbeddedSchemaReader(RecordReader):
-    """Reads records by the schemas that they bring."""
+    """Reader of records with embedded schemas."""
 
     schema: StructType
     subject: Subject
     groups: Sequence[SchemaGroup]
-    #: Ids of what is no schema, or has no columns; and of those that contradict others.
+    #: Ids of invalid schemas and of schemas without columns; and ids of schemas that conflict with others.
     unreadable: Sequence[str]
     contradicting: Sequence[str]
-    #: Of Spark's JSON reader.
+    #: Options of Spark's JSON reader.
     options: Mapping[str, str]
-    #: Whether decimals may also be numbers; else a task that meets a record with such fails.
+    #: Whether decimals may also be numbers. Otherwise a task fails that reads such a record.
     numeric: bool
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
@@ -86,7 +86,7 @@ class EmbeddedSchemaReader(RecordReader):
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
     ) -> tuple[DataFrame, _ParsedGroup]:
-        """The frame with the payloads of a group parsed, and where they are in it."""
+        """Parse the payloads of a group; return the frame and the parsed columns."""
         from pyspark.sql import functions as F
 
         in_group = F.col(_ID).isin(list(group.ids))
@@ -104,7 +104,7 @@ class EmbeddedSchemaReader(RecordReader):
     def _parse_payload(
         self, frame: DataFrame, tree: ConnectSchema, schema: StructType, name: str, condition: Column
     ) -> tuple[DataFrame, Column, Column]:
-        """The frame with the payloads parsed by a tree; the value, and whether it is all there."""
+        """Parse the payloads with a schema; return the frame, the value, and whether it is complete."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
@@ -118,7 +118,7 @@ class EmbeddedSchemaReader(RecordReader):
         return frame, F.col(table), fits if failed is None else fits & ~failed
 
     def _reject_reason(self, parts: Sequence[_ParsedGroup]) -> Column:
-        """Why a record is a dead letter, else null; fails the task where its schema is not known, or how it has decimals."""
+        """Return why a record is a dead letter, else null. The task fails if the record's schema or decimal format is unknown."""
         from pyspark.sql import functions as F
 
         id_ = F.col(_ID)
@@ -139,16 +139,16 @@ class EmbeddedSchemaReader(RecordReader):
 
 @dataclass(frozen=True)
 class _ParsedGroup:
-    """Of a record in a frame with its payload parsed: what is in it, or what of that fits; and whether all does."""
+    """Columns of a parsed payload: its value, the part that fits the types, and whether all of it does."""
 
     value: Column
     fits: Column
-    #: Whether it does not fit, and nobody has tried yet to read its decimals as numbers.
+    #: Whether it does not fit and its decimals were not yet read as numbers.
     may_be_numeric: Column | None = None
 
 
 def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Collection[str] = ()) -> None:
-    """One pass over the records (column ``BODY``) for schemas that are not known yet, in the order in which they came.
+    """Log the new schemas of the records (column ``BODY``) in order of arrival, in one pass.
 
     ``met``: ids for which tasks failed.
     """
@@ -159,7 +159,7 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Colle
     fresh = heads.where(F.col(_HEAD).isNotNull()).withColumn(_ID, _id())
     if known:
         fresh = fresh.where(~F.col(_ID).isin(known))
-    # By the text, which is a key of a hash table; as a value it would have to be sorted.
+    # Grouped by the string, which Spark hashes. As an aggregated value it would be sorted.
     rows = fresh.groupBy(_ID, _HEAD).agg(F.min("row").alias("row")).collect()
     for row in sorted(rows, key=lambda row: row["row"]):
         log.add_writer(subject, row[_ID], row[_HEAD])
@@ -168,17 +168,17 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Colle
 
 
 def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]) -> RecordReader:
-    """The reader of all writer schemas that are logged. DataError where their records are no rows."""
+    """Return the reader of all logged writer schemas. DataError if their records are not rows."""
     refuse_declared_columns(log, subject)
     heads = {id_: head for id_, head in log.writers(subject).items() if id_ != _NUMERIC}
     trees, broken, refusal = _parse_heads(heads)
     types: dict[str, Any] = {id_: table_type(tree) for id_, tree in trees.items()}
     rows = {id_: data_type for id_, data_type in types.items() if data_type.typeName() == "struct"}
     if trees and not rows:
-        if subject.part == "key":  # a value without a name is no column: the rule names those of the key
+        if subject.part == "key":  # a value without a name is not a column: the rule names the key columns
             return EmptyReader()
         refusal = DataError(
-            "its records are no rows: a single value each", fix="leave the topic out, or wrap it with HoistField"
+            "the records are single values, not rows", fix="exclude the topic, or wrap the values with HoistField"
         )
     if not rows:
         assert refusal is not None, "a subject has writer schemas"
@@ -194,37 +194,37 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
 
 
 def explain_unknown_schemas(error_text: str) -> UnknownSchemaError | None:
-    """The schemas that tasks failed for; None when there are none."""
+    """Return the error for schemas that tasks do not know; None if there are none."""
     unknown = find_unknown_schemas(_DECODER, error_text)
     if not unknown:
         return None
     return UnknownSchemaError(
         "records have a schema that no record had before",
         where=f"topic {unknown[0][0].topic}",
-        fix="start again: the batch is planned anew with it",
+        fix="run it again: the batch is planned with the new schema",
         schemas=unknown,
     )
 
 
 def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
-    """Whether a record is a schema and a payload. DataError where it would be, and its schema is null."""
+    """Return whether a record has a schema and a payload. DataError if the schema is null."""
     if set(record) != {"schema", "payload"}:
         return False
     if record["schema"] is None:
         raise DataError(
-            f'its {subject.nouns} say `"schema": null`, so their types cannot be known',
+            f'the {subject.nouns} have `"schema": null`, so that their types are unknown',
             where=f"topic {subject.topic}",
-            fix="set `schemas.enable=false` in the converter: headrace takes the types from the data then",
+            fix="set `schemas.enable=false` in the converter: headrace then infers the types from the data",
         )
     return isinstance(record["schema"], dict) and "type" in record["schema"]
 
 
 @reuse_columns
 def _head() -> Column:
-    """Of the record in BODY what comes before its payload; null when it has no schema."""
+    """Return the part of BODY before the payload; null if it has no schema."""
     from pyspark.sql import functions as F
 
-    # As the converter writes it, finding it costs no parse. Anybody else's JSON may have spaces, or the payload first.
+    # The converter's own output is found without a parse. Other writers' JSON may have spaces, or the payload first.
     text = F.col(BODY)
     cut = F.substring_index(text, _BETWEEN, 1)
     likely = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
@@ -239,18 +239,18 @@ def _is_as_converter_writes(text: Column) -> Column:
 
 @reuse_columns
 def _payload() -> Column:
-    """The record in BODY without its schema, which is often ten times the rest."""
+    """Return BODY without its schema, which is often ten times as long as the payload."""
     from pyspark.sql import functions as F
 
     text = F.col(BODY)
-    body = text.cast("binary")  # where counting is free
+    body = text.cast("binary")  # where the length is known
     rest = body.substr(F.octet_length(_HEAD) + 2, F.length(body)).cast("string")
     return F.when(_is_as_converter_writes(text), F.concat(F.lit("{"), rest)).otherwise(text)
 
 
 @reuse_columns
 def _id() -> Column:
-    """The id of the schema in _HEAD; null when there is none."""
+    """Return the id of the schema in _HEAD; null if it has none."""
     from pyspark.sql import functions as F
 
     head = F.col(_HEAD)
@@ -258,7 +258,7 @@ def _id() -> Column:
 
 
 def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], list[str], DataError | None]:
-    """The trees of writer schemas by id; the ids of those that are none, and why."""
+    """Return the parsed writer schemas by id, the ids of invalid ones, and their error."""
     trees, broken, refusal = {}, [], None
     for id_, head in writers.items():
         try:
@@ -268,7 +268,7 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
             refusal = error
         except ValueError as error:
             broken.append(id_)
-            refusal = DataError(f"the schema in its records is no JSON: {error}")
+            refusal = DataError(f"the schema in the records is not JSON: {error}")
     return trees, broken, refusal
 
 
@@ -278,7 +278,7 @@ def _parse_head(head: str) -> ConnectSchema:
 
 
 def _group_trees(trees: Mapping[str, ConnectSchema]) -> list[SchemaGroup]:
-    """As few parses as can be: a column that came or went needs none of its own."""
+    """Group the schemas for as few parses as possible: added and removed columns share a parse."""
     groups: list[SchemaGroup] = []
     for id_, tree in trees.items():
         for i, group in enumerate(groups):

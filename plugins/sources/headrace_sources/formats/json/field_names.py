@@ -1,4 +1,4 @@
-"""Names of fields in JSON without schemas that no column can have, and the records that have them."""
+"""Field names in JSON without schemas that are not valid column names, and the records that contain them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import PREFIX
 
-#: A field's names from the outermost on; those of an array's elements have `ELEMENT` before them.
+#: Path of a field, outermost name first. `ELEMENT` precedes the fields of an array's elements.
 Path = tuple[str, ...]
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: New columns that a batch may bring to a topic that is known. More are no columns, but names that damage made.
+#: Limit of a batch's new columns in a known topic. More of them are the result of damaged names.
 MAX_NEW_COLUMNS = 200
 ELEMENT = "[*]"
-#: A name that is written with an escape, other than for a quote or a backslash: a converter writes none, and a pattern of
-#: names does not find it. Both quotes are those of a name: one inside a text has a backslash before it.
+#: A name with an escape other than of a quote or a backslash. Converters do not write such names, and a pattern of names does
+#: not match them. Both quotes belong to the name: a backslash precedes a quote inside a string.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
 
 
 @dataclass(frozen=True)
 class DroppedFields:
-    """Fields of a batch that are no columns, for no column can have their name."""
+    """Fields of a batch whose names are not valid column names."""
 
-    #: Those that have no name of a column anywhere: finding them in a text costs no parse.
+    #: Names that are not a column's name at any depth: they are found in the string without a parse.
     names: frozenset[str] = frozenset()
-    #: Those whose names are right in another place.
+    #: Paths whose names are valid elsewhere.
     paths: frozenset[Path] = frozenset()
 
     def __bool__(self) -> bool:
@@ -43,10 +43,10 @@ class DroppedFields:
 def drop_bad_names(
     inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
 ) -> tuple[StructType, DroppedFields]:
-    """A batch's type without the fields that cannot be columns, and these.
+    """Return a batch's type without the fields that cannot be columns, and those fields.
 
-    Those are headrace's own names, blank ones, and those that differ from another by case alone, for Spark
-    could not tell one from the other. What is ``known`` stays; of two that are new, the one with the higher ``frequency``.
+    These have headrace's own names, blank names, or names that differ from another only by case, which Spark does not
+    distinguish. ``known`` fields stay; of two new ones, the one with the higher ``frequency``.
     """
     schema, dropped, new = _filter_names(inferred, known, frequency, grows=True)
     if known is not None and new > MAX_NEW_COLUMNS:
@@ -57,9 +57,9 @@ def drop_bad_names(
 def drop_bad_key_names(
     inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
 ) -> tuple[StructType, DroppedFields]:
-    """The same of a record's key, which gets no new fields: every row without them would have no key any more.
+    """Return the same for a record's key, which gets no new fields: rows without them would lose their key.
 
-    A first batch's key has the fields that are in at least half as many records as the one that is in most.
+    A first batch's key has the fields that are in at least half as many records as the most frequent one.
     """
     from pyspark.sql.types import StructType
 
@@ -73,10 +73,10 @@ def drop_bad_key_names(
 def _filter_names(
     inferred: StructType, known: StructType | None, frequency: Callable[[str], int], *, grows: bool
 ) -> tuple[StructType, DroppedFields, int]:
-    """The type without bad names, what was dropped, and how many columns are new."""
+    """Return the type without bad names, the dropped fields, and the number of new columns."""
     names = _NameFilter(frequency, grows=grows)
     schema = names.apply(inferred, known)
-    # No path of Spark's has a quote in it.
+    # A path in Spark cannot contain a quote.
     elsewhere = {name for name in _names(schema) if "'" not in name}
     paths = frozenset(path for path in names.dropped if path[-1] in elsewhere)
     dropped = DroppedFields(frozenset(path[-1] for path in names.dropped - paths), paths)
@@ -84,16 +84,16 @@ def _filter_names(
 
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
-#: Session → what it had before, and how many have changed it now.
+#: Session → its original value, and the number of current users.
 _CHANGED: dict[SparkSession, tuple[str | None, int]] = {}
 _LOCK = threading.Lock()
 
 
 @contextmanager
 def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
-    """While Spark infers types: else it takes names that differ by case alone for one, and loses the values of the other."""
-    spark.sparkContext.setLocalProperty(_CASE_SENSITIVE, "true")  # which the tasks look at
-    with _LOCK:  # topics are looked at side by side: the last one leaves the session as the first one found it
+    """Make names case sensitive while Spark infers types. Otherwise it merges names that differ by case and loses values."""
+    spark.sparkContext.setLocalProperty(_CASE_SENSITIVE, "true")  # the tasks read it
+    with _LOCK:  # topics are read at the same time: the last one restores the original value
         before, users = _CHANGED.get(spark, (spark.conf.get(_CASE_SENSITIVE), 0))
         _CHANGED[spark] = before, users + 1
         spark.conf.set(_CASE_SENSITIVE, "true")
@@ -110,7 +110,7 @@ def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
 
 
 def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
-    """Whether a record's text has a field that was dropped, or one without a name, of which Spark says nothing."""
+    """Return whether a record has a dropped field, or a field without a name, which Spark does not report."""
     is_bad = text.contains('"":')
     for path in sorted(dropped.paths):
         is_bad |= _at(text, path).isNotNull()
@@ -121,7 +121,7 @@ def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
 
 
 def _names(data_type: DataType) -> Iterator[str]:
-    """Of all fields at all depths."""
+    """Return the names of all fields at all depths."""
     if data_type.typeName() == "array":
         yield from _names(data_type.elementType)  # type: ignore[attr-defined]
     elif data_type.typeName() == "struct":
@@ -137,7 +137,7 @@ def _at(text: Column, path: Path) -> Column:
 
 
 class _NameFilter:
-    """Takes the fields out of a type that cannot be columns, and notes them."""
+    """Filter of a type that removes and collects the fields that cannot be columns."""
 
     def __init__(self, frequency: Callable[[str], int], *, grows: bool) -> None:
         self._frequency, self._grows = frequency, grows

@@ -1,7 +1,7 @@
-"""The columns of JSON without schemas, as its data shows them.
+"""Columns of JSON without schemas, inferred from the data.
 
-Spark infers types, and takes an empty text for null. So the names of fields that are empty are marked in the text first: what
-such a field is counts where nothing else says what it is.
+Spark infers types, but reads an empty string as null. Therefore the names of empty fields are first marked in the string. The
+type of an empty field counts if no other record determines it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: What marks the name of a field that is an empty text, or a list of them, and of one that is an empty list or object.
+#: Marks of the names of fields that are an empty string or a list of these, and an empty list or object.
 _EMPTY_TEXT, _EMPTY = "_headrace_empty_text", "_headrace_empty"
-#: The end of a name, behind whatever backslashes belong to it. The quotes of texts in a text have one before them.
+#: End of a name, after its backslashes. A backslash precedes the quotes inside a string.
 _END_OF_NAME = r'(?<!\\)((?:\\\\)*)"'
 
 
@@ -33,13 +33,13 @@ def infer_schema(
     options: Mapping[str, str],
     declared: Mapping[str, ConnectSchema],
 ) -> StructType:
-    """A batch's columns as Spark infers them (``texts``: column ``BODY``).
+    """Infer a batch's columns with Spark (``texts``: column ``BODY``).
 
-    Objects stay objects where some record has a text in their place. A list or an object that is empty has the type that is
-    ``declared`` for its column, else none.
+    Objects stay objects if a record has a string instead. An empty list or object has the ``declared`` type of its column,
+    else none.
     """
     inferred = _infer_types(spark, texts, options, declared)
-    # One record that has a text there has made a text of all: it is the one that does not fit.
+    # A single record with a string has turned all objects into strings: this record does not fit.
     torn = [
         name
         for name in _object_fields(first)
@@ -49,7 +49,7 @@ def infer_schema(
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """A record that is a JSON object; empty for any other text."""
+    """Return a record that is a JSON object; empty for any other string."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def _infer_types(
     texts = texts.where(~is_too_deep(F.col(BODY))).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
     dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
-    # A column that is null everywhere has no type yet: it joins when its first value comes.
+    # A column that is always null has no type yet: it is added with its first value.
     reader_options = {**parse_options(options), "dropFieldIfAllNull": "true"}
     reader: Any = spark.read.options(**reader_options)._jreader  # noqa: SLF001
     with case_sensitive_names(spark):
@@ -91,7 +91,7 @@ def _mark_empty(text: Column) -> Column:
 
 
 def _merge_marked(data_type: DataType, types: Mapping[str, DataType]) -> DataType:
-    """A type with the marked fields under their own names, where these have no type; ``types``: those of empty columns."""
+    """Rename the marked fields whose own names have no type; ``types``: types of empty columns."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.ArrayType):
@@ -99,7 +99,7 @@ def _merge_marked(data_type: DataType, types: Mapping[str, DataType]) -> DataTyp
     if not isinstance(data_type, T.StructType):
         return data_type
     found: dict[str, DataType | None] = {}
-    for field in data_type:  # by name: what is marked comes behind what is not
+    for field in data_type:  # sorted by name: marked fields follow the others
         if field.name.endswith(_EMPTY):
             name = field.name.removesuffix(_EMPTY)
             found[name] = found.get(name) or types.get(name)
@@ -110,7 +110,7 @@ def _merge_marked(data_type: DataType, types: Mapping[str, DataType]) -> DataTyp
 
 
 def _object_fields(texts: Sequence[str]) -> list[str]:
-    """The fields that are objects in most records that have them."""
+    """Return the fields that are objects in most of their records."""
     is_object: dict[str, list[bool]] = {}
     for record in map(parse_object, texts):
         for name, value in record.items():
@@ -120,7 +120,7 @@ def _object_fields(texts: Sequence[str]) -> list[str]:
 
 
 def _has_objects(fields: Sequence[str]) -> Column:
-    """Whether each of the fields is an object in a record, where it is there."""
+    """Return for each field whether it is an object in a record that has it."""
     from pyspark.sql import functions as F
 
     values = [F.get_json_object(BODY, f"$['{name}']") for name in fields]

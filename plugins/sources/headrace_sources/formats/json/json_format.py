@@ -1,8 +1,8 @@
-"""JSON, one event a record: with a schema of its own, with one in a registry, or without.
+"""JSON, one event per record: with an embedded schema, with one in a registry, or without a schema.
 
-Without one, types are taken from the data (``schemaless``). With one, as JsonConverter writes it
-(``{"schema": …, "payload": …}``), they are those of the schema, and nothing is guessed (``embedded_schema``). Schemas in a
-registry are ``registries``'. A record that does not fit is an error of its own.
+Without a schema, types are inferred from the data (``schemaless``). With an embedded schema, as JsonConverter writes it
+(``{"schema": …, "payload": …}``), types are those of the schema (``embedded_schema``). ``registries`` reads schemas in a
+registry. Only the record that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
 from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.json_payload import JsonPayloadParser
-from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
 from headrace_sources.registries.registry_reader import EmptyReader
+from headrace_sources.registries.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-#: Records of a topic that is new by which it is seen whether they bring a schema.
+#: First records of a new topic, which show whether records have a schema.
 _FIRST_RECORDS = 20
 
 
 class JsonConfig(RegistryConfig):
-    """Options of Spark's JSON reader, and of the registry that has the records' schemas, where one has."""
+    """Options of Spark's JSON reader, and of the registry with the records' schemas, if there is one."""
 
     passthrough: ClassVar[tuple[str, ...]] = (
         "allowBackslashEscapingAnyCharacter",
@@ -62,7 +62,7 @@ class JsonConfig(RegistryConfig):
     @model_validator(mode="after")
     def _refuse_glue(self) -> JsonConfig:
         if self.registry == "glue":
-            raise ValueError("`registry: glue` is for Avro: JSON whose schema is in AWS Glue is not read")
+            raise ValueError("`registry: glue` supports only Avro, not JSON")
         return self
 
 
@@ -74,7 +74,7 @@ class JsonFormat(Format):
     Config = JsonConfig
 
     def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
-        # Spark takes all of these for options. Hive's patterns are Joda's, and Spark's are Java's.
+        # Spark accepts all of these as options. Hive's patterns are Joda's, Spark's are Java's.
         pattern = options.get("timestampFormat")
         own = {"timestamp.formats": pattern.replace("XXX", "ZZ")} if pattern else {}
         return Storage(
@@ -102,7 +102,7 @@ class JsonFormat(Format):
             first = [row[0] for row in texts.where(~texts[BODY].rlike(NULL_WITH_SCHEMA)).head(_FIRST_RECORDS)]
             if not first:
                 return EmptyReader()
-            # The first that is JSON at all.
+            # The first record that is JSON.
             record = next(filter(None, map(parse_object, first)), {})
             if is_schema_with_payload(record, subject):
                 learn_schemas(texts, subject, log)
@@ -111,7 +111,7 @@ class JsonFormat(Format):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
-            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
+            yield f"registry {self.config.registry}", f"responds, {self._registry.describe_size()}"
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         if self._registry_decoder:
@@ -127,16 +127,16 @@ class JsonFormat(Format):
         return RegistryDecoder(parser, self._fetch_schema, id_kind=config.id_kind)
 
     def _fetch_schema(self, id: str) -> str:  # noqa: A002 - the registries' word
-        return self._registry.json(id)
+        return self._registry.fetch_schema(id, "JSON")
 
     @cached_property
-    def _registry(self) -> SchemaRegistryClient:
-        client: SchemaRegistryClient = self.config.client()
-        return client
+    def _registry(self) -> SchemaRegistry:
+        registry: SchemaRegistry = self.config.open_registry()
+        return registry
 
 
 def _texts(frame: DataFrame, column: str) -> DataFrame:
-    """The records that are there, as texts: BODY."""
+    """Return the non-null records as strings: BODY."""
     from pyspark.sql import functions as F
 
     return frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string").alias(BODY))

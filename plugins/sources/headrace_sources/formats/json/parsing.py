@@ -1,4 +1,4 @@
-"""How JSON texts are parsed, with a schema or without: strictly, one document a text."""
+"""Strict parsing of JSON strings, with or without a schema: one document per string."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: The record's text; what is parsed of it, as it is there; and as a table has it.
+#: Columns: the record's string; its parsed value; and the value in the table's types.
 BODY, PARSED, TABLE = "_headrace_body", "_headrace_parsed", "_headrace_table"
 CORRUPT = "_headrace_corrupt"
-#: Levels of a record. Spark's parser, and whatever walks its type, goes a call deeper for each.
+#: Limit of a record's levels. Spark's parser and all code that walks its type recurse once per level.
 MAX_DEPTH = 100
-#: A null with a schema of null, as old converters write a tombstone.
+#: A null with a null schema: a tombstone of old converters.
 NULL_WITH_SCHEMA = r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$'
 
 
 def parse_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's JSON reader by which a text that does not fit its type is told from one that does."""
+    """Return options of Spark's JSON reader that mark strings that do not fit the type."""
     return {**options, "columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
 
 
 def is_too_deep(text: Column) -> Column:
-    """Whether a text has more levels of objects and lists than ``MAX_DEPTH``."""
+    """Return whether a string has more levels of objects and lists than ``MAX_DEPTH``."""
     from pyspark.sql import functions as F
 
-    # So many brackets that open make it likely; only then is counting worth it.
+    # Levels are only counted if there are that many opening brackets.
     likely = text.rlike(rf"^(?:[^\[{{]*+[\[{{]){{{MAX_DEPTH + 1}}}")
     without_escapes = F.regexp_replace(text, r"\\.", "")
     brackets = F.regexp_replace(without_escapes, r'"[^"]*"|[^\[\]{}"]+', "")
@@ -43,11 +43,11 @@ def is_too_deep(text: Column) -> Column:
 
 
 def has_several_documents(text: Column, options: Mapping[str, str]) -> Column:
-    """Whether a text holds more than one document: Spark would read the first and say nothing of the others."""
+    """Return whether a string holds several documents: Spark would silently read only the first."""
     from pyspark.sql import functions as F
 
     if any(key.startswith("allow") and value == "true" for key, value in options.items()):
-        return F.lit(False)  # what is counted below is JSON as it is written by the book
-    # What follows a brace makes it likely; only then is counting worth a second parse.
+        return F.lit(False)  # the parse below accepts only standard JSON
+    # The second parse is only done if something follows a closing brace.
     likely = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
     return likely & ~F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(F.lit(1))

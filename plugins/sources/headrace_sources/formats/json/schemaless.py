@@ -1,4 +1,4 @@
-"""JSON without a schema: types are taken from the data once and remembered; a later batch adds columns, and flips none."""
+"""JSON without a schema. Types are inferred from the data once and kept; later batches only add columns."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class _KnownTypes:
-    """What the pipeline file and the table say of a subject's columns; looked up when columns come."""
+    """Column types of a subject from the pipeline file and the table, looked up for new columns."""
 
     columns: Mapping[str, ConnectSchema] | None = None
-    #: What the file alone says.
+    #: Types that the pipeline file declares.
     declared: Mapping[str, ConnectSchema] | None = None
 
 
 @dataclass(frozen=True)
 class SchemalessReader(RecordReader):
-    """Reads records by the types that the data had, and those that file and table say."""
+    """Reader of records by inferred types, and by the types of the pipeline file and the table."""
 
     schema: StructType
-    #: The fields of events that are rows.
+    #: Fields of events that are rows.
     row_fields: Collection[str]
-    #: Column → how it is parsed, where its type is not what the data shows.
+    #: Column → schema to parse it with, if its type is not inferred.
     declared: Mapping[str, ConnectSchema]
     dropped: DroppedFields
-    #: Of Spark's JSON reader.
+    #: Options of Spark's JSON reader.
     options: Mapping[str, str]
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
@@ -100,9 +100,9 @@ def open_by_data(
     log: SchemaLog,
     options: Mapping[str, str],
 ) -> RecordReader:
-    """The reader of a batch's columns (``texts``: column ``BODY``) and those of the batches before.
+    """Return the reader of the columns of a batch (``texts``: column ``BODY``) and of earlier batches.
 
-    ``first`` are a few of a topic's first records, where none was known.
+    ``first``: a few of a new topic's first records.
     """
     known_types = log.state(subject, _KnownTypes)
     if known_types.declared is None:
@@ -110,23 +110,23 @@ def open_by_data(
     inferred = infer_schema(spark, texts, first, options, known_types.declared)
     if {"schema", "payload"} <= set(inferred.names) and "type" in getattr(inferred["schema"].dataType, "names", ()):
         raise DataError(
-            "some of its records carry a schema, and the first ones did not",
+            "some records have a schema, but the first records did not",
             where=f"topic {subject.topic}",
-            fix="set `schemas.enable` as it was, or read the records from where it changed with a new checkpoint",
+            fix="restore `schemas.enable`, or read the records after its change with a new checkpoint",
         )
     known = log.get(subject)
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, (), {}, DroppedFields(), options)
-        fix = KEY_FIX if subject.part == "key" else "check `format:`, and that a line is one event"
-        raise DataError(f"none of its {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
+        fix = KEY_FIX if subject.part == "key" else "check `format:`, and that each line is one event"
+        raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     if known is None:
         _refuse_payload(inferred, subject)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
     row_fields = log.row_fields(schema)
-    if schema != known or known_types.columns is None:  # what they are does not change without a new column
+    if schema != known or known_types.columns is None:  # types only change with a new column
         rows = find_rows(schema, row_fields)
         known_types.columns = {
             **read_table_types(spark, rows, log.table_types(subject)),
@@ -139,12 +139,12 @@ def open_by_data(
 
 
 def _refuse_payload(inferred: StructType, subject: Subject) -> None:
-    """DataError for events that have a `payload` around them, and no schema beside it."""
+    """Raise DataError for events inside a `payload` without a schema."""
     inner = getattr(inferred["payload"].dataType, "names", ()) if inferred.names == ["payload"] else ()
     if "op" in inner and {*IMAGES, "source"} & set(inner):
         raise DataError(
-            'its records are `{"payload": …}` without a schema: the event is one level down',
+            'the records are `{"payload": …}` without a schema: the event is one level deeper',
             where=f"topic {subject.topic}",
-            fix="take it out where the records are made, as Kafka Connect's ExtractField does with `field=payload`, or write the "
-            "schema beside it",
+            fix="extract it at the source, as Kafka Connect's ExtractField does with `field=payload`, or write the "
+            "schema next to it",
         )

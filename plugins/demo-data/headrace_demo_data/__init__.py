@@ -1,0 +1,1 @@
+"""Data of ``headrace demo`` (folder ``museum``) and ``headrace live`` (folder ``pagila``). It has no code."""

@@ -1,0 +1,36 @@
+"""Order of MySQL's and MariaDB's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Connector
+from headrace.sdk.positions import SORTABLE, sortable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class MySqlConnector(Connector):
+    """Changes by the number of the binlog file, the position in it, and the row."""
+
+    name = "mysql"
+    api_version = 1
+    order = "MySQL's binlog"
+    fields = ("file", "pos", "row")
+    own_fields = ("file", "pos")
+    pattern = SORTABLE * 3
+    sends_whole_rows = True
+
+    def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:
+        from pyspark.sql import functions as F
+
+        file_number = F.regexp_extract(source["file"], r"(\d+)$", 1)
+        return [sortable(file_number), sortable(source["pos"]), sortable(source.get("row", F.lit(None)))]
+
+
+class MariaDbConnector(MySqlConnector):
+    """Changes in the order of MySQL's."""
+
+    name = "mariadb"

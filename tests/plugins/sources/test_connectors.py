@@ -1,0 +1,183 @@
+"""Connectors: a third-party module adds the order of a database, and the dialects use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import types as T
+from tests.support import redwood
+from tests.support.records import changes_of, record, rows_of
+from tests.support.redwood import Redwood
+
+from headrace.errors import DataError
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.sdk import Events, hookimpl
+from headrace.sdk.changes import DELETED, OFFSET, POSITION, SNAPSHOT
+from headrace.sdk.dialect import Dialect
+from headrace.testing.connectors import ConnectorConformance
+from headrace_sources.connectors.mysql import MariaDbConnector, MySqlConnector
+from headrace_sources.connectors.postgresql import PostgreSqlConnector
+from headrace_sources.connectors.sqlserver import SqlServerConnector
+from headrace_sources.dialects import log_positions
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.flat import FlatDialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+
+class Broken(Redwood):
+    name = "broken"
+    api_version = 99
+
+
+@pytest.fixture(scope="module")
+def headrace_spark(spark: SparkSession) -> SparkSession:
+    return spark
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
+    """The installed plugins and a third-party distribution."""
+    known = PluginRegistry.from_entry_points()
+    known.register(redwood, "headrace-redwood 1.0")
+    monkeypatch.setattr(log_positions, "registry", lambda: known)
+    return known
+
+
+def source(name: str, **fields: Any) -> dict[str, Any]:
+    """A source block; every connector's has a ``sequence``, which most of them leave null."""
+    return {"connector": name, "sequence": None, **fields}
+
+
+#: In the order of the commits; their places and their own SCNs have other orders.
+CHANGES = (
+    ("u", {"scn": "90", "commit_scn": "99"}),
+    ("u", {"scn": "80", "commit_scn": "100"}),
+    ("d", {"scn": "81", "commit_scn": "100"}),
+    ("c", {"scn": "1000", "commit_scn": "1001"}),
+)
+
+
+def envelopes() -> Iterator[dict[str, Any]]:
+    row = {"id": 1, "name": "Arp"}
+    for op, fields in CHANGES:
+        image = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        yield {**image, "op": op, "source": source("redwood", **fields)}
+
+
+def flat_rows() -> Iterator[dict[str, Any]]:
+    for op, fields in CHANGES:
+        added = {f"__{name}": value for name, value in fields.items()}
+        yield {"id": 1, "name": "Arp", "__op": op, "__deleted": str(op == "d").lower(), **added}
+
+
+@pytest.mark.parametrize(("dialect", "events"), [(DebeziumDialect(), envelopes), (FlatDialect(), flat_rows)])
+def test_a_third_party_connector_orders_its_events(
+    spark: SparkSession, plugins: PluginRegistry, dialect: Dialect, events: Any
+) -> None:
+    values = list(events())
+    offsets = [3, 1, 2, 0]
+    records = [record(value, key={"id": 1}, offset=at) for value, at in zip(values, offsets, strict=True)]
+    (changes,) = changes_of(spark, records, dialect=dialect).values()
+    found = sorted(rows_of(changes, POSITION, OFFSET, DELETED), key=lambda row: row[POSITION])
+    assert [row[OFFSET] for row in found] == offsets
+    assert [row[DELETED] for row in found] == [False, False, True, False]
+
+
+def test_the_order_is_named_by_its_connector(plugins: PluginRegistry) -> None:
+    def events(*fields: str) -> Events:
+        block = T.StructType([T.StructField(name, T.StringType()) for name in fields])
+        return Events(
+            "shop.people", T.StructType([T.StructField("source", block)]), lambda session, _: session.range(0)
+        )
+
+    orders = {events("sequence", "scn"): Redwood.order, events("sequence", "lsn"): PostgreSqlConnector.order}
+    for one, order in orders.items():
+        assert DebeziumDialect().order(one) == order
+
+
+def test_rows_that_come_whole_have_no_placeholders(plugins: PluginRegistry) -> None:
+    row = T.StructType([T.StructField("id", T.StringType())])
+    for fields, has_tests in ((["scn"], False), (["lsn"], True)):
+        block = T.StructType([T.StructField(name, T.StringType()) for name in fields])
+        schema = T.StructType([T.StructField("after", row), T.StructField("source", block)])
+        assert bool(DebeziumDialect().unavailable_tests(schema)) is has_tests
+
+
+def test_events_of_it_and_of_another_database_in_one_topic(spark: SparkSession, plugins: PluginRegistry) -> None:
+    values = [*envelopes()][:1]
+    values.append({**values[0], "source": source("postgresql", lsn=5)})
+    with pytest.raises(DataError, match="ordered by PostgreSQL's LSNs and by Redwood's SCNs"):
+        changes_of(spark, [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)])
+
+
+def test_a_topic_of_one_connector_has_the_expressions_of_one(spark: SparkSession, plugins: PluginRegistry) -> None:
+    value = {"op": "c", "before": None, "after": {"id": 1}, "source": source("postgresql", lsn=5, snapshot="false")}
+    records = [record(value, key={"id": 1})]
+    plans = []
+    for known in (plugins, PluginRegistry.from_entry_points()):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(log_positions, "registry", lambda known=known: known)
+            (changes,) = changes_of(spark, records).values()
+        plan = changes.frame.select(POSITION, SNAPSHOT)._jdf.queryExecution().optimizedPlan()
+        plans.append(plan.numberedTreeString().partition("LocalRelation")[0].count("("))
+    assert plans[0] == plans[1]
+
+
+def test_a_pipeline_has_third_party_connectors_alone_as_parts(plugins: PluginRegistry) -> None:
+    assert [type(part) for part in DebeziumDialect().parts()] == [Redwood]
+    assert list(DebeziumDialect().warnings()) == []
+
+
+def test_a_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:
+    log_positions._load_connectors.cache_clear()
+    plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"broken": Broken})), "headrace-broken 1.0")
+    (warning,) = FlatDialect().warnings()
+    assert warning.startswith("the connector 'broken' of headrace-broken 1.0 was written for plugin API 99")
+    assert warning.endswith("; its topics are ordered by the record's place")
+
+
+class TestRedwood(ConnectorConformance):
+    plugin_class = Redwood
+    schema = "connector string, sequence string, scn string, commit_scn string"
+    history = ({"scn": "50"}, *(fields for _, fields in CHANGES))
+
+
+class TestPostgreSql(ConnectorConformance):
+    plugin_class = PostgreSqlConnector
+    schema = "connector string, sequence string, lsn bigint"
+    history = (
+        {"sequence": '[null,"900"]', "lsn": 900},
+        {"sequence": '["1000","1400"]', "lsn": 1400},
+        {"sequence": '["1500","1200"]', "lsn": 1200},
+    )
+
+
+class TestMySql(ConnectorConformance):
+    plugin_class = MySqlConnector
+    schema = "connector string, sequence string, file string, pos bigint, row int"
+    history = (
+        {"file": "binlog.000009", "pos": 4, "row": 0},
+        {"file": "binlog.000010", "pos": 4, "row": 0},
+        {"file": "binlog.000010", "pos": 4, "row": 10},
+    )
+
+
+class TestMariaDb(TestMySql):
+    plugin_class = MariaDbConnector
+
+
+class TestSqlServer(ConnectorConformance):
+    plugin_class = SqlServerConnector
+    schema = "connector string, sequence string, commit_lsn string, change_lsn string, event_serial_no bigint"
+    history = (
+        {"commit_lsn": "00000025:00000d58:0003"},
+        {"commit_lsn": "00000025:00000d58:0003", "change_lsn": "00000025:00000158:0010", "event_serial_no": 1},
+        {"commit_lsn": "00000025:00000d58:0003", "change_lsn": "00000025:00000158:0010", "event_serial_no": 2},
+    )

@@ -176,7 +176,10 @@ def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket
         ({"store.kafka.keys": True}, "remove `store.kafka.keys`"),
         ({"store.kafka.headers": True}, "remove `store.kafka.keys` and `store.kafka.headers`"),
         ({"partitioner": "field", "partition.field.name": "source.table"}, "'source.table' is not a column name"),
-        ({"partitioner": "time-based", "path.format": "'y'=YYYY/MM", "partition.duration.ms": 1}, "'<MM>' is no name"),
+        (
+            {"partitioner": "time-based", "path.format": "'y'=YYYY/MM", "partition.duration.ms": 1},
+            "'<MM>' is not a column name",
+        ),
     ],
 )
 def test_what_is_no_table_is_refused(bucket: OpenBucket, options: dict[str, Any], text: str) -> None:

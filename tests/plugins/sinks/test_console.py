@@ -28,5 +28,5 @@ def test_rows_are_printed(clones: Sessions, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_it_keeps_nothing(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="keeps nothing"):
+    with pytest.raises(ConfigError, match="does not store rows"):
         ConsoleSink().read_back(spark, Table("moma.artists"))

@@ -212,8 +212,8 @@ def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSes
     bronze.flush()
     block = pipelines.sink_block("hudi", tmp_path, **{"hoodie.index.type": "BLOOM"}, **BY_COUNTRY)
     job = pipelines.pipeline(tmp_path, sinks=[block])
-    assert ["the index BLOOM looks" in item.found for item in job.check(spark) if item.error] == [True]
-    with pytest.raises(ConfigError, match="the index BLOOM looks"):
+    assert ["the index BLOOM searches" in item.found for item in job.check(spark) if item.error] == [True]
+    with pytest.raises(ConfigError, match="the index BLOOM searches"):
         job.run(spark)
     assert not (tmp_path / "lake").exists()
 

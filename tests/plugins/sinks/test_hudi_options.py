@@ -89,4 +89,4 @@ def test_what_hudi_refuses_is_told_in_a_sentence(
     refusal = target.refusal(write)
     assert isinstance(refusal, ConfigError)
     assert complaint in str(refusal)
-    assert "out" in str(refusal.fix)
+    assert "remove" in str(refusal.fix)

@@ -326,7 +326,7 @@ def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka
 
 @pytest.mark.nightly
 def test_a_connector_that_there_is_not_is_refused(kafka: Kafka) -> None:
-    with pytest.raises(ConfigError, match=r"there is no connector db2\s+fix: name some of postgres, mysql"):
+    with pytest.raises(ConfigError, match=r"unknown connector: db2\s+fix: use some of postgres, mysql"):
         Connect(kafka, ["db2"])
 
 
@@ -379,7 +379,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode, done.stdout
 
-    assert run("status") == (1, "nothing is up\n")
+    assert run("status") == (1, "no server is running\n")
     code, table = run("up", "postgres", "mariadb")
     try:
         assert code == 0, table
@@ -392,7 +392,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         assert Path(log).is_file()
         assert run("up", "kafka") == (
             1,
-            "Error: servers are up already; `python -m headrace_stack down` stops them\n",
+            "Error: servers are already running; `python -m headrace_stack down` stops them\n",
         )
         assert run("status") == (0, f"{header}\n{postgres}\n{mariadb}\n")
         os.kill(int(pid), 9)
@@ -405,5 +405,5 @@ def test_up_status_and_down(tmp_path: Path) -> None:
     assert downed == (0, "2 servers stopped\n")
     assert not Path("/proc", mariadb.split()[2]).exists()
     assert not Path(log).exists()
-    assert run("status") == (1, "nothing is up\n")
-    assert run("down") == (0, "nothing is up\n")
+    assert run("status") == (1, "no server is running\n")
+    assert run("down") == (0, "no server is running\n")

@@ -170,7 +170,7 @@ def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest
 
 
 def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Artifact:
-    """A package in a registry of npm's, which the environment names."""
+    """Publish a package in an npm registry that the environment names."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         member = tarfile.TarInfo("package/package.json")

@@ -39,7 +39,7 @@ def s3() -> Iterator[S3]:
 
 
 def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
-    """A client with other keys."""
+    """Return a client with other keys."""
     import boto3
 
     session = boto3.Session(aws_access_key_id=access_key, aws_secret_access_key=secret_key)
@@ -47,7 +47,7 @@ def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
 
 
 def refusal(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
-    """The status and the code that somebody gets who reads an object."""
+    """Return status and error code of a read with these keys."""
     with pytest.raises(ClientError) as raised:
         log_in(s3, access_key, secret_key).get_object(Bucket="lake", Key="a/b")
     answer: Any = raised.value.response
@@ -138,7 +138,7 @@ def test_the_example_in_the_docs() -> None:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A module to build, an empty cache and a PATH with nothing but a shell's programs."""
+    """Provide a module to build, an empty cache and a PATH with only the programs of a shell."""
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("COUNT", str(tmp_path / "count"))

@@ -114,7 +114,7 @@ def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: 
 
 @pytest.fixture(scope="module")
 def painters_server(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Iterator[SqlServer]:
-    """A connector reads ``painters`` into ``following.test.dbo.painters``, and has read one row."""
+    """Provide a server whose ``painters`` a connector reads into ``following.test.dbo.painters``; one row is read."""
     sqlserver.create_table("painters", ARTISTS, key=["id"])
     sqlserver.insert("painters", ARP)
     connect.put("following", config(sqlserver, kafka, "following", "painters"))

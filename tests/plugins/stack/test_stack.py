@@ -32,7 +32,7 @@ TABLE = "create table artists (id int primary key, name varchar(40)); insert int
 
 
 def thrift(metastore: Metastore, method: bytes) -> bytes:
-    """The bytes of an answer to a call without arguments."""
+    """Return the bytes of a response to a call without arguments."""
     with socket.create_connection((metastore.host, metastore.port), timeout=30) as client:
         client.sendall(struct.pack(">II", 0x80010001, len(method)) + method + struct.pack(">IB", 1, 0))
         return client.recv(65536)
@@ -153,7 +153,7 @@ def sasl_kafka() -> Iterator[Kafka]:
 
 
 def login(kafka: Kafka, mechanism: str, **settings: str) -> set[str]:
-    """The topics that a client sees."""
+    """Return the topics that a client lists."""
     known = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(kafka.sasl.ca), "log_level": "0"}
     more = {name.replace("_", "."): value for name, value in settings.items()}
     client = AdminClient(
@@ -331,7 +331,7 @@ def test_a_connector_that_there_is_not_is_refused(kafka: Kafka) -> None:
 
 
 def commands_with(text: str) -> list[bytes]:
-    """The command lines of processes that have it in them."""
+    """Return the command lines of processes that contain a string."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         # A process may end while it is looked at.

@@ -28,7 +28,7 @@ Apply = Callable[[DataFrame], None]
 
 
 def session(variant: str, jars: str, lake: Path) -> SparkSession:
-    """A session for Iceberg or for Hudi."""
+    """Build a session for Iceberg or for Hudi."""
     conf: dict[str, Any] = {
         **SPARK,
         "spark.jars": jars,

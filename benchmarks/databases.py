@@ -152,7 +152,7 @@ def _sakila(stack: ExitStack, kafka: Any) -> _Database:
 
 
 def _report(results: list[Result]) -> str:
-    """A row for each variant and round: wall s / CPU s of each step, and the peak of memory."""
+    """Format a row per variant and round: wall s / CPU s of each step, and the peak memory."""
     lines = [f"| variant | {' | '.join(_STEPS)} | peak MiB | others' CPU s |", "|---" * (len(_STEPS) + 3) + "|"]
     for variant, number in dict.fromkeys((result.variant, result.round) for result in results):
         steps = {result.step: result for result in results if (result.variant, result.round) == (variant, number)}

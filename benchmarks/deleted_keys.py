@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def rows(spark: SparkSession, count: int, step: int, *, deleted: bool, position: str) -> DataFrame:
-    """Changes of so many keys; a position is as long as PostgreSQL's."""
+    """Make changes of a number of keys; a position is as long as PostgreSQL's."""
     from pyspark.sql import functions as F
 
     place = F.concat(F.lit(position), F.lpad(F.col("id").cast("string"), 12, "0"))

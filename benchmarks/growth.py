@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def grow(
     sink: str, folder: Path, batches: int, rows: int, maintenance: dict[str, Any], readers: Sequence[str] = ()
 ) -> Growth:
-    """A table of so many rows after so many batches."""
+    """Measure a table of a number of rows after a number of batches."""
     pipeline = _pipeline(sink, folder, maintenance, readers)
     spark = pipeline.session()
     table = Table(TABLE, ("id",))
@@ -149,7 +149,7 @@ def make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
 
 
 def deliver(folder: Path, rows: int, turn: int) -> None:
-    """A file of updates that are newer than all before."""
+    """Write a file of updates that are newer than all earlier ones."""
     dice = random.Random(turn)  # noqa: S311
     lines = []
     for at, key in enumerate(dice.sample(range(rows), min(UPDATES, rows))):

@@ -35,18 +35,18 @@ NOTHING = "none of them"
 
 
 def _no_order() -> AbstractContextManager[object]:
-    """The newest change is the one that lies last in the files."""
+    """Order changes by their location in the files."""
     return patch.object(debezium, "source_position", lambda _fields, _field, place: position(place=place))
 
 
 def _no_search() -> AbstractContextManager[object]:
-    """Nobody looks whether a value is unavailable."""
+    """Skip the search for unavailable values."""
     return patch.object(unavailable, "refused", lambda changes, _tests: changes)
 
 
 @contextmanager
 def _no_mark() -> Iterator[None]:
-    """A table does not know which batches it has."""
+    """Write and check no record of applied batches."""
     with (
         patch.object(iceberg, "commit_with_mark", lambda _spark, _batch, work: work()),
         patch.object(TableHandle, "is_applied", lambda _handle, _batch: False),
@@ -68,7 +68,7 @@ WARM = 3
 
 
 def main() -> None:
-    """Runs all variants, and prints a table."""
+    """Run all variants and print a table."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--moma", type=Path, required=True)
     cli.add_argument("--work", type=Path, required=True)

@@ -13,7 +13,7 @@ from headrace import Pipeline
 
 
 def pipeline(variant: str, folder: Path) -> Pipeline:
-    """The variant's pipeline, from the files in ``folder/landing`` to the table in ``folder/lake``."""
+    """Return the pipeline of a variant, from the files in ``folder/landing`` to the table in ``folder/lake``."""
     lake = str(folder / "lake")
     sinks = {
         "headrace-iceberg-mor": {"iceberg": {"warehouse": lake, "mode": "upsert", "table.type": "merge-on-read"}},

@@ -34,7 +34,7 @@ _HUDI = {
 
 
 def command(run: Run, schema_step: str, arguments: argparse.Namespace) -> list[str]:
-    """What an operator types. The streamer reads with the schema of the file that its properties name."""
+    """Return the command line of the streamer. It reads with the schema of the file that its properties name."""
     properties = run.folder / f"{schema_step}.properties"
     hudi = {
         **_HUDI,
@@ -56,7 +56,7 @@ def command(run: Run, schema_step: str, arguments: argparse.Namespace) -> list[s
 
 
 def plain(run: Run, arguments: argparse.Namespace) -> None:
-    """A run for every step."""
+    """Start one run per step."""
     for step in STEPS:
         run.land("flat", step)
         with run.time_step(step):

@@ -82,14 +82,14 @@ class Kinesalite(AwsServer):
         return count
 
     def create(self, stream: str, shards: int) -> None:
-        """An empty stream."""
+        """Create an empty stream."""
         client = self.open_client("kinesis")
         client.create_stream(StreamName=stream, ShardCount=shards)
         client.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
 
     @staticmethod
     def put(client: Any, stream: str, first: int) -> None:
-        """The rows of one call."""
+        """Put the rows of one call."""
         records = []
         for number in range(first, first + CALL):
             text = hashlib.shake_256(str(number).encode()).hexdigest((RECORD - 40) // 2)
@@ -122,7 +122,7 @@ def read_by_boto3(server: Kinesalite, pool: ProcessPoolExecutor, stream: str) ->
 
 
 def read_by_headrace(server: Kinesalite, spark: SparkSession, stream: str, count: int) -> None:
-    """The source's ranges give so many records to nobody."""
+    """Read a number of records in ranges of the source without writing them."""
     options = {"stream": stream, "endpoint.url": server.endpoint_url, "starting.position": "TRIM_HORIZON"}
     source, read = KinesisSource(options), 0
     source.open(spark)
@@ -149,7 +149,7 @@ def make_pipeline(server: Kinesalite, stream: str, work: Path) -> Pipeline:
 
 
 def measure_table(server: Kinesalite, spark: SparkSession, megabytes: int, work: Path) -> dict[str, Any]:
-    """Records a second of runs that end where the stream ends: the first, which makes the table, and one that updates its rows."""
+    """Measure records per second of available-now runs: one that creates the table and one that updates its rows."""
     rates = []
     server.create("table", 4)
     pipeline = make_pipeline(server, "table", work)
@@ -192,7 +192,7 @@ def measure_lag(server: Kinesalite, spark: SparkSession, seconds: int, work: Pat
 def compare(
     server: Kinesalite, spark: SparkSession, pool: ProcessPoolExecutor, shards: int, megabytes: int, rounds: int
 ) -> dict[str, Any]:
-    """What both cost, in turn. The first three rounds warm the JVM up."""
+    """Measure both in turn. The first three rounds warm up the JVM."""
     stream = f"shards-{shards}"
     server.create(stream, shards)
     count = server.fill(stream, megabytes)
@@ -217,7 +217,7 @@ def compare(
 
 
 def take_time() -> Callable[[], tuple[float, float]]:
-    """A clock that is started: seconds, and CPU seconds of this process with all that it has started, the server too."""
+    """Start a timer of seconds and of CPU seconds of this process and its descendants, including the server."""
     began, used = time.monotonic(), process_tree.cpu_s(os.getpid())
     return lambda: (time.monotonic() - began, process_tree.cpu_s(os.getpid()) - used)
 

@@ -50,7 +50,7 @@ ARTWORKS = Table(
 
 
 def flat_schema(table: Table) -> Schema:
-    """The Avro schema of a table's unwrapped events."""
+    """Return the Avro schema of a table's unwrapped events."""
     added = [
         optional("__deleted", "string"),
         optional("__op", "string"),
@@ -67,7 +67,7 @@ def flat_schema(table: Table) -> Schema:
 
 
 def flat(event: Event) -> Event:
-    """The event, unwrapped."""
+    """Unwrap an event."""
     return {
         **(event["after"] or event["before"]),
         "__deleted": "true" if event["op"] == "d" else "false",
@@ -133,7 +133,7 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     cli = argparse.ArgumentParser(description="Make the benchmark's bronze files.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
     cli.add_argument("--out", type=Path, required=True)

@@ -189,7 +189,7 @@ def _look(spark: "SparkSession", batches: int, folder: Path) -> Held:
 def _start(
     kafka: Kafka, pattern: str, folder: Path, **source: Any
 ) -> "Iterator[tuple[SparkSession, Query, list[tuple[float, BatchProgress]]]]":
-    """A run that goes on, in a session of its own; each batch with when it ended."""
+    """Start a continuous run in its own session; it records when each batch ended."""
     done: list[tuple[float, BatchProgress]] = []
     pipeline = _pipeline(kafka.bootstrap_servers, f"many[.]public[.]{pattern}", folder, **source)
     spark = pipeline.session()

@@ -64,7 +64,7 @@ def _wait_for_orphans() -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     results, variant, number, dashes, *command = sys.argv[1:]
     if dashes != "--" or not command:
         raise SystemExit(__doc__)

@@ -36,7 +36,7 @@ VARIANTS = (
 
 
 def parse_arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     cli = argparse.ArgumentParser(description="headrace against what there is without it, on the museum's history.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
     cli.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="for all that is made; 3 GB")
@@ -50,7 +50,7 @@ def parse_arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def select_variants(only: re.Pattern[str]) -> list[str]:
-    """The variants that match."""
+    """Return the matching variants."""
     return [variant for variant in VARIANTS if only.search(variant)]
 
 
@@ -70,12 +70,12 @@ class Bench:
         return sorted({jar for jars in self.jars.values() for jar in jars})
 
     def run(self, variant: str, number: int) -> Run:
-        """The files of a variant's run in a round."""
+        """Return the files of a variant's run in a round."""
         folder = self.folder / "runs" / f"{variant}-{number}"
         return Run(variant, number, self.bronze, folder, self.folder / "results.jsonl")
 
     def command(self, run: Run) -> list[str]:
-        """The command of a variant."""
+        """Return the command of a variant."""
         program, extra = run.variant.partition("-")[0], list[str]()
         if program == "byhand":
             jars = self.jars["headrace-iceberg-mor" if "iceberg" in run.variant else "headrace-hudi-mor"]

@@ -41,7 +41,7 @@ class WarmMsk(Msk):
 
 
 def fill(msk: Msk, records: int) -> None:
-    """Records that do not become smaller when they are packed."""
+    """Produce incompressible records."""
     msk.create_topic(TOPIC, PARTITIONS)
     producer = Producer({"bootstrap.servers": msk.bootstrap_servers, "linger.ms": 50})
     for number in range(records):
@@ -71,7 +71,7 @@ def make_session(msk: Msk, work: Path) -> SparkSession:
 
 
 def time_reading(spark: SparkSession, options: Mapping[str, str], records: int) -> float:
-    """Records a second."""
+    """Return records per second."""
     frame = spark.read.format("kafka").options(subscribe=TOPIC, startingOffsets="earliest", **options).load()
     began = time.monotonic()
     frame.write.format("noop").mode("overwrite").save()

@@ -30,7 +30,7 @@ class Streamer:
 
 
 def bronze(moma: Path, work: Path, every: int) -> tuple[Path, dict[str, Any]]:
-    """The folder of bronze files, and its manifest."""
+    """Make the bronze files; return their folder and manifest."""
     folder = work / f"bronze-{every}"
     if not (folder / "manifest.json").exists():
         print(f"making bronze files in {folder}", flush=True)
@@ -40,12 +40,12 @@ def bronze(moma: Path, work: Path, every: int) -> tuple[Path, dict[str, Any]]:
 
 
 def java() -> Java:
-    """The Java that headrace finds; all variants run on it."""
+    """Return the Java that headrace finds; all variants run on it."""
     return find_java(spark_version())
 
 
 def machine(jars: Iterable[Path]) -> str:
-    """What the figures were measured on."""
+    """Describe the machine and the software of the measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     # A jar's file is named group_artifact-version.
     names = ", ".join(jar.stem.partition("_")[2] for jar in jars)
@@ -53,7 +53,7 @@ def machine(jars: Iterable[Path]) -> str:
 
 
 def jars(variant: str) -> list[Path]:
-    """The jars of headrace's variant for a table format, through its own cache; by hand it is the same files."""
+    """Return the jars of headrace's variant for a table format, from its cache; the variant by hand uses the same files."""
     version, plugins = spark_version(), pipeline(variant, Path("/")).plan.plugins
     return resolve_jars(
         list_coordinates(plugins, spark_line(version)), spark_version=version, locks=read_locks(plugins), report=print

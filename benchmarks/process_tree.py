@@ -20,7 +20,7 @@ class Process:
 
 
 def tree(root: int) -> dict[int, Process]:
-    """A process and its descendants, by their ids."""
+    """Return a process and its descendants by process ID."""
     processes = {
         int(path.name): read for path in Path("/proc").iterdir() if path.name.isdigit() and (read := _read(path))
     }
@@ -32,22 +32,22 @@ def tree(root: int) -> dict[int, Process]:
 
 
 def cpu_s(root: int) -> float:
-    """The CPU seconds that a process and its descendants have used."""
+    """Return the CPU seconds of a process and its descendants."""
     return sum(process.cpu_s for process in tree(root).values())
 
 
 def rss_below(root: int) -> int:
-    """The resident bytes of a process's descendants, without its own."""
+    """Return the resident bytes of the descendants of a process, without its own."""
     return sum(process.rss for pid, process in tree(root).items() if pid != root)
 
 
 def age_s(pid: int) -> float:
-    """The seconds since a process was started."""
+    """Return the seconds since the start of a process."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - tree(pid)[pid].started_s
 
 
 def machine_cpu_s() -> float:
-    """The CPU seconds that the whole machine has been busy, whoever for."""
+    """Return the busy CPU seconds of the machine, for all processes."""
     user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = Path("/proc/stat").read_text().split()[1:]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICKS
 

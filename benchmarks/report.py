@@ -24,7 +24,7 @@ Figure = Callable[[Round], float]
 
 
 def report(results: Iterable[Result], checks: Iterable[Check], changes: Mapping[str, int]) -> str:
-    """The whole report. ``changes``: step → how many it brings."""
+    """Write the report. ``changes`` maps each step to its number of changes."""
     rounds, failed = _rounds(results)
     verdicts = defaultdict(list)
     for check in checks:
@@ -50,22 +50,22 @@ def report(results: Iterable[Result], checks: Iterable[Check], changes: Mapping[
 
 
 def wall(step: str) -> Figure:
-    """A step's wall seconds."""
+    """Return the figure of a step's wall seconds."""
     return lambda done: done[step].wall_s
 
 
 def cpu(step: str) -> Figure:
-    """A step's CPU seconds."""
+    """Return the figure of a step's CPU seconds."""
     return lambda done: done[step].cpu_s
 
 
 def peak(done: Round) -> float:
-    """A round's peak memory."""
+    """Return the peak memory of a round."""
     return done["total"].peak_mib or 0.0
 
 
 def ratio(headrace: Mapping[int, Round], other: Mapping[int, Round], figure: Figure) -> str:
-    """The ratio of two medians, and between which bounds the rounds' own ratios lie."""
+    """Format the ratio of two medians, and the range of the ratios of single rounds."""
     middle = _median(list(headrace.values()), figure) / _median(list(other.values()), figure)
     each = [figure(headrace[number]) / figure(other[number]) for number in headrace if number in other]
     return f"{middle:.2f} ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else f"{middle:.2f}"

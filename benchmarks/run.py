@@ -31,7 +31,7 @@ class Run:
 
     @staticmethod
     def command_line() -> argparse.ArgumentParser:
-        """The arguments that every variant takes."""
+        """Return the parser of the arguments that every variant has."""
         cli = argparse.ArgumentParser()
         cli.add_argument("variant")
         cli.add_argument("--round", type=int, default=1)
@@ -41,11 +41,11 @@ class Run:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Run":
-        """The run of a command line."""
+        """Create the run of a command line."""
         return cls(arguments.variant, arguments.round, arguments.bronze, arguments.folder, arguments.results)
 
     def arguments(self) -> list[str]:
-        """What ``command_line`` understands."""
+        """Arguments in the format of ``command_line``."""
         options = {"round": self.round, "bronze": self.bronze, "folder": self.folder, "results": self.results}
         return [self.variant, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
 
@@ -65,11 +65,11 @@ class Run:
         return self.lake / "db" / "artworks"
 
     def files(self, kind: str, step: str) -> Path:
-        """The folder with a step's files, ``envelope`` or ``flat``."""
+        """Return the folder with the files of a step, ``envelope`` or ``flat``."""
         return self.bronze / kind / step / _TOPIC
 
     def land(self, kind: str, step: str) -> None:
-        """A step's files arrive. As links: they are not copied, and keep their times."""
+        """Deliver the files of a step as links, which are not copied and keep their times."""
         folder = self.landing / _TOPIC
         folder.mkdir(parents=True, exist_ok=True)
         for file in sorted(self.files(kind, step).iterdir()):

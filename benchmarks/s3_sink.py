@@ -46,7 +46,7 @@ COLUMNS = {
 
 
 def make_records(session: SparkSession, count: int, folder: Path) -> DataFrame:
-    """Records of a topic of some partitions, as the engine gives them to the sink; read from Parquet each time."""
+    """Make records of a topic with several partitions, as the engine passes them to the sink; read from Parquet each time."""
     from pyspark.sql import functions as F
 
     path = f"{folder}/records-{count}"
@@ -64,7 +64,7 @@ def make_records(session: SparkSession, count: int, folder: Path) -> DataFrame:
 
 
 def write_plainly(records: DataFrame, file_format: str, folder: Path) -> None:
-    """What nobody has to think about."""
+    """Write files with Spark's writer, without the guarantees of the sink."""
     records.select(*COLUMNS).write.format(file_format).save(str(folder))
 
 
@@ -85,7 +85,7 @@ def measure(write: Callable[[Path], None], folder: Path) -> tuple[float, int]:
 
 
 def run(count: int, flush_sizes: Sequence[int], rounds: int, work: Path) -> list[str]:
-    """The report's rows."""
+    """Return the rows of the report."""
     conf = {"spark.master": "local[2]", "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "4"}
     session = build_session([S3Sink({"path": str(work), "flush.size": 1})], conf)
     session = Sessions(session, S3Sink.sql_conf).of("benchmark")
@@ -113,7 +113,7 @@ def run(count: int, flush_sizes: Sequence[int], rounds: int, work: Path) -> list
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Reads the command line and prints the report."""
+    """Read the command line and print the report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", type=Path, required=True, help="a folder for a gigabyte")
     parser.add_argument("--records", type=int, default=1_000_000)

@@ -36,7 +36,7 @@ def find_jars() -> dict[str, list[Path]]:
 
 
 def measure(jars: list[Path], options: dict[str, str], megabytes: int, started: float) -> dict[str, float]:
-    """The figures of this process, which was started at ``started``."""
+    """Return the figures of this process, which started at ``started``."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

@@ -97,7 +97,7 @@ def _fill(pipeline: Pipeline, spark: "SparkSession", size: int) -> None:
 
 
 def _deliver(folder: Path, size: int, turn: int) -> None:
-    """A file of changes that are newer than all before."""
+    """Write a file of changes that are newer than all earlier ones."""
     dice = random.Random(turn)  # noqa: S311
     keys = dice.sample(range(size), CHANGES * 9 // 10)
     lines = []

@@ -61,7 +61,7 @@ class Shop:
     _sent: list[str] = field(default_factory=list)
 
     def fill(self, rows: int) -> None:
-        """The first file: the rows that are there already."""
+        """Write the first file: the initial rows."""
         self._deliver([self._put(key, "r") for key in range(rows)])
 
     def change(self) -> None:
@@ -190,7 +190,7 @@ class Soak:
         return self._work / "kills.txt"
 
     def run(self, kills: int) -> None:
-        """Runs until all files are applied, killed until it was so many times in all."""
+        """Run until all files are applied; kill the runs a number of times in total."""
         while True:
             # The first ten seconds are Java's start; some kills are to meet that too.
             seconds = self._chance.uniform(5, 60) if self.kills < kills else math.inf
@@ -236,18 +236,18 @@ class Soak:
         return tables
 
     def seconds(self, since: int) -> list[float]:
-        """The seconds of each batch from that one on; the checkpoint keeps the last hundred."""
+        """Return the seconds of each batch from one on; the checkpoint keeps the last hundred."""
         folder = self._work / "checkpoint" / "progress"
         batches = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("[0-9]*.json")))
         return [batch["seconds"] for batch in batches if batch["batch"] >= since]
 
     def session(self) -> SparkSession:
-        """A session that reads the tables."""
+        """Return a session that reads the tables."""
         return Pipeline.from_dict(self._config).session()
 
 
 def soak(work: Path, options: argparse.Namespace) -> Iterator[str]:
-    """The figures of each tenth of the commits, those too that were printed before the soak was stopped."""
+    """Yield the figures of each tenth of the commits, including those that were printed before a restart."""
     run = Soak(work, sinks=options.sinks, files=options.files, history=options.history)
     notes = work / "figures.txt"
     printed = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
@@ -268,7 +268,7 @@ def soak(work: Path, options: argparse.Namespace) -> Iterator[str]:
 
 
 def note_options(work: Path, options: Mapping[str, object]) -> None:
-    """Notes what a folder's soak was started with; SystemExit when it was something else."""
+    """Record the options of a soak folder; SystemExit if it was started with others."""
     notes = work / "options.json"
     work.mkdir(parents=True, exist_ok=True)
     if notes.exists() and (was := json.loads(notes.read_text(encoding="utf-8"))) != options:

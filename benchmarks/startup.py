@@ -30,7 +30,7 @@ def milliseconds(command: tuple[str, ...]) -> float:
 
 
 def list_imports(command: tuple[str, ...]) -> list[str]:
-    """The modules that a process imports."""
+    """Return the modules that a process imports."""
     log = subprocess.run(
         [sys.executable, "-X", "importtime", *command], check=True, capture_output=True, text=True
     ).stderr

@@ -41,7 +41,7 @@ class Interval:
 
 
 def measure(pipeline: Pipeline, proxy: S3Proxy, folder: Path, batches: int) -> list[Interval]:
-    """The second half of so many batches."""
+    """Measure the second half of a number of batches."""
     spark = pipeline.session()
     pipeline.sinks[0].write(Table(TABLE, ("id",)), make_rows(spark, ROWS), Batch("fill", 0, "upsert"))
     for turn in range(batches):
@@ -60,7 +60,7 @@ def measure(pipeline: Pipeline, proxy: S3Proxy, folder: Path, batches: int) -> l
 
 
 def describe(intervals: Sequence[Interval]) -> str:
-    """The medians, and where the requests of an interval like most went."""
+    """Format the medians, and the requests of a median interval."""
     typical = sorted(intervals, key=lambda interval: len(interval.asked))[len(intervals) // 2]
     places = Counter(f"{method} {_shorten(path)}" for method, path in typical.asked)
     seconds, batch = (statistics.median(getattr(i, name) for i in intervals) for name in ("seconds", "batch"))

@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _rate(batches: list[float], window: str) -> float:
-    """Records a second; ``batches`` are the times at which the whole ones ended."""
+    """Return records per second; ``batches`` are the end times of full batches."""
     skipped = 1 if window == "after the first" else len(batches) // 2
     return (len(batches) - skipped) * BATCH / (batches[-1] - batches[skipped - 1])
 
@@ -266,7 +266,7 @@ def _by_hand(spark: SparkSession, step: str, broker: str, registry: str, folder:
 
 
 def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folder: Path, batches: list[float]) -> None:
-    """What headrace does with a record, for one topic whose names and types are known beforehand."""
+    """Do the per-record work of headrace for one topic with known names and types."""
     from pyspark.sql.avro.functions import from_avro
 
     schemas = {part: _schema(registry, part) for part in ("key", "value")}
@@ -311,7 +311,7 @@ def _schema(registry: str, part: str) -> str:
 
 
 def _row_columns() -> list[Column]:
-    """The row's columns but for its key."""
+    """Return the columns of the row without its key."""
     plain = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
     ordered, due = F.timestamp_micros("v.after.ordered"), F.date_from_unix_date("v.after.due")
     return [*[F.col(f"v.after.{name}") for name in plain], ordered.alias("ordered"), due.alias("due")]

@@ -166,7 +166,7 @@ class Follower:
         return self.log.read_text().count("reading the source") if self.log.exists() else 0
 
     def batches(self) -> list[dict[str, Any]]:
-        """The progress of all batches, the oldest first."""
+        """Return the progress of all batches, oldest first."""
         return [json.loads(path.read_text()) for path in sorted((self.checkpoint / "progress").glob("[0-9]*.json"))]
 
 
@@ -220,7 +220,7 @@ class Torture:
     def _pipeline_config(
         self, work: Path, stack: ExitStack, sinks: Sequence[str], *, metastore: bool
     ) -> dict[str, Any]:
-        """The pipeline file as a mapping; starts a metastore where it is to be used."""
+        """Return the pipeline file as a mapping; start a metastore if the pipeline uses one."""
         catalog: dict[str, Any] = {"warehouse": str(work / "lake/iceberg")}
         if metastore:
             self.servers["Hive metastore"] = hive = stack.enter_context(Metastore())
@@ -366,7 +366,7 @@ def _exceeds(count: Callable[[], int], before: int) -> bool:
 
 
 def main() -> None:
-    """The long form, with a summary."""
+    """Run the torture test and print a summary."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--kills", type=int, default=100)

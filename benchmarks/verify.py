@@ -22,7 +22,7 @@ SCHEMA = StructType(
 
 
 def session(jars: Sequence[Path]) -> SparkSession:
-    """A session that reads both formats."""
+    """Return a session that reads both formats."""
     conf: dict[str, Any] = {
         **SPARK,
         "spark.jars": ",".join(map(str, jars)),

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[tuple[int, float]]:
-    """Commits of the history → median seconds of a batch."""
+    """Yield the number of commits and the median seconds of a batch."""
     shutil.rmtree(options.work, ignore_errors=True)
     sink = HudiSink({"path": str(options.work)})
     session = build_session([sink], {"spark.master": "local[2]", "spark.driver.memory": "2g"})
@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace) -> Iterator[tuple[int, float]]:
 
 
 def play_commits(table: Path, numbers: Sequence[int], *, in_timeline: bool) -> None:
-    """What batches leave that changed rows of every file; the first of all on 1 January 2026."""
+    """Write the commits of batches that changed rows of every file; the first one on 1 January 2026."""
     logs = {file.name[1:].split("_")[0]: file for file in table.glob(".*.log.*") if file.suffix != ".crc"}
     timeline = table / ".hoodie" / "timeline"
     done = max(timeline.glob("2*.deltacommit"))

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(sink: str, medians: Mapping[str, Mapping[int, float]]) -> list[str]:
-    """A line for each kind of change: seconds by width, and each as a multiple of the first width's whole row."""
+    """Return a line for each kind of change: seconds by width, and each as a multiple of the first width's full row."""
     unit = next(iter(next(iter(medians.values())).values()))
     return [
         f"{sink}, {kind}: " + ", ".join(f"{width} columns {s:.2f} s ({s / unit:.1f}x)" for width, s in found.items())
@@ -68,7 +68,7 @@ def report(sink: str, medians: Mapping[str, Mapping[int, float]]) -> list[str]:
 
 
 def measure(sink: str, folder: Path, columns: int, batches: int, *, leaves_out: bool) -> float:
-    """The median of the seconds of a batch of one change."""
+    """Return the median seconds of a batch of one change."""
     shutil.rmtree(folder, ignore_errors=True)
     for turn in range(WARM + batches):
         deliver(folder, columns, turn, leaves_out=leaves_out and turn > 0)
@@ -92,7 +92,7 @@ def measure(sink: str, folder: Path, columns: int, batches: int, *, leaves_out: 
 
 
 def deliver(folder: Path, columns: int, turn: int, *, leaves_out: bool) -> None:
-    """A file of one update of one row; ``columns``: with the key."""
+    """Write a file with one update of one row; ``columns`` includes the key."""
     fields = [{"field": "id", "type": "int64", "optional": False}]
     fields += [{"field": f"c{at}", "optional": True, **_KINDS[_kind(at)]} for at in range(columns - 1)]
     row: dict[str, Any] = {"id": 1, **{f"c{at}": _value(at, turn) for at in range(columns - 1)}}

@@ -46,7 +46,7 @@ class Diary(StreamingQueryListener):
 
 
 def build_session(folder: Path) -> SparkSession:
-    """The application's session, with an Iceberg catalog in ``folder``: nothing in it is for headrace."""
+    """Build the session of the application, with an Iceberg catalog in ``folder``. Nothing in it is specific to headrace."""
     return (
         SparkSession.builder.appName("museum")
         .config("spark.sql.shuffle.partitions", "2")
@@ -58,7 +58,7 @@ def build_session(folder: Path) -> SparkSession:
 
 
 def make_pipeline(table: str, folder: Path) -> Pipeline:
-    """The pipeline that keeps a table of the museum's database."""
+    """Make the pipeline of one table of the museum's database."""
     return Pipeline(
         name=table,
         source=FilesSource(path=str(HERE / "events" / f"museum.public.{table}"), format="json"),

@@ -30,7 +30,7 @@ def hide_people(rows: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Shows both: on events, and on rows that were never events."""
+    """Show both: transforms on events, and on plain rows."""
     spark = SparkSession.builder.getOrCreate()
     events = spark.read.json(str(EVENTS))
     hide_people(make_rows(events)).show()

@@ -26,11 +26,11 @@ class Csv(Example):
         return _Reader(super().open(spark, frame, *rest).schema, self, frame)
 
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
-        """What its reader does to what it decoded."""
+        """Change a decoded frame; the defect of the reader."""
         return frame
 
     def change_schema(self, schema: StructType, frame: DataFrame) -> StructType:
-        """What its reader says that a batch has."""
+        """Change the schema of a batch that the reader reports."""
         return schema
 
 

@@ -173,7 +173,7 @@ class GoesOnWithoutWhatIsGone(Log):
         return super().rows(max(start, self.oldest), end)
 
     def miss(self, start: int) -> None:
-        """It does not."""
+        """Report no lost records."""
 
 
 @fails(BROKEN, GONE)

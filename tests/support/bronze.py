@@ -35,13 +35,13 @@ class Bronze:
         self.topics: list[Topic] = []
 
     def topic(self, name: str, *, key: str | Sequence[str], columns: Columns, full: bool = True) -> Topic:
-        """A table's topic. ``full``: REPLICA IDENTITY FULL, so that ``before`` holds the row; else its key at most."""
+        """Add the topic of a table. ``full``: REPLICA IDENTITY FULL, so that ``before`` has the row, otherwise at most its key."""
         topic = Topic(self, name, (key,) if isinstance(key, str) else tuple(key), columns, full=full)
         self.topics.append(topic)
         return topic
 
     def flush(self) -> list[Path]:
-        """Writes what every topic has pending; the files."""
+        """Write the pending events of every topic; return the files."""
         return [topic.flush() for topic in self.topics if topic.pending]
 
 
@@ -77,7 +77,7 @@ class Topic:
         self._add(op, before, after, source)
 
     def flush(self) -> Path:
-        """Writes the pending events to one file, named by the offset of the first."""
+        """Write the pending events to one file, named by the offset of the first."""
         suffix = self.bronze.format
         path = self.bronze.folder / "topics" / self.name / "partition=0" / f"{self.name}+0+{self.offset:010d}.{suffix}"
         if suffix == "avro":
@@ -89,7 +89,7 @@ class Topic:
         return path
 
     def schema(self) -> dict[str, Any]:
-        """The Avro schema of the events. Only the key is NOT NULL."""
+        """Return the Avro schema of the events. Only the key is NOT NULL."""
         fields = [
             {"name": name, "type": kind} if name in self.key else optional(name, kind)
             for name, kind in self.columns.items()
@@ -111,7 +111,7 @@ class Topic:
         }
 
     def _commit(self, changes: list[tuple[str, Row | None, Row | None]]) -> None:
-        """A transaction of one statement: its events share a place in the log."""
+        """Commit a transaction of one statement; its events share a log position."""
         self.bronze.lsn += 8
         for op, before, after in changes:
             self._add(op, before, after, {})
@@ -157,12 +157,12 @@ class Topic:
 
 
 def optional(name: str, kind: Any) -> dict[str, Any]:
-    """An Avro field that may be null, as Connect's converter writes it."""
+    """Return a nullable Avro field in the format of Connect's converter."""
     return {"name": name, "type": ["null", kind], "default": None}
 
 
 def write_avro(path: Path, schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], **options: Any) -> Path:
-    """An Avro container file; ``options`` are fastavro's (``codec``, ``sync_interval``)."""
+    """Write an Avro container file; ``options`` are fastavro's (``codec``, ``sync_interval``)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     fastavro.writer(buffer, fastavro.parse_schema(dict(schema)), records, **options)
@@ -171,7 +171,7 @@ def write_avro(path: Path, schema: Mapping[str, Any], records: Sequence[Mapping[
 
 
 def write_lines(path: Path, lines: Sequence[Mapping[str, Any] | str | bytes]) -> Path:
-    """A file of one JSON document a line; text and bytes are written as they are."""
+    """Write a file of one JSON document per line; strings and bytes are written unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(_line(line) + b"\n" for line in lines))
     return path

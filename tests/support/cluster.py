@@ -94,13 +94,13 @@ class Worker(_Daemon):
 
 @contextmanager
 def start_cluster(environment: Mapping[str, str] = {}) -> Iterator[Master]:
-    """A master and two workers."""
+    """Start a master and two workers."""
     with Master() as master, Worker(master, environment), Worker(master, environment):
         yield master
 
 
 def make_bare_python(folder: Path) -> Path:
-    """A Python in which PySpark can be imported, and nothing else that is not Python's own."""
+    """Make a Python with PySpark and the standard library only."""
     run([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent)
     (site,) = folder.glob("lib/python*/site-packages")
     for module in (pyspark, py4j):
@@ -110,7 +110,7 @@ def make_bare_python(folder: Path) -> Path:
 
 
 def submitter_environment(master: Master, python: Path) -> dict[str, str]:
-    """The variables of a shell in which ``spark-submit`` is Spark's, and Python the bare one."""
+    """Return the environment of a shell with Spark's ``spark-submit`` and the bare Python."""
     home = spark_home()
     return {
         "SPARK_HOME": str(home),
@@ -123,7 +123,7 @@ def submitter_environment(master: Master, python: Path) -> dict[str, str]:
 
 
 def make_package(folder: Path, salt: str, config: dict[str, Any]) -> None:
-    """Packages a pipeline file whose ``${env:SALT}`` is ``salt``; nothing is left but ``folder``/package."""
+    """Package a pipeline file whose ``${env:SALT}`` is ``salt``; only ``folder``/package remains."""
     file = folder / "shop.yaml"
     whole = {
         "name": "shop",

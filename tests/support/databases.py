@@ -44,13 +44,13 @@ class Printed:
 
 
 def of_postgres(query: Query, schema: str) -> list[Printed]:
-    """The tables of a schema; a partitioned one is one table."""
+    """Describe the tables of a schema; a partitioned table counts as one."""
     whole = "format('%I.%I', table_schema, table_name)::regclass not in (select inhrelid from pg_inherits)"
     return _list_tables(query, schema, whole, _POSTGRES, '"{}"')
 
 
 def of_mariadb(query: Query, schema: str) -> list[Printed]:
-    """The tables of a database."""
+    """Describe the tables of a database."""
     return _list_tables(query, schema, "true", _MARIADB, "`{}`")
 
 
@@ -75,12 +75,12 @@ def sort_rows(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def sakila() -> str:
-    """The shop's database for MariaDB: all tables and triggers, the rentals and payments of fifty customers."""
+    """Return the shop's database for MariaDB: all tables and triggers, rentals and payments of fifty customers."""
     return lzma.decompress((DATA / "sakila/sakila.sql.xz").read_bytes()).decode()
 
 
 def inventory() -> str:
-    """The database of Debezium's tutorial, for MariaDB."""
+    """Return the database of Debezium's tutorial for MariaDB."""
     return (DATA / "inventory/inventory.sql").read_text(encoding="utf-8")
 
 

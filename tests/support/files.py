@@ -24,7 +24,7 @@ def events_of(
     files: Iterable[Path] | None = None,
     **options: Any,
 ) -> list[Events]:
-    """The events in a batch of the folder's files, or of those that are named; raises what a topic cannot be read for."""
+    """Return the events in a batch of the folder's files, or of named files; raise the errors of its topics."""
     return batch_of(spark, FilesSource(path=str(folder), format=kind, **options), folder, log, files)
 
 
@@ -35,7 +35,7 @@ def batch_of(
     log: SchemaLog | None = None,
     files: Iterable[Path] | None = None,
 ) -> list[Events]:
-    """The same with a source of one's own."""
+    """Return the events of a batch with another source."""
     paths = [path for path in (files or sorted(folder.rglob("*"))) if not path.is_dir()]
     batch = spark.createDataFrame([(f"file:{path}",) for path in paths], "path string")
     found = source.events(SourceContext(spark, log or SchemaLog()), batch)
@@ -45,7 +45,7 @@ def batch_of(
 
 
 def in_order(spark: SparkSession, events: Events, *fields: str) -> list[Any]:
-    """The bodies in the order of their places: dicts, or the values of one field."""
+    """Return the bodies in offset order: dicts, or the values of one field."""
     frame = events.load(spark, events.schema)
     found = [(row[PLACE], row[VALUE]) for row in frame.select(PLACE, VALUE).collect()]
     assert len({place for place, _ in found}) == len(found)
@@ -58,6 +58,6 @@ def offsets(spark: SparkSession, events: Events) -> set[Any]:
 
 
 def set_mtime(path: Path, second: float) -> Path:
-    """Sets when a file was written."""
+    """Set the modification time of a file."""
     os.utime(path, (second, second))
     return path

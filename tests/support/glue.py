@@ -35,12 +35,12 @@ class Glue(AwsServer):
         return self.open_client(service)
 
     def tables(self, database: str) -> dict[str, dict[str, Any]]:
-        """What it has in a database, by name."""
+        """Return the tables of a database by name."""
         found = self.client().get_tables(DatabaseName=database)["TableList"]
         return {table["Name"]: table for table in found}
 
     def partitions(self, database: str, table: str) -> dict[tuple[str, ...], dict[str, Any]]:
-        """A table's partitions by their values."""
+        """Return the partitions of a table by their values."""
         pages = self.client().get_paginator("get_partitions").paginate(DatabaseName=database, TableName=table)
         return {tuple(one["Values"]): one for page in pages for one in page["Partitions"]}
 
@@ -118,7 +118,7 @@ def column_types(described: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_table(spark: SparkSession, table: Mapping[str, Any]) -> DataFrame:
-    """What Spark makes of a table of one of its own sources that Hive's catalog describes."""
+    """Read a data source table with Spark from its description in Hive's catalog."""
     from pyspark.sql.types import StructType
 
     known = table["Parameters"]

@@ -11,7 +11,7 @@ from headrace_sinks.iceberg.table_handle import TableHandle
 
 
 def name_of(target: Target) -> str:
-    """The name by which Spark knows the table."""
+    """Return the name of the table in Spark."""
     assert isinstance(target.sink, IcebergSink)
     return target.sink._name(target.session, target.table)
 

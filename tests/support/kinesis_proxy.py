@@ -34,7 +34,7 @@ class KinesisProxy(LocalServer):
             reply(request, answer.status, answer.read(), answer.headers)
 
     def hand_on(self, request: BaseHTTPRequestHandler, body: bytes) -> http.client.HTTPResponse:
-        """What kinesis-local says."""
+        """Return the response of kinesis-local."""
         connection = http.client.HTTPConnection(self.kinesis.host, self.kinesis.port, timeout=30)
         connection.request("POST", request.path, body, dict(request.headers))
         return connection.getresponse()
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def reply(request: BaseHTTPRequestHandler, status: int, content: bytes, headers: Mapping[str, str] | Message) -> None:
-    """An answer whose length is known."""
+    """Send a response of known length."""
     request.send_response(status)
     for name in ("Content-Type", "Date", "x-amzn-RequestId"):
         if value := headers.get(name):
@@ -62,7 +62,7 @@ def reply(request: BaseHTTPRequestHandler, status: int, content: bytes, headers:
 
 
 def begin_events(request: BaseHTTPRequestHandler) -> None:
-    """The beginning of an answer that goes on for minutes: its head, and the frame that boto3 wants first."""
+    """Send the head of a response that continues for minutes, and the first frame that boto3 requires."""
     request.send_response(200)
     request.send_header("Content-Type", "application/vnd.amazon.eventstream")
     request.send_header("Transfer-Encoding", "chunked")
@@ -72,12 +72,12 @@ def begin_events(request: BaseHTTPRequestHandler) -> None:
 
 
 def send(request: BaseHTTPRequestHandler, content: bytes) -> None:
-    """A chunk of such an answer; the last one is empty."""
+    """Send a chunk of such a response; the last one is empty."""
     request.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
 
 
 def frame(kind: str, name: str, content: Mapping[str, Any]) -> bytes:
-    """An event, an exception or the initial response, as AWS's event streams have them."""
+    """Encode an event, an exception or the initial response in the format of AWS event streams."""
     named = "exception-type" if kind == "exception" else "event-type"
     headers = b"".join(
         struct.pack("!B", len(key)) + key.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()

@@ -40,7 +40,7 @@ def list_broken(broken: Broken) -> list[Any]:
 
 
 def list_tests(kit: type) -> set[str]:
-    """The tests that a kit has beside those of every plugin; of the kit of every plugin, these."""
+    """Return the tests that a kit adds to those of every plugin; for the kit of every plugin, all of its tests."""
     own = set(dir(kit)) - (set() if kit is PluginConformance else set(dir(PluginConformance)))
     return {name for name in own if name.startswith("test_")}
 

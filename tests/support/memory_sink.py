@@ -35,7 +35,7 @@ class Version:
 
 
 def commit(versions: list[Version], version: Version, seen: int) -> None:
-    """Makes a version the newest, if it is made from the newest: the step of a write that others see."""
+    """Make a version the newest if it is based on the newest: the visible step of a write."""
     with _COMMITTING:
         if len(versions) != seen:
             raise RetriableError("another writer was quicker", fix="nothing is lost; start the pipeline again")

@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(folder: Path, keys: Path) -> Iterator[Mirror]:
-    """A mirror of a folder, running."""
+    """Serve a mirror of a folder."""
     with Mirror(folder, keys) as mirror:
         thread = threading.Thread(target=mirror.serve_forever, daemon=True)
         thread.start()

@@ -47,7 +47,7 @@ class Orders:
         self.options = options
 
     def add(self, *numbers: int) -> None:
-        """Adds orders: as lines, or as one file."""
+        """Add orders, as lines or as one file."""
         if self.kind == "ranged":
             append(self.log, numbers)
             return
@@ -110,7 +110,7 @@ def await_error(query: Query) -> str:
 
 
 def main(folder: Path) -> None:
-    """Stops Spark under runs, one of which has a batch in hand, and begins again; prints what the first runs said."""
+    """Stop Spark under runs, one of them with a batch in progress, and restart; print the messages of the first runs."""
     spark = build_session()
     every = [Orders(folder / f"{kind}-{state}", kind) for kind, state in RUNS]
     for orders in every:

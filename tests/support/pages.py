@@ -32,7 +32,7 @@ class Block:
 
 
 def list_blocks(page: Path) -> Iterator[Block]:
-    """The blocks of a page, in their order."""
+    """Yield the blocks of a page in order."""
     text = page.read_text(encoding="utf-8")
     for fence in FENCE.finditer(text):
         language, *marks = shlex.split(fence["info"]) or [""]
@@ -41,6 +41,6 @@ def list_blocks(page: Path) -> Iterator[Block]:
 
 
 def find_block(page: str, language: str, part: str) -> str:
-    """What stands in the one block of a page, ``docs/aws.md``, that is in this language and has ``part``."""
+    """Return the content of the one block of a page, ``docs/aws.md``, in this language with ``part``."""
     (found,) = [block.body for block in list_blocks(ROOT / page) if block.language == language and part in block.body]
     return found

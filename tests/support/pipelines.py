@@ -22,7 +22,7 @@ def sink_block(kind: str, folder: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
-    """Reads ``folder/bronze`` (Avro), writes ``folder/lake/<sink>``; ``changed`` replaces keys of the file."""
+    """Return a pipeline from ``folder/bronze`` (Avro) to ``folder/lake/<sink>``; ``changed`` replaces keys of the file."""
     config: dict[str, Any] = {
         "name": "artists",
         "source": {"files": {"path": str(folder / "bronze"), "format": "avro"}},
@@ -37,5 +37,5 @@ def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
 def rows(
     pipeline: Pipeline, spark: Any, table: str = TABLE, key: str = "artist_id", **options: Any
 ) -> list[dict[str, Any]]:
-    """A table's business columns, ordered by key."""
+    """Return the business columns of a table, ordered by key."""
     return [row.asDict(recursive=True) for row in pipeline.read(table, spark=spark, **options).orderBy(key).collect()]

@@ -62,7 +62,7 @@ SPOKEN = ("__init__", "__call__", "__enter__", "__exit__")
 
 
 def write_api() -> str:
-    """The whole text."""
+    """Return the full text."""
     sections: dict[str, Sequence[str]] = {
         name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE, *HELPERS)
     }
@@ -83,7 +83,7 @@ def write_api() -> str:
 
 
 def _list_exports(module: str) -> list[str]:
-    """The public names of a module: those that it defines, or gives on first use."""
+    """Return the public names of a module, including lazy ones."""
     if module in WHOLE:
         return [name for name in _read_definitions(module) if not name.startswith("_")]
     found = import_module(module)
@@ -91,7 +91,7 @@ def _list_exports(module: str) -> list[str]:
 
 
 def _list_bases(found: Any) -> list[type]:
-    """The classes of headrace's that a class is derived from."""
+    """Return the base classes of a class that are part of headrace."""
     mro = inspect.getmro(found)[1:] if isinstance(found, type) else ()
     return [base for base in mro if base.__module__.startswith("headrace")]
 
@@ -108,7 +108,7 @@ def _list_plugins() -> Iterator[str]:
 
 
 def _find_home(module: str, name: str, found: Any) -> tuple[str, str]:
-    """The module in which a name is defined, and the name there."""
+    """Return the module that defines a name, and the name there."""
     if isinstance(found, type) or inspect.isfunction(found):
         return found.__module__, found.__name__
     return read_exports(module).get(name, module), name
@@ -132,7 +132,7 @@ def _find_names(node: ast.stmt) -> Iterator[str]:
 
 
 def _describe(module: str, name: str) -> str:
-    """A name as it is written, without what it does; a constant with its value."""
+    """Return the declaration of a name without its body; a constant with its value."""
     node, value = _read_definitions(module)[name], getattr(import_module(module), name)
     if isinstance(node, ast.ClassDef):
         return "\n".join(_write_class(node)) + "\n"
@@ -160,7 +160,7 @@ def _is_own_attribute(node: ast.AST) -> bool:
 
 
 def _write_line(node: ast.stmt) -> str:
-    """A statement in one line; of a function, all but what it does."""
+    """Return a statement in one line; a function without its body."""
     if not isinstance(node, ast.FunctionDef):
         return " ".join(ast.unparse(node).split())
     returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""

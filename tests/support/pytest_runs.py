@@ -68,7 +68,7 @@ def run_pytest(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
 
 @contextmanager
 def _enter(folder: Path) -> Iterator[None]:
-    """The folder, as a process of its own would see it."""
+    """Change to a folder as if in a new process."""
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     registry.cache_clear()

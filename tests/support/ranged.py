@@ -116,7 +116,7 @@ class HeldSink(FilesSink):
 
 
 def append(path: Path, numbers: Iterable[int], topic: str = TOPIC) -> None:
-    """Adds an order per number; the lines go on counting."""
+    """Add an order per number; line numbers continue."""
     last = path.read_bytes().count(b"\n") if path.exists() else 0
     with path.open("a") as file:
         for line, number in enumerate(numbers, last + 1):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def plan_reading(target: Target) -> DataFrame:
-    """A table's rows, of which it is settled which files have them, and none is read yet."""
+    """Plan a read of a table: the files are determined, and none is read yet."""
     frame = target.read()
     frame._jdf.queryExecution().executedPlan()
     return frame

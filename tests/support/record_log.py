@@ -74,7 +74,7 @@ class RecordLog(RangedSource):
 
 
 def append(path: Path, records: Iterable[LogRecord]) -> None:
-    """Adds records to a file."""
+    """Append records to a file."""
     last = path.read_bytes().count(b"\n") if path.exists() else 0
     with path.open("a", encoding="utf-8") as file:
         for line, record in enumerate(records, last + 1):

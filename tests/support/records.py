@@ -30,7 +30,7 @@ _KAFKA = "key binary, value binary, topic string, partition int, offset bigint, 
 
 
 def samples(name: str) -> list[dict[str, Any]]:
-    """The records of a file of tests/data/debezium: topic, offset, key, value."""
+    """Return the records of a file in tests/data/debezium: topic, offset, key, value."""
     return [json.loads(line) for line in (_SAMPLES / f"{name}.jsonl").read_text().splitlines()]
 
 
@@ -40,7 +40,7 @@ def record(value: Any, *, key: Any = None, topic: str = "moma.public.artists", o
 
 
 def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
-    """The records as Spark's Kafka source gives them."""
+    """Return records in the format of Spark's Kafka source."""
     rows = [
         (_bytes(r["key"]), _bytes(r["value"]), r["topic"], r.get("partition", 0), r["offset"], None) for r in records
     ]
@@ -48,7 +48,7 @@ def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
 
 
 def topics_of(spark: SparkSession, records: Iterable[Record]) -> dict[str, Records]:
-    """What reads the records of each topic."""
+    """Return the reader of the records of each topic."""
     topics: dict[str, list[Record]] = {}
     for found in records:
         topics.setdefault(str(found["topic"]), []).append(found)
@@ -65,7 +65,7 @@ def changes_of(
     whole_before: bool = True,
     tombstones: bool = False,
 ) -> dict[str, Changes]:
-    """The changes of each topic. ``keyed``: the records' keys are read; ``key``: the columns that a rule names; ``tombstones``:
+    """Return the changes of each topic. ``keyed``: read the records' keys; ``key``: key columns of a rule; ``tombstones``:
     those are among them.
     """
     dialect = dialect or DebeziumDialect()
@@ -87,7 +87,7 @@ def source_position(fields: Collection[str], source_field: Callable[[str], Colum
 
 
 def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:
-    """The rows in the order of the records: the event's columns, or those that are named."""
+    """Return rows in record order: the columns of the event, or the named ones."""
     from pyspark.sql import functions as F
 
     from headrace.sdk.changes import OFFSET

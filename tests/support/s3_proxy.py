@@ -68,7 +68,7 @@ class S3Proxy(LocalServer):
         return {**self.s3.hadoop_options, "fs.s3a.endpoint": self.endpoint_url}
 
     def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
-        """The next ``times`` requests by these methods with ``path`` in their address get a fault; none is forgotten before."""
+        """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address."""
         left = times
 
         def choose(method: str, address: str) -> Fault | None:
@@ -87,12 +87,12 @@ class S3Proxy(LocalServer):
             return fault
 
     def note_made(self, path: str) -> None:
-        """An object has been put there; where there was one before, it stays in listings."""
+        """Note a written object; an overwritten object stays in listings."""
         with self._lock:
             self._made.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
 
     def leave_out_new(self, bucket: str, listing: bytes) -> bytes:
-        """A listing as it is while the newest objects are not in it yet."""
+        """Return a listing without the newest objects."""
 
         def keep(entry: re.Match[str]) -> str:
             key = re.search(r"<Key>(.*?)</Key>", entry.group())
@@ -104,7 +104,7 @@ class S3Proxy(LocalServer):
             return re.sub(r"<Contents>.*?</Contents>", keep, listing.decode(), flags=re.DOTALL).encode()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is no error."""
+        """Ignore disconnected clients."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - what they have to be called
 
     def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """The server's own answer. Host is passed on: it is signed."""
+        """Return the response of the server. The Host header is passed on because it is signed."""
         connection = HTTPConnection(self.server.s3.host, self.server.s3.port, timeout=30)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
 
     def _sign(self) -> Mapping[str, str]:
-        """The headers as they came; where there is a session token, without it and signed anew."""
+        """Return the received headers; replace a session token by a new signature."""
         headers, s3 = dict(self.headers.items()), self.server.s3
         token = headers.pop("X-Amz-Security-Token", None)
         if token is not None:

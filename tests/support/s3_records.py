@@ -42,7 +42,7 @@ class Record:
 
 
 def order(offset: int, name: str | None = "a", **more: Any) -> Record:
-    """An order whose id is its offset."""
+    """Return an order whose ID is its offset."""
     return Record(offset, {"id": offset, "name": name}, **more)
 
 
@@ -62,7 +62,7 @@ class Orders:
         return S3Sink({"path": str(self.folder), **self.options})
 
     def write(self, *records: Record) -> WriteResult:
-        """The next batch; one that failed comes again with its id."""
+        """Write the next batch; a failed batch is repeated with its ID."""
         result = self.write_as(self.batch + 1, records)
         self.batch += 1
         return result
@@ -125,7 +125,7 @@ def read_objects(folder: Path, topics: str = "topics") -> dict[str, list[Any]]:
 
 
 def read_object(path: Path) -> list[Any]:
-    """What is in an object, by the ending of its name."""
+    """Return the content of an object by its extension."""
     data = path.read_bytes()
     data, name = (gzip.decompress(data), path.name[:-3]) if path.name.endswith(".gz") else (data, path.name)
     if name.endswith(".avro"):
@@ -141,7 +141,7 @@ def read_object(path: Path) -> list[Any]:
 def cut_as_connector(
     records: Iterable[Record], flush_size: int, rotate_interval: int = -1, encode: Any = None, ending: str = ".avro"
 ) -> dict[str, list[Any]]:
-    """The objects that Confluent's connector has when it was given the records, in its own words: one after the other.
+    """Return the objects that Confluent's S3 connector writes for these records.
 
     ``encode``: a record → its encoded partition.
     """

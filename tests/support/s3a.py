@@ -15,12 +15,12 @@ HURRY = {"retry.interval": "50ms", "retry.limit": "4", "retry.throttle.limit": "
 
 
 def bucket_options(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Hadoop's options of one bucket."""
+    """Return the Hadoop options of one bucket."""
     return {f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": value for key, value in options.items()}
 
 
 def open_bucket(spark: SparkSession, s3: S3, bucket: str, **options: str) -> str:
-    """The address of a bucket of this name, which the session finds and logs in at. ``options``: with ``_`` for ``.``."""
+    """Configure the session for a bucket; return its address. ``options`` have ``_`` for ``.``."""
     own = {key.replace("_", "."): value for key, value in options.items()}
     keys = {"access.key": s3.access_key, "secret.key": s3.secret_key}
     hadoop: Any = spark._jsc.hadoopConfiguration()

@@ -20,7 +20,7 @@ INTERPRETED = {
 
 
 def interpret_plans(folder: Path) -> dict[str, str]:
-    """The environment of a process whose sessions interpret plans: Spark's folder of settings says so."""
+    """Return the environment of a process whose sessions interpret plans instead of generating code."""
     folder.mkdir(exist_ok=True)
     lines = "".join(f"{key} {value}\n" for key, value in INTERPRETED.items())
     (folder / "spark-defaults.conf").write_text(lines, encoding="utf-8")

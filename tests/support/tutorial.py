@@ -69,7 +69,7 @@ class Tutorial:
 
 
 def put_members(module: str, owner: str, body: str) -> str:
-    """A module with members of a class, or with other ones in their place."""
+    """Return a module with members added to a class, or replaced in it."""
     before = ""
     for name, code in _split_members(body):
         lines = module.splitlines(keepends=True)
@@ -112,7 +112,7 @@ def _name_of(node: ast.stmt) -> str:
 
 
 def _begin_of(node: ast.stmt, lines: list[str]) -> int:
-    """The index of its first line, with its decorators and the comments above."""
+    """Return the index of the first line of a statement, including decorators and comments above."""
     marks: list[ast.expr] = getattr(node, "decorator_list", [])
     begin = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
     while begin and lines[begin - 1].lstrip().startswith("#"):

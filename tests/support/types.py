@@ -86,11 +86,11 @@ class Type:
         return way.kind if modes["wire"] != "bare" else way.bare or BARE.get(way.kind, way.kind)
 
     def value(self, row: int) -> str:
-        """The literal in a row."""
+        """Return the literal of a row."""
         return self.values[row] if row < len(self.values) else _default(self)
 
     def arrives(self, row: int, printed: Any, phase: str, modes: Modes) -> Any:
-        """What the table should have in a row where the database prints this."""
+        """Return the expected value in the table for a printed value of the database."""
         for quirk in self.quirks:
             if quirk.value == self.value(row) and quirk.holds(phase, modes):
                 return quirk.arrives
@@ -122,7 +122,7 @@ class TypeTable:
         return max(len(t.values) for t in self.types) + 1
 
     def sql(self, modes: Modes) -> str:
-        """What the database selects."""
+        """Return the select expression of the database."""
         return ", ".join(t.way(modes).sql.format(c=t.name) for t in self.types)
 
     def spark(self, modes: Modes) -> list[str]:

@@ -40,7 +40,7 @@ def _decimals(kind: str, number: str = "{c}") -> dict[str, Way]:
 
 
 def _java_quirks(value: str, text: str) -> list[Quirk]:
-    """What a number of Java's cannot be."""
+    """Return the quirks of a value that a Java number cannot represent."""
     return [Quirk(value, None, modes={"decimal": ["precise"]}), Quirk(value, text, modes={"decimal": ["string"]})]
 
 
@@ -141,7 +141,7 @@ def _list(element: str, sql: str = "{c}", spark: str = "cast(x as string)") -> W
 
 
 def _each(of: str) -> str:
-    """A list of what is made of its elements ``x``."""
+    """Return a list expression over elements ``x``."""
     return (
         f"case when {{c}} is not null then array(select {of} from unnest({{c}}) with ordinality u(x, n) order by n) end"
     )

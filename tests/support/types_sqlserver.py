@@ -30,7 +30,7 @@ def instant(text: Any) -> int:
 
 
 def clock(digits: int) -> Callable[[str], int]:
-    """A time as a count of its parts of a second, of which there are so many digits."""
+    """Convert a time to a count of fractions of a second with so many digits."""
 
     unit: int = 10**digits
 
@@ -210,14 +210,14 @@ COUNT = max(len(t.values) for t in TYPES)
 
 
 def rows(first: int) -> list[dict[str, Value]]:
-    """A row for each place in ``values``, numbered from ``first``."""
+    """Return a row for each index of ``values``, numbered from ``first``."""
     return [
         {"id": first + i, **{t.name: t.values[i] if i < len(t.values) else None for t in TYPES}} for i in range(COUNT)
     ]
 
 
 def lake_row(row: dict[str, Value]) -> list[Any]:
-    """What the table should have of a row that SQL Server prints so."""
+    """Return the expected row of the table for a row printed by SQL Server."""
     return [row["id"], row["c_rowversion"], *(_arrives(kind, row[kind.name]) for kind in TYPES)]
 
 
@@ -230,5 +230,5 @@ def _arrives(kind: Type, printed: Value) -> Any:
 
 
 def lake_columns() -> list[str]:
-    """The columns of ``lake_row``, for Spark."""
+    """Return the columns of ``lake_row`` for Spark."""
     return ["id", "c_rowversion", *(f"{t.spark.format(c=t.name)} as {t.name}" for t in TYPES)]

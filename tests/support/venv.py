@@ -37,7 +37,7 @@ class Venv:
         run([*pip, *requirements], folder, seconds=900)
 
     def headrace(self, *arguments: str, cwd: Path, ok: int = 0, path: str = "") -> str:
-        """What the command prints: its answer when it ends well, else its complaint."""
+        """Run a command; return its output, or its errors if it fails."""
         result = run([self.bin / "headrace", *arguments], cwd, ok=ok, environment={"PYTHONPATH": path})
         return result.stderr if ok else result.stdout
 
@@ -54,7 +54,7 @@ class Venv:
         )
 
     def run_pytest(self, jobs: Sequence[tuple[Path, Sequence[str]]], path: str) -> list[tuple[int, str]]:
-        """The code and the output of pytest for each folder of a project and its arguments, in one process."""
+        """Run pytest in one process; return exit code and output for each project folder and its arguments."""
         given = json.dumps([[str(folder), list(arguments)] for folder, arguments in jobs])
         # -P: beside it are modules called like Python's own.
         command: list[str | Path] = [self.bin / "python", "-P", Path(__file__).with_name("pytest_runs.py"), given]

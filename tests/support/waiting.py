@@ -17,7 +17,7 @@ _LONGEST_LOOK_AWAY = 3.0
 
 
 def until_tables(query: Query, look: Callable[[], tuple[Any, Any]], what: str, seconds: float = 240) -> None:
-    """Waits until tables have what they should: ``look`` gives both. Shows both when they never do.
+    """Wait until tables have the expected rows; ``look`` returns both. Show both after a timeout.
 
     Looks after each batch and not all the time: a read takes from the batches the processor that they need.
     """
@@ -34,7 +34,7 @@ def until_tables(query: Query, look: Callable[[], tuple[Any, Any]], what: str, s
 
 
 def _await_batch(query: Query, last: BatchProgress | None) -> None:
-    """Returns when a batch has ended after this one, or no batch will, or it has waited long enough."""
+    """Wait until a later batch has ended, no batch will follow, or the time is over."""
     end = time.monotonic() + _LONGEST_LOOK_AWAY
     while query.is_active and query.last_progress is last and time.monotonic() < end:
         time.sleep(0.05)
@@ -49,7 +49,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None
 
 @contextmanager
 def stop_at_end(query: Query) -> Iterator[Query]:
-    """It ends with the block."""
+    """Stop a query at the end of the block."""
     try:
         yield query
     finally:

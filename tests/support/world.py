@@ -96,21 +96,21 @@ class Clock:
         self.chance = chance
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
 
     def change(self, *, same: bool) -> Row:
-        """The place of a change. ``same``: that of the one before, which was of another row of the same statement."""
+        """Return the position of a change. ``same``: that of the previous change, of another row in the same statement."""
         raise NotImplementedError
 
     def commit(self) -> None:
-        """The transaction ends."""
+        """Commit the transaction."""
 
     def read(self) -> Row:
-        """The place at which a snapshot begins."""
+        """Return the position at which a snapshot starts."""
         raise NotImplementedError
 
     def lose(self) -> None:
-        """A new connector knows nothing of what an older one sent."""
+        """Forget the state of the connector, as a new connector does."""
 
 
 class PostgresClock(Clock):
@@ -213,7 +213,7 @@ class World:
     # What happens to the database.
 
     def transaction(self, *, unseen: bool = False) -> None:
-        """A few changes. ``unseen``: no connector tells of them."""
+        """Make a few changes. ``unseen``: no connector reports them."""
         self.clock.begin()
         op = ""
         for _ in range(self.chance.randint(1, 4)):
@@ -228,12 +228,12 @@ class World:
         self.clock.commit()
 
     def put(self, table: str, key: int) -> None:
-        """A row is inserted or updated, in a transaction of its own."""
+        """Insert or update a row in its own transaction."""
         self._send(self._put(table, "u" if key in self.rows[table] else "c", key, self.clock.change(same=False)))
         self.clock.commit()
 
     def truncate(self, table: str) -> None:
-        """A table is emptied, in a transaction of its own."""
+        """Truncate a table in its own transaction."""
         self.rows[table].clear()
         self._send(self._event(table, "t", None, None, None, self.clock.change(same=False)))
         self.clock.commit()
@@ -247,7 +247,7 @@ class World:
     # What happens to the connector and the topics.
 
     def snapshot(self) -> None:
-        """A connector reads every table."""
+        """Read every table, as a connector's snapshot."""
         block = self.clock.read()
         rows = [(table, row) for table in self.shape.tables for _, row in sorted(self.rows[table].items())]
         for number, (table, row) in enumerate(rows):
@@ -260,7 +260,7 @@ class World:
             self._send(self._event(table, "r", row["id"], None, row, {**block, "snapshot": marker}))
 
     def lose_slot(self) -> None:
-        """Changes that no connector tells of, and a new connector, which begins with a snapshot."""
+        """Make changes that no connector reports, and start a new connector with a snapshot."""
         self.trace.append("  the slot is lost")
         for _ in range(self.chance.randint(1, 3)):
             self.transaction(unseen=True)
@@ -272,7 +272,7 @@ class World:
         self.trace.append(f"  topics have {self.partitions} partitions")
 
     def repeat(self) -> None:
-        """An older stretch comes again, at new offsets."""
+        """Repeat older records at new offsets."""
         start = self.chance.randrange(len(self._sent)) if self._sent else 0
         self.trace.append("  again:")
         for event in self._sent[start : start + self.chance.randint(1, 8)]:
@@ -280,7 +280,7 @@ class World:
                 self._write(event)
 
     def compact(self, read: dict[str, int]) -> None:
-        """Removes what was not ``read`` yet of keys of which a tombstone is the last record."""
+        """Remove unread records of keys whose last record is a tombstone."""
         if self.shape.shared:  # the record of one table takes that of another away
             return
         places: dict[tuple[str, int | None], list[Record]] = {}

@@ -57,7 +57,7 @@ def _shape(chance: Random) -> Shape:
 
 
 def history(seed: int) -> History:
-    """The history of a seed."""
+    """Return the history of a seed."""
     chance = Random(seed)
     world = World(_shape(chance), chance, chance.choice((1, 2, 3)))
     steps: list[Step] = []

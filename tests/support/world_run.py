@@ -47,7 +47,7 @@ _FAULTS: dict[str, dict[str, str]] = defaultdict(dict)
 
 
 def make_failing(sink: type[Sink], name: str) -> type[Sink]:
-    """The sink by that name, failing for a table when it is told to, before or after it has committed."""
+    """Return the sink, which fails for a table on request, before or after its commit."""
 
     def write(self: Sink, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         when = _FAULTS[name].get(table.name)
@@ -79,7 +79,7 @@ class WorldSource(RangedSource):
         return self.end
 
     def between(self, start: Offset, end: Offset) -> list[Record]:
-        """The records of a range, in the order in which ``read`` gives them."""
+        """Return the records of a range in the order of ``read``."""
         found = []
         for (topic, partition), log in sorted(self._world.logs.items()):
             part = f"{topic}/{partition}"
@@ -171,7 +171,7 @@ class Run:
         assert not self.stopped, self.stopped
 
     def of_table(self, target: str) -> list[Record]:
-        """The records that are changes of a table, as far as they were read."""
+        """Return the records that are changes of a table, as far as they were read."""
         return [r for r in self.sent if not r.is_tombstone and r.event.table == self.tables[target]]
 
     def stop(self) -> None:
@@ -195,7 +195,7 @@ class Run:
         self._runner.start()
 
     def apply(self, step: Step, *, notes: bool = True) -> None:
-        """The records up to where the step ends. ``notes``: the batch is noted as done."""
+        """Apply the records up to the end of a step. ``notes``: the batch is recorded as done."""
         self.source.end = step.ends
         batch = self._log.next(self.source.initial, lambda start: self.source.latest(start, None))
         if batch is None:
@@ -269,7 +269,7 @@ class Run:
     # What has to be there.
 
     def expect_rows(self, target: str) -> dict[int, Row]:
-        """The rows of a table that is upserted, by their keys: the newest change of each, after what emptied the table."""
+        """Return the expected rows of an upserted table by key: the newest change of each key after the last truncate."""
         records = self.of_table(target)
         newest: dict[int | None, Record] = {}
         floor = self.floors.get(target, 0)
@@ -316,7 +316,7 @@ class Run:
         return sorted(found)
 
     def _row_of(self, event: Event) -> Row | None:
-        """The row that a change leaves; None when it is removed."""
+        """Return the row after a change; None if it is removed."""
         if event.op == "d" and not self.shape.rewrites:
             return None
         row = _drop_nulls((event.before if event.op == "d" else event.after) or {})
@@ -342,7 +342,7 @@ class Run:
         assert self.dead_letters() == self.expect_dead_letters()
 
     def _check_model(self, target: str, table: str) -> None:
-        """What the database holds is what has to be there, and beside it no more than rows that are gone without a word."""
+        """Check that the table has all rows of the database, and no others except unreported deletes."""
         expected, world = self.expect_rows(target), self.history.world
         rows = {key: _drop_nulls(row) for key, row in world.rows[table].items()}
         assert {key: row for key, row in expected.items() if key in rows} == rows
@@ -373,7 +373,7 @@ def _is_of_snapshot(event: Event, last: Event) -> bool:
 
 
 def _drop_nulls(row: Row) -> Row:
-    """The row without nulls: a column that came later is null in older rows."""
+    """Remove nulls from a row: a later column is null in older rows."""
     return {name: value for name, value in row.items() if value is not None}
 
 

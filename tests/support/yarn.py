@@ -123,6 +123,6 @@ class NodeManager(_Daemon):
 
 @contextmanager
 def start_yarn() -> Iterator[tuple[ResourceManager, NodeManager]]:
-    """A cluster of one machine, and what its applications print."""
+    """Start a ResourceManager and a NodeManager on this machine."""
     with ResourceManager() as resources, NodeManager(resources) as node:
         yield resources, node

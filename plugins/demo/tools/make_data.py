@@ -1,4 +1,4 @@
-"""Make the demo's data from the full files of the museum's collection. A developer's script, not part of the wheel.
+"""Make the demo's data from the full files of the museum's collection. A script for developers, not part of a wheel.
 
     python plugins/demo/tools/make_data.py --moma FOLDER [--out plugins/demo-data/headrace_demo_data/museum]
 
@@ -150,7 +150,7 @@ def images(table: Table, rows: list[Row]) -> list[Row]:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     cli = argparse.ArgumentParser(description="Make the demo's data from the museum's full files.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
     cli.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "demo-data/headrace_demo_data/museum")

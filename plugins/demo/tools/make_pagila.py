@@ -1,9 +1,9 @@
-"""Make the live demonstration's database from Pagila's own dump. A developer's script, not part of the wheel.
+"""Build the database of `headrace live` from Pagila's dump. A script for developers, not part of a wheel.
 
     python plugins/demo/tools/make_pagila.py --pagila FOLDER [--out plugins/demo-data/headrace_demo_data/pagila]
 
 FOLDER holds pagila-schema.sql and pagila-data.sql, the git blobs that are named below. It writes pagila.sql.xz: tables,
-rows, then keys, indexes and triggers. SOURCE.md beside it says what in it is not Pagila's. The same input and the same
+rows, then keys, indexes and triggers. SOURCE.md next to it lists the differences from Pagila. The same input and the same
 liblzma give the same bytes.
 """
 
@@ -38,12 +38,12 @@ def main() -> None:
         schema = schema.replace(old, new)
     tables, key, rest = schema.partition(FIRST_KEY)
     assert key
-    text = plain(tables) + plain(rows) + PAYMENT_KEY + plain(key + rest)
+    text = strip_comments(tables) + strip_comments(rows) + PAYMENT_KEY + strip_comments(key + rest)
     (arguments.out / "pagila.sql.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read(file: Path, blob: str) -> str:
-    """A file's text; it must be that blob of Pagila's repository."""
+    """Read a file, which must be that blob of Pagila's repository."""
     content = file.read_bytes()
     found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - git's own
     if found != blob:
@@ -51,8 +51,8 @@ def read(file: Path, blob: str) -> str:
     return content.decode()
 
 
-def plain(sql: str) -> str:
-    """Without comments, empty lines and owners."""
+def strip_comments(sql: str) -> str:
+    """Remove comments, empty lines and owners."""
     return re.sub(r"^(--.*|ALTER .* OWNER TO postgres;)?\n", "", sql, flags=re.MULTILINE)
 
 

@@ -1,14 +1,14 @@
-"""Real servers for tests, without containers and without root; and stand-ins for SQL Server and Kinesis, which cannot be had so.
+"""Real servers for tests without containers or root, and stand-ins for SQL Server and Kinesis.
 
-Each is a class: ``with`` starts it on a free port of 127.0.0.1 and removes everything at the end::
+Each server is a class. ``with`` starts it on a free port of 127.0.0.1 and removes its data at the end::
 
     from headrace_stack import Kafka, Record
 
     with Kafka() as kafka:
         kafka.produce("artists", Record(b"{}", key=b"1"))
 
-``headrace_stack.fixtures`` has them as pytest fixtures, and ``python -m headrace_stack up`` starts them
-for a person. What they are made of is fetched from Maven Central and npm, or built by Go, once per machine, into headrace's cache.
+``headrace_stack.fixtures`` has pytest fixtures, and ``python -m headrace_stack up`` starts servers from a shell. Artifacts come
+from Maven Central and npm, or are built by Go, once per machine in headrace's cache.
 """
 
 from headrace_stack.kinesis import Kinesis

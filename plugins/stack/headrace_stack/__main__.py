@@ -1,4 +1,4 @@
-"""``python -m headrace_stack``: servers for a person, who stops them with ``down``."""
+"""Command line ``python -m headrace_stack``: start and stop servers, fetch and lock their artifacts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from headrace_stack.msk import iam_jar
 from headrace_stack.servers.server import is_alive
 
 #: Seconds that `down` waits.
-_PATIENCE = 60
+_TIMEOUT = 60
 _MODULE = "headrace_stack"
-#: In the order in which they are started; Connect is made for the Kafka before it.
+#: Servers in start order; Connect uses the Kafka before it.
 _SERVERS: dict[str, Callable[[], Server]] = {
     "kafka": Kafka,
     "postgres": Postgres,
@@ -43,16 +43,16 @@ _NAMES = [*_SERVERS, "connect"]
 _state_option = click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file that says what is up; another one for a second set of servers.  [default: in headrace's cache]",
+    help="State file of the running servers; use another file for a second set.  [default: in headrace's cache]",
 )
 _names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
 
 
 @click.group()
 def main() -> None:
-    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, S3, a registry, a metastore.
+    """Run real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, S3, a registry, a metastore.
 
-    And stand-ins for SQL Server and Kinesis, which are none.
+    SQL Server and Kinesis are stand-ins for tests, not the real servers.
     """
 
 
@@ -63,7 +63,7 @@ def up(names: Sequence[str], state: Path | None) -> None:
     """Start servers (all, or some by name) that run until `down`."""
     state = state or _default_state()
     command = [sys.executable, "-m", _MODULE, "hold", "--state", str(state), *(names or _NAMES)]
-    # It outlives this process and its terminal.
+    # The process must outlive this one and its terminal.
     holder = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     assert holder.stdout
     try:
@@ -83,13 +83,13 @@ def down(state: Path | None) -> None:
     """Stop all servers of `up` and remove their data."""
     state = state or _default_state()
     if not (servers_up := _read(state)):
-        click.echo("nothing is up")
+        click.echo("no server is running")
         return
     os.kill(servers_up["pid"], signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while _read(state):
         if time.monotonic() > deadline:
-            raise click.ClickException(f"process {servers_up['pid']} has not ended after {_PATIENCE} s")
+            raise click.ClickException(f"process {servers_up['pid']} is still running after {_TIMEOUT} s")
         time.sleep(0.05)
     click.echo(f"{len(servers_up['servers'])} servers stopped")
 
@@ -97,10 +97,10 @@ def down(state: Path | None) -> None:
 @main.command()
 @_state_option
 def status(state: Path | None) -> None:
-    """What lives and where it listens; exit code 1 when nothing is up, or not all of it lives."""
+    """Show the servers and their addresses; exit code 1 unless all of them are running."""
     servers_up = _read(state or _default_state())
     if not servers_up:
-        click.echo("nothing is up")
+        click.echo("no server is running")
         sys.exit(1)
     _print(servers_up)
     sys.exit(not all(is_alive(server["pid"]) for server in servers_up["servers"].values()))
@@ -108,14 +108,14 @@ def status(state: Path | None) -> None:
 
 @main.command()
 def fetch() -> None:
-    """Fetch what all servers are made of, for a machine without a network."""
+    """Fetch the artifacts of all servers, for a machine without a network."""
     _exit_on_error(artifacts.fetch_everything)
     _exit_on_error(S3().fetch)
 
 
 @main.command("lock")
 def write_lock() -> None:
-    """Resolve artifacts.toml anew with Maven and npm and write artifacts.lock."""
+    """Resolve artifacts.toml with Maven and npm and write artifacts.lock."""
     _exit_on_error(artifact_lock.write_lock)
 
 
@@ -129,16 +129,16 @@ def compile_classes() -> None:
 @_names_argument
 @_state_option
 def hold(names: Sequence[str], state: Path) -> None:
-    """What `up` leaves behind: the process that the servers belong to."""
-    # Ends it by the exception that leaves the `with` below.
+    """Hold the servers of `up` until the process is terminated."""
+    # The exception leaves the `with` below and stops the servers.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     state.parent.mkdir(parents=True, exist_ok=True)
     with state.open("a+") as file, ExitStack() as stack:
         try:
-            # Until this process ends, however it does.
+            # The kernel releases the lock when this process ends.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            click.echo(f"Error: servers are up already; `python -m {_MODULE} down` stops them", err=True)
+            click.echo(f"Error: servers are already running; `python -m {_MODULE} down` stops them", err=True)
             sys.exit(1)
         stack.callback(state.unlink)
         _exit_on_error(lambda: _start(names, stack, file))
@@ -168,7 +168,7 @@ def _is_wanted(name: str, names: Sequence[str]) -> bool:
 
 
 def _read(state: Path) -> dict[str, Any] | None:
-    """The state of servers that somebody holds."""
+    """Return the state of running servers; None without any."""
     try:
         with state.open() as file:
             try:

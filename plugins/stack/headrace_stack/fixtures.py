@@ -1,7 +1,6 @@
-"""A pytest plugin, loaded by ``pytest_plugins = ["headrace_stack.fixtures"]``: one server of each for all tests.
+"""Pytest plugin, loaded by ``pytest_plugins = ["headrace_stack.fixtures"]``: one server of each kind per session.
 
-A server starts when the first test asks for it. A test that fails shows what the servers wrote into their logs while it
-ran.
+A server starts when the first test requests it. A failed test shows the lines that the servers logged during the test.
 """
 
 from __future__ import annotations
@@ -25,89 +24,89 @@ from headrace_stack.servers.server import Server
 from headrace_stack.sqlserver import SqlServer
 
 _S = TypeVar("_S", bound=Server)
-#: Server → the size of its log when the test began.
+#: Server → size of its log at the start of the test.
 _LOG_SIZES = pytest.StashKey[dict[Server, int]]()
 
 
 @pytest.fixture(scope="session")
 def headrace_connectors() -> Sequence[str]:
-    """Override it: which of Debezium's connectors ``connect`` has (``headrace_stack.servers.kafka_connect.CONNECTORS``)."""
+    """Return the Debezium connectors of ``connect``; override it to select some of ``kafka_connect.CONNECTORS``."""
     return CONNECTORS
 
 
 @pytest.fixture(scope="session")
 def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
-    """A broker without SASL."""
+    """Provide a broker without SASL."""
     with _start(Kafka(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def msk(pytestconfig: pytest.Config) -> Iterator[Msk]:
-    """A broker that verifies what is signed with keys of ``msk.issue_key()``."""
+    """Provide a broker that verifies signatures of keys from ``msk.issue_key()``."""
     with _start(Msk(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def connect(kafka: Kafka, headrace_connectors: Sequence[str], pytestconfig: pytest.Config) -> Iterator[Connect]:
-    """Kafka Connect on the fixture ``kafka``."""
+    """Provide Kafka Connect on the fixture ``kafka``."""
     with _start(Connect(kafka, headrace_connectors), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres(pytestconfig: pytest.Config) -> Iterator[Postgres]:
-    """A cluster that allows logical decoding."""
+    """Provide a PostgreSQL cluster with logical decoding."""
     with _start(Postgres(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
-    """A server with a binary log of rows."""
+    """Provide a MariaDB server with a row-based binary log."""
     with _start(MariaDb(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mysql(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
-    """``MariaDb(as_mysql=True)``, for Debezium's MySQL connector."""
+    """Provide ``MariaDb(as_mysql=True)`` for Debezium's MySQL connector."""
     with _start(MariaDb(as_mysql=True), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def sqlserver(pytestconfig: pytest.Config) -> Iterator[SqlServer]:
-    """A stand-in for SQL Server, for Debezium's SQL Server connector; it is no SQL Server."""
+    """Provide a stand-in for SQL Server for Debezium's connector; it is not SQL Server."""
     with _start(SqlServer(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def kinesis(pytestconfig: pytest.Config) -> Iterator[Kinesis]:
-    """A stand-in for Kinesis, without streams."""
+    """Provide a stand-in for Kinesis without streams."""
     with _start(Kinesis(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def s3(pytestconfig: pytest.Config) -> Iterator[S3]:
-    """An S3 without buckets, which verifies signatures."""
+    """Provide an S3 server without buckets, which verifies signatures."""
     with _start(S3(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def registry(pytestconfig: pytest.Config) -> Iterator[SchemaRegistry]:
-    """An empty registry of schemas."""
+    """Provide an empty schema registry."""
     with _start(SchemaRegistry(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def metastore(pytestconfig: pytest.Config) -> Iterator[Metastore]:
-    """An empty Hive metastore."""
+    """Provide an empty Hive metastore."""
     with _start(Metastore(), pytestconfig) as server:
         yield server
 
@@ -115,7 +114,7 @@ def metastore(pytestconfig: pytest.Config) -> Iterator[Metastore]:
 @contextmanager
 def _start(server: _S, config: pytest.Config) -> Iterator[_S]:
     capture = config.pluginmanager.getplugin("capturemanager")
-    # Who waits for 140 MB sees why.
+    # The download of 140 MB must be visible.
     with capture.global_and_fixture_disabled() if capture else nullcontext():
         server.fetch()
     with server:
@@ -124,13 +123,13 @@ def _start(server: _S, config: pytest.Config) -> Iterator[_S]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember where the logs end."""
+    """Record the sizes of the logs."""
     item.stash[_LOG_SIZES] = {server: server.log.stat().st_size for server in Server.running}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what came into the logs since."""
+    """Add the new lines of the logs to the report."""
     report = yield
     if report.failed:
         before = item.stash.get(_LOG_SIZES, {})

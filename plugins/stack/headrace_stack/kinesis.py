@@ -1,4 +1,4 @@
-"""A stand-in for Amazon Kinesis: kinesis-local, which splits and merges shards as AWS does."""
+"""Stand-in for Amazon Kinesis: kinesis-local, which supports splits and merges of shards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_stack.download import artifacts, npm
 from headrace_stack.servers.aws_server import AwsServer
 from headrace_stack.servers.json_http import request
 
-#: It listens on all interfaces and has no setting for that; Node does what it is told first.
+#: Preloaded by Node: kinesis-local has no setting for the interface and listens on all of them.
 _ON_THIS_MACHINE = """
 const { Server } = require("net");
 const { listen } = Server.prototype;
@@ -20,40 +20,40 @@ Server.prototype.listen = function (port, ...rest) {
   return listen.call(this, port, "127.0.0.1", ...rest.slice(-1));
 };
 """
-#: Seconds until a stream is made or its shards are others.
-_PATIENCE = 20
+#: Seconds to wait for a new stream or a change of its shards.
+_TIMEOUT = 20
 
 
 class Kinesis(AwsServer):
-    """Streams at ``endpoint_url``, in memory: a server that was stopped has none when it is started again. Needs Node on the PATH."""
+    """Streams at ``endpoint_url``. They are in memory, and a stop deletes them. Requires Node on the PATH."""
 
     name = "kinesis"
     ports = ("port", "_tls_port")
     _tls_port: int
 
     def client(self) -> Any:
-        """boto3's client."""
+        """Return a boto3 client."""
         return self.open_client("kinesis")
 
     def create_stream(self, stream: str, shards: int = 1) -> None:
-        """Returns when it can be written to."""
+        """Create a stream and wait until it is active."""
         client = self.client()
         client.create_stream(StreamName=stream, ShardCount=shards)
         self._await_active(client, stream)
 
     def put(self, stream: str, *records: tuple[str, bytes]) -> list[str]:
-        """Append records (partition key, data), one after the other; their sequence numbers."""
+        """Append records (partition key, data) in order; return their sequence numbers."""
         client = self.client()
         answers = [client.put_record(StreamName=stream, PartitionKey=key, Data=data) for key, data in records]
         return [answer["SequenceNumber"] for answer in answers]
 
     def shards(self, stream: str) -> list[dict[str, Any]]:
-        """All its shards as ListShards has them, closed ones too."""
+        """Return all shards in the format of ListShards, including closed ones."""
         shards: list[dict[str, Any]] = self.client().list_shards(StreamName=stream)["Shards"]
         return shards
 
     def split(self, stream: str, shard: str) -> None:
-        """Split a shard in two halves; returns when they are there."""
+        """Split a shard into halves and wait for them."""
         client = self.client()
         (found,) = (one for one in self.shards(stream) if one["ShardId"] == shard)
         keys = found["HashKeyRange"]
@@ -61,10 +61,10 @@ class Kinesis(AwsServer):
         client.split_shard(StreamName=stream, ShardToSplit=shard, NewStartingHashKey=str(middle))
         self._await_active(client, stream)
 
-    def merge(self, stream: str, shard: str, neighbour: str) -> None:
-        """Merge two neighbours; returns when their one child is there."""
+    def merge(self, stream: str, shard: str, neighbor: str) -> None:
+        """Merge two adjacent shards and wait for their child."""
         client = self.client()
-        client.merge_shards(StreamName=stream, ShardToMerge=shard, AdjacentShardToMerge=neighbour)
+        client.merge_shards(StreamName=stream, ShardToMerge=shard, AdjacentShardToMerge=neighbor)
         self._await_active(client, stream)
 
     def fetch(self) -> None:
@@ -73,7 +73,7 @@ class Kinesis(AwsServer):
 
     def prepare(self) -> None:
         (self.folder / "listen.js").write_text(_ON_THIS_MACHINE, encoding="utf-8")
-        # It reads its certificate from where it runs.
+        # It reads its certificate from the working directory.
         (self.folder / "server.json").symlink_to(self._package / "server.json")
 
     def command(self) -> Sequence[str | Path]:
@@ -108,10 +108,10 @@ class Kinesis(AwsServer):
         return artifacts.unpack("kinesis") / "package"
 
     def _await_active(self, client: Any, stream: str) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while (
             state := client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["StreamStatus"]
         ) != "ACTIVE":
             if time.monotonic() > deadline:
-                raise FatalError(f"stream {stream} is still {state} after {_PATIENCE} s", where=self.name)
+                raise FatalError(f"stream {stream} is still {state} after {_TIMEOUT} s", where=self.name)
             time.sleep(0.02)

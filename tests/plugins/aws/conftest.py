@@ -44,7 +44,7 @@ def database() -> str:
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operations that Glue is asked for."""
+    """Return the operations that Glue receives."""
     operations: list[str] = []
     ask = glue_client.GlueClient._call
 
@@ -58,7 +58,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(scope="session")
 def headrace_spark(spark: SparkSession) -> SparkSession:
-    """The session of headrace's own tests, for the kit."""
+    """Return the session of headrace's tests, for the kit."""
     return spark
 
 

@@ -120,7 +120,7 @@ def without_nullability(properties: dict[str, str]) -> dict[str, str]:
 
 
 def read_metastore(spark: SparkSession, metastore: Metastore, database: str) -> dict[str, dict[str, Any]]:
-    """A database's tables, by Hive's own client."""
+    """Read the tables of a database with Hive's client."""
     jvm: Any = spark._jvm
     conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
     conf.set("hive.metastore.uris", metastore.uri)

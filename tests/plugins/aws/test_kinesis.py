@@ -41,7 +41,7 @@ def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def stream(kinesis: Kinesis) -> str:
-    """A new stream of one shard."""
+    """Create a stream of one shard."""
     name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
     kinesis.create_stream(name)
     return name
@@ -85,12 +85,12 @@ def rows(pipeline: Pipeline, spark: SparkSession, stream: str) -> dict[int, Any]
 
 
 def row(id: int, name: Any) -> tuple[str, bytes]:  # noqa: A002
-    """A row and its key, as Debezium Server sends flat ones; nothing orders them but their places."""
+    """Return key and row in the flat format of Debezium Server; only the offsets order them."""
     return json.dumps({"id": id}), b"" if name is None else json.dumps({"id": id, "name": name}).encode()
 
 
 def change(op: str, id: int, name: str, *, lsn: int) -> tuple[str, bytes]:  # noqa: A002
-    """An envelope, as Debezium Server sends it."""
+    """Return an envelope of Debezium Server."""
     image = {"id": id, "name": name}
     source = {"connector": "postgresql", "ts_ms": 1_700_000_000_000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
     images = {"before": image, "after": None} if op == "d" else {"before": None, "after": image}
@@ -170,7 +170,7 @@ class Writer:
         return [shard["ShardId"] for shard in shards]
 
     def reshard(self) -> None:
-        """A split, a split of a half, and a merge of the other half with the neighbour: each key moves twice or three times."""
+        """Split a shard, split one half, and merge the other half with its neighbor: each key moves two or three times."""
         first, *_ = self.open_shards()
         self.kinesis.split(self.stream, first)
         self.write()
@@ -204,7 +204,7 @@ def test_shards_split_and_merge_while_it_runs_and_while_it_is_stopped(
 
 
 def offset_of(folder: Path) -> Any:
-    """The end of the newest range in the checkpoint."""
+    """Return the end of the newest range in the checkpoint."""
     offsets = [file for file in (folder / "checkpoint/ranged/offsets").iterdir() if file.name.isdigit()]
     return json.loads(max(offsets, key=lambda file: int(file.name)).read_text())["end"]
 

@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_pauses() -> Iterator[None]:
-    """A model answers as often as it is asked."""
+    """Remove pauses, because a model has no rate limit."""
     with pytest.MonkeyPatch.context() as patch:
         for kind in (PolledPages, SubscribedPages):
             patch.setattr(kind, "gap", 0.0)
@@ -161,7 +161,7 @@ class Model:
         return {"EventStream": Sent(self._send(iterator["ShardIterator"], self.random.randint(1, 3)))}
 
     def _send(self, iterator: str, events: int) -> Iterator[Row]:
-        """A subscription that ends after some events, or sooner with the shard, or is taken over by nobody but its own next one."""
+        """Yield the events of a subscription, which ends after some events, with the shard, or with the next subscription."""
         name, at = json.loads(iterator)
         shard = self.shards[name]
         for _ in range(events):
@@ -230,7 +230,7 @@ def read_rows(client: Any, readings: Sequence[Reading], stream: KinesisStream = 
 
 
 def by_key(rows: Sequence[Row]) -> dict[str, list[bytes]]:
-    """The data of each key, in the order of the offsets."""
+    """Return the data of each key in offset order."""
     found = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row["offset"], row["partition"])):
         found[row["key"].decode()].append(row["value"])
@@ -595,7 +595,7 @@ def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], mo
 
 
 def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> HeadraceError:
-    """The error of a page, as it comes from an executor."""
+    """Return the error of a page, as it comes from an executor."""
     client, stubber = service
     expect_iterator(stubber, "first")
     stubber.add_client_error("get_records", code, message)
@@ -642,7 +642,7 @@ class Body(io.BytesIO):
 
 
 def answer(client: Any, body: bytes, status: int = 200) -> Any:
-    """What a client makes of an answer to GetRecords."""
+    """Return what a client parses from a response to GetRecords."""
 
     def send(**_: Any) -> AWSResponse:
         return AWSResponse("http://kinesis", status, {}, Body(body))
@@ -656,7 +656,7 @@ def answer(client: Any, body: bytes, status: int = 200) -> Any:
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """The source's, and boto3's own."""
+    """Return the client of the source and a plain boto3 client."""
     for name, value in (("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "example")):
         monkeypatch.setenv(name, value)
     once = Config(retries={"total_max_attempts": 1})

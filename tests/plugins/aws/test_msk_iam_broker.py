@@ -83,7 +83,7 @@ class Jvm:
         self._properties.setProperty(name, value) if value else self._properties.clearProperty(name)
 
     def use(self, key: Key | None) -> None:
-        """The process is this one now."""
+        """Set the credentials of this process."""
         self.set("aws.accessKeyId", key.id if key else None)
         self.set("aws.secretAccessKey", key.secret if key else None)
         self.set("aws.sessionToken", key.token if key else None)

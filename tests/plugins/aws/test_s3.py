@@ -53,7 +53,7 @@ def object_key(start: int) -> str:
 
 
 def read_objects(s3: S3) -> dict[str, list[int]]:
-    """The ids of the rows in each object of the sink ``s3``."""
+    """Return the IDs of the rows in each object of the sink ``s3``."""
     found = {key: s3.read("lake", key) for key in s3.keys("lake", "objects/topics/") if not key.endswith("/")}
     return {key: [json.loads(line)["artist_id"] for line in content.splitlines()] for key, content in found.items()}
 
@@ -99,7 +99,7 @@ def make_pipeline(kafka: Kafka, sinks: dict[str, dict[str, Any]], hadoop_options
 
 
 def produce(kafka: Kafka) -> list[int]:
-    """Fills the topic; the ids of its rows."""
+    """Fill the topic; return the IDs of its rows."""
     kafka.create_topic(pipelines.TOPIC)
     rows = [{"artist_id": n, "name": f"n{n}"} for n in range(RECORDS)]
     source = {"connector": "postgresql", "table": "artists", "ts_ms": 1}

@@ -75,7 +75,7 @@ def proxy(s3: S3) -> Iterator[S3Proxy]:
 
 
 def make(checkpoint: str = "c", path: str = "bronze", **changed: Any) -> Pipeline:
-    """A pipeline of files to Iceberg's, which says nothing of S3 unless ``changed`` does."""
+    """Make a pipeline from files to Iceberg; only ``changed`` refers to S3."""
     return pipelines.pipeline(
         Path("/nowhere"), **{"checkpoint": checkpoint, "source": {"files": {"path": path, "format": "avro"}}, **changed}
     )
@@ -254,7 +254,7 @@ def test_streams_whose_checkpoints_are_in_two_places_start_one_after_the_other(
 
 @pytest.fixture
 def bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> Iterator[str]:
-    """The address of a bucket behind the proxy, which S3A has not met."""
+    """Provide the address of a new bucket behind the proxy."""
     name = f"fault{next(_names)}"
     s3.create_bucket(name)
     yield open_bucket(spark, s3, name, endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
@@ -263,7 +263,7 @@ def bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> Iterator[str]:
 
 
 def refusal(spark: SparkSession, address: str) -> HeadraceError:
-    """What is said of a checkpoint that cannot be used."""
+    """Return the error of an unusable checkpoint."""
     # Without a table to look for: what a folder says, and no session of its own.
     with pytest.raises(HeadraceError) as raised:
         make(address, FOLDER).check(spark)

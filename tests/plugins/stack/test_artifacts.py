@@ -172,7 +172,7 @@ def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest
 
 
 def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Artifact:
-    """A package in a registry of npm's, which the environment names."""
+    """Publish a package in an npm registry that the environment names."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         member = tarfile.TarInfo("package/package.json")
@@ -216,19 +216,19 @@ def test_a_package_that_is_not_the_locked_one_is_refused(
         artifacts.fetch("rocket")
     assert list_cache(tmp_path) == []
     lock(monkeypatch, Artifact("npm:rocket:9.9.9:tgz", "0" * 64, 1))
-    with pytest.raises(RetriableError, match=r"npm cannot fetch it: npm error .*ETARGET"):
+    with pytest.raises(RetriableError, match=r"npm cannot fetch the package: npm error .*ETARGET"):
         artifacts.fetch("rocket")
 
 
 def test_without_node_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match=r"there is no node on the PATH\s+fix: install Node"):
+    with pytest.raises(ConfigError, match=r"node is not on the PATH\s+fix: install Node"):
         npm.find_program("node")
 
 
 def test_programs_for_another_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
-    with pytest.raises(ConfigError, match="there is no postgres for Linux on s390x"):
+    with pytest.raises(ConfigError, match="postgres does not support Linux on s390x"):
         artifacts.unpack_native("postgres")
 
 

@@ -109,7 +109,7 @@ def test_a_server_that_ends_shows_its_log() -> None:
     class Broken(Toy):
         program = "print('no fuel'); raise SystemExit(3)"
 
-    with pytest.raises(FatalError, match=r"toy: it ended before it was ready; the end of its log:\nno fuel"):
+    with pytest.raises(FatalError, match=r"toy: the server ended before it was ready; the end of its log:\nno fuel"):
         Broken().start()
 
 
@@ -118,7 +118,9 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
         patience = 1
         program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 
-    with pytest.raises(FatalError, match=r"toy: it was not ready after 1 s; the end of its log:\n\d+") as raised:
+    with pytest.raises(
+        FatalError, match=r"toy: the server was not ready after 1 s; the end of its log:\n\d+"
+    ) as raised:
         Silent().start()
     assert not lives(int(raised.value.what.split()[-1]))
 
@@ -128,7 +130,9 @@ def test_a_program_that_is_not_there_is_named() -> None:
         def command(self) -> Sequence[str | Path]:
             return ["/nowhere/rocket"]
 
-    with pytest.raises(FatalError, match=r"(?s)toy: it does not start; .*No such file or directory: '/nowhere/rocket'"):
+    with pytest.raises(
+        FatalError, match=r"(?s)toy: the server does not start; .*No such file or directory: '/nowhere/rocket'"
+    ):
         Missing().start()
 
 
@@ -139,7 +143,7 @@ def test_a_server_that_does_not_stop_is_killed() -> None:
 
     with Stubborn() as toy:
         pid = toy.pid
-        with pytest.raises(FatalError, match="it did not stop within 1 s and was killed"):
+        with pytest.raises(FatalError, match="the server did not stop within 1 s and was killed"):
             toy.stop()
         assert pid
         assert not lives(pid)

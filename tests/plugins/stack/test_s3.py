@@ -39,7 +39,7 @@ def s3() -> Iterator[S3]:
 
 
 def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
-    """A client with other keys."""
+    """Return a client with other keys."""
     import boto3
 
     session = boto3.Session(aws_access_key_id=access_key, aws_secret_access_key=secret_key)
@@ -47,7 +47,7 @@ def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
 
 
 def refusal(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
-    """The status and the code that somebody gets who reads an object."""
+    """Return status and error code of a read with these keys."""
     with pytest.raises(ClientError) as raised:
         log_in(s3, access_key, secret_key).get_object(Bucket="lake", Key="a/b")
     answer: Any = raised.value.response
@@ -138,7 +138,7 @@ def test_the_example_in_the_docs() -> None:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A module to build, an empty cache and a PATH with nothing but a shell's programs."""
+    """Provide a module to build, an empty cache and a PATH with only the programs of a shell."""
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("COUNT", str(tmp_path / "count"))
@@ -166,27 +166,29 @@ def test_a_program_is_built_once_however_many_want_it(module: Path) -> None:
     (program,) = programs
     assert (program.name, os.access(program, os.X_OK)) == ("rocket", True)
     assert (module.parent / "count").read_text() == "x\n"
-    assert len([text for text in said if "building it from its sources" in text]) == 1
+    assert len([text for text in said if "building from source" in text]) == 1
     assert {path.name for path in program.parents[1].iterdir()} == {"lock", program.parent.name}
     (module / "go.sum").write_text("example.org/rocket v1.0.1 h1:\n")
     assert golang.build(module, PACKAGE, said.append) != program
 
 
 def test_without_go_the_error_says_so(module: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no go on the PATH\s+fix: install Go 1.25 or a later one"):
+    with pytest.raises(ConfigError, match=r"go is not on the PATH\s+fix: install Go 1.25 or later"):
         golang.build(module, PACKAGE, lambda text: None)
 
 
 def test_a_go_that_is_too_old_is_named(module: Path) -> None:
     refuse = "echo 'go: go.mod requires go >= 1.25.0 (running go 1.22.1; GOTOOLCHAIN=local)' >&2; exit 1"
     install_go(module, version=refuse)
-    with pytest.raises(ConfigError, match=r"bin/go does not do: go: go.mod requires go >= 1.25.0") as raised:
+    with pytest.raises(ConfigError, match=r"bin/go cannot be used: go: go.mod requires go >= 1.25.0") as raised:
         golang.build(module, PACKAGE, lambda text: None)
     assert raised.value.fix == "install Go 1.25 or a later one"
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_why(module: Path) -> None:
     install_go(module, build="echo 'go: downloading x v1' >&2; echo 'x@v1: dial tcp: no such host' >&2; exit 1")
-    with pytest.raises(RetriableError, match=r"Go cannot build it: x@v1: dial tcp: no such host\s+fix: .*GOPROXY"):
+    with pytest.raises(
+        RetriableError, match=r"the build with Go failed: x@v1: dial tcp: no such host\s+fix: .*GOPROXY"
+    ):
         golang.build(module, PACKAGE, lambda text: None)
     assert [path.name for path in (module.parent / "cache/stack/built").iterdir()] == ["lock"]

@@ -67,8 +67,8 @@ def one_row_server(sqlserver: SqlServer) -> SqlServer:
         ({"id": 1}, r"Violation of PRIMARY KEY constraint. Cannot insert duplicate key \(1,\) in 'refusing'"),
         ({"name": "x"}, "Cannot insert the value NULL into column 'id'"),
         ({"id": 2**31}, "Arithmetic overflow error for data type int, value = 2147483648"),
-        ({"id": 2, "name": "x" * 41}, r"would be truncated: 'x+' is no varchar\(40\)"),
-        ({"id": 2, "born": "1886-09-31"}, "'1886-09-31' is no date"),
+        ({"id": 2, "name": "x" * 41}, r"would be truncated: 'x+' does not fit varchar\(40\)"),
+        ({"id": 2, "born": "1886-09-31"}, "'1886-09-31' is not a valid date"),
         ({"id": 2, "fee": 1}, "Invalid column name 'fee'; refusing has id, name, born"),
     ],
 )
@@ -89,8 +89,8 @@ def test_what_a_database_would_not_take_is_refused_and_changes_nothing(
     ("column", "words"),
     [
         ("place geography", "has no type geography; it has bit, tinyint"),
-        ("fee decimal(39)", r"there is no decimal\(39,0\)"),
-        ("made datetime2 default sysutcdatetime()", r"knows literals as defaults, not `sysutcdatetime\(\)`"),
+        ("fee decimal(39)", r"invalid type decimal\(39,0\)"),
+        ("made datetime2 default sysutcdatetime()", r"supports only literals as defaults, not `sysutcdatetime\(\)`"),
         ("fee", "a column is `name type "),
         ("name text", "'name' is in 'refusing'"),
         ("fee int not null", "only allows columns to be added that can contain nulls or have a default"),
@@ -114,7 +114,7 @@ def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: 
 
 @pytest.fixture(scope="module")
 def painters_server(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Iterator[SqlServer]:
-    """A connector reads ``painters`` into ``following.test.dbo.painters``, and has read one row."""
+    """Provide a server whose ``painters`` a connector reads into ``following.test.dbo.painters``; one row is read."""
     sqlserver.create_table("painters", ARTISTS, key=["id"])
     sqlserver.insert("painters", ARP)
     connect.put("following", config(sqlserver, kafka, "following", "painters"))
@@ -175,7 +175,9 @@ def test_clients_that_go_disturb_nobody(painters_server: SqlServer, kafka: Kafka
     painters_server.insert("painters", {"id": 20 + count})
     assert last_event(kafka, count + 1)["after"]["id"] == 20 + count
     wait_for(
-        lambda: painters_server.log_says("a client began with a message of kind 22, and was cut off: set encrypt=false")
+        lambda: painters_server.log_says(
+            "first message of a client has kind 22; the connection was closed: set encrypt=false"
+        )
     )
 
 
@@ -206,7 +208,7 @@ def test_a_statement_that_it_does_not_know_is_refused_with_a_sentence(
     }
     connect.put("asking", {**config(painters_server, kafka, "asking", "painters"), **asking})
     try:
-        sentence = f"this stand-in for SQL Server does not know the statement: {statement}"
+        sentence = f"this stand-in for SQL Server does not support the statement: {statement}"
         wait_for(lambda: painters_server.log_says(f"refused: {sentence}"))
         wait_for(lambda: sentence in str(connect.status("asking")))
     finally:

@@ -32,7 +32,7 @@ TABLE = "create table artists (id int primary key, name varchar(40)); insert int
 
 
 def thrift(metastore: Metastore, method: bytes) -> bytes:
-    """The bytes of an answer to a call without arguments."""
+    """Return the bytes of a response to a call without arguments."""
     with socket.create_connection((metastore.host, metastore.port), timeout=30) as client:
         client.sendall(struct.pack(">II", 0x80010001, len(method)) + method + struct.pack(">IB", 1, 0))
         return client.recv(65536)
@@ -153,7 +153,7 @@ def sasl_kafka() -> Iterator[Kafka]:
 
 
 def login(kafka: Kafka, mechanism: str, **settings: str) -> set[str]:
-    """The topics that a client sees."""
+    """Return the topics that a client lists."""
     known = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(kafka.sasl.ca), "log_level": "0"}
     more = {name.replace("_", "."): value for name, value in settings.items()}
     client = AdminClient(
@@ -326,12 +326,12 @@ def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka
 
 @pytest.mark.nightly
 def test_a_connector_that_there_is_not_is_refused(kafka: Kafka) -> None:
-    with pytest.raises(ConfigError, match=r"there is no connector db2\s+fix: name some of postgres, mysql"):
+    with pytest.raises(ConfigError, match=r"unknown connector: db2\s+fix: use some of postgres, mysql"):
         Connect(kafka, ["db2"])
 
 
 def commands_with(text: str) -> list[bytes]:
-    """The command lines of processes that have it in them."""
+    """Return the command lines of processes that contain a string."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         # A process may end while it is looked at.
@@ -379,7 +379,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode, done.stdout
 
-    assert run("status") == (1, "nothing is up\n")
+    assert run("status") == (1, "no server is running\n")
     code, table = run("up", "postgres", "mariadb")
     try:
         assert code == 0, table
@@ -392,7 +392,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         assert Path(log).is_file()
         assert run("up", "kafka") == (
             1,
-            "Error: servers are up already; `python -m headrace_stack down` stops them\n",
+            "Error: servers are already running; `python -m headrace_stack down` stops them\n",
         )
         assert run("status") == (0, f"{header}\n{postgres}\n{mariadb}\n")
         os.kill(int(pid), 9)
@@ -405,5 +405,5 @@ def test_up_status_and_down(tmp_path: Path) -> None:
     assert downed == (0, "2 servers stopped\n")
     assert not Path("/proc", mariadb.split()[2]).exists()
     assert not Path(log).exists()
-    assert run("status") == (1, "nothing is up\n")
-    assert run("down") == (0, "nothing is up\n")
+    assert run("status") == (1, "no server is running\n")
+    assert run("down") == (0, "no server is running\n")

@@ -75,7 +75,7 @@ class Connector:
 
 
 def envelope_schema(table: Table) -> Schema:
-    """The Avro schema of a table's events."""
+    """Return the Avro schema of a table's events."""
     value = _record("Value", f"{table.topic}.Value", row_fields(table))
     return {
         **_record("Envelope", f"{table.topic}.Envelope", [], version=2),
@@ -92,13 +92,13 @@ def envelope_schema(table: Table) -> Schema:
 
 
 def row_fields(table: Table) -> list[Schema]:
-    """The Avro fields of a row; only the key is NOT NULL."""
+    """Return the Avro fields of a row; only the key is NOT NULL."""
     key, *others = table.columns
     return [{"name": key.name, "type": key.type}, *(optional(column.name, column.type) for column in others)]
 
 
 def optional(name: str, kind: Any) -> Schema:
-    """An Avro field that may be null, as Connect's converter writes it."""
+    """Return a nullable Avro field in the format of Connect's converter."""
     return {"name": name, "type": ["null", kind], "default": None}
 
 

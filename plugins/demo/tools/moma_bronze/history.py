@@ -38,7 +38,7 @@ class History:
         return filter(self._keeps, _lines(self._folder / _COLLECTION[date]))
 
     def changes(self, date: str) -> Iterator[Change]:
-        """The changes between the date before and this one."""
+        """Return the changes between the previous date and this one."""
         for line in _lines(self._folder / _CHANGES[date]):
             change = Change(line["op"], line.get("before"), line.get("after"))
             if self._keeps(change.after or change.before or {}):
@@ -53,7 +53,7 @@ class History:
 
 
 def midnight_ms(date: str) -> int:
-    """A date's first millisecond in UTC, since the epoch."""
+    """Return the first millisecond of a date in UTC since the epoch."""
     return int(datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) * 1000
 
 

@@ -22,7 +22,7 @@ class Column:
     since: str = DATES[0]
 
     def value(self, row: Row) -> Any:
-        """The column's value in a row of the museum's."""
+        """Return the value of the column in a row of the museum."""
         value = row.get(self.field)
         return int(value) if self.type == "int" and value is not None else value
 
@@ -45,11 +45,11 @@ class Table:
         return self.columns[0].name
 
     def at(self, date: str) -> "Table":
-        """The table as it was defined at a date."""
+        """Return the definition of the table at a date."""
         return replace(self, columns=tuple(column for column in self.columns if column.since <= date))
 
     def image(self, row: Row | None) -> Row | None:
-        """A row of the museum's as a row of the table."""
+        """Convert a row of the museum into a row of the table."""
         return None if row is None else {column.name: column.value(row) for column in self.columns}
 
     def replay(self, state: dict[Any, Row], events: Iterable[Row]) -> None:

@@ -1,4 +1,4 @@
-"""``artifacts.toml`` to ``artifacts.lock``, by Maven and npm; for who changes a version."""
+"""Resolution of ``artifacts.toml`` into ``artifacts.lock`` with Maven and npm."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _HEAD = (
 
 
 def write_lock() -> None:
-    """Resolve what ``artifacts.toml`` names and write ``artifacts.lock``. Takes minutes; ConfigError without Maven."""
+    """Resolve ``artifacts.toml`` and write ``artifacts.lock``. Takes minutes; ConfigError without Maven."""
     if not shutil.which("mvn"):
-        raise ConfigError("there is no mvn on the PATH", fix="install Maven")
+        raise ConfigError("mvn is not on the PATH", fix="install Maven")
     lines = [*_HEAD]
     for group, wanted in tomllib.loads(WANTED.read_text(encoding="utf-8")).items():
         with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
@@ -38,23 +38,23 @@ def write_lock() -> None:
 
 
 def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artifact]:
-    """The artifacts that one group of ``artifacts.toml`` needs; the files come into ``folder``."""
+    """Return the artifacts of one group of ``artifacts.toml``; the files are in ``folder``."""
     if roots := wanted.get("with-dependencies"):
         return _with_dependencies(folder, roots, wanted.get("without", []))
-    # Not by Maven, which wants the parents of its descriptor too.
+    # Maven would also download the parents of the descriptor.
     return [npm.describe(name) if name.startswith(npm.GROUP) else describe(name) for name in wanted["alone"]]
 
 
 def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str]) -> list[Artifact]:
     pom, jars = folder / "pom.xml", folder / "jars"
     pom.write_text(_pom(roots, without), encoding="utf-8")
-    # The version is spelt out: a distribution's Maven may bring one that is older.
+    # An explicit version, because the Maven of a Linux distribution can have an older one.
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
     command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), goal, "-DincludeScope=runtime"]
     try:
         subprocess.run([*command, "-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={jars}"], check=True)
     except subprocess.CalledProcessError as error:
-        raise ConfigError("Maven cannot resolve it; its own words are above", where=str(WANTED)) from error
+        raise ConfigError("Maven cannot resolve the artifacts; its output is above", where=str(WANTED)) from error
     return [_to_artifact(jars, file) for file in jars.rglob("*.jar")]
 
 

@@ -1,4 +1,4 @@
-"""What servers are made of, as ``artifacts.lock`` names it, fetched once per machine into headrace's cache."""
+"""Artifacts of the servers in ``artifacts.lock``, fetched once per machine into headrace's cache."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LOCK = Path(__file__).with_name("artifacts.lock")
 
 
 def read_lock(lock: Path = LOCK) -> dict[str, list[Artifact]]:
-    """Group → its artifacts, as the lock has them."""
+    """Return group → artifacts of the lock."""
     return parse_lock(lock.read_text(encoding="utf-8"))
 
 
 def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
-    """The files of some groups of the lock; what the cache lacks is fetched, and ``say`` (default: stderr) gets lines about it.
+    """Return the files of groups of the lock, and fetch missing ones; ``say`` (default: stderr) receives progress lines.
 
-    RetriableError when the repository does not answer, ConfigError when it lacks a file or has another one than the
-    lock, and when the cache cannot be written.
+    RetriableError if the repository does not respond. ConfigError if it lacks a file, if a digest differs from the lock, and
+    if the cache is not writable.
     """
     wanted = {artifact.path: artifact for group in groups for artifact in read_lock()[group]}
     fetcher = Fetcher(_cache(), "artifacts.lock", "python -m headrace_stack fetch", say or report_to_stderr)
     if fetcher.find_missing(wanted.values()):
         with hold_lock(fetcher.folder):
-            # Another process may have fetched them while this one waited.
+            # Another process may have fetched them meanwhile.
             missing = fetcher.find_missing(wanted.values())
             packages = [artifact for artifact in missing if artifact.coordinate.startswith(npm.GROUP)]
             for package in packages:
@@ -44,7 +44,7 @@ def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
 
 
 def unpack(group: str) -> Path:
-    """Unpack the one archive of ``group``; the folder with what it held. Errors as ``fetch``."""
+    """Unpack the archive of ``group`` and return the folder. Errors as in ``fetch``."""
     (artifact,) = read_lock()[group]
     cache = _cache()
     folder = cache / "unpacked" / f"{group}-{artifact.sha256[:12]}"
@@ -56,22 +56,23 @@ def unpack(group: str) -> Path:
                 half = Path(tempfile.mkdtemp(prefix="half-", dir=folder.parent))
                 _extract(archive, half)
                 half.rename(folder)
-            # Nobody asks for it again, and it is up to 140 MB.
+            # The archive has up to 140 MB and is no longer needed.
             archive.unlink(missing_ok=True)
     return folder
 
 
 def unpack_native(group: str) -> Path:
-    """Unpack programs in machine code; ConfigError on a machine that they are not for."""
+    """Unpack native programs; ConfigError on an unsupported platform."""
     if (machine := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
         raise ConfigError(
-            f"there is no {group} for {' on '.join(machine)}", fix="run these tests on Linux on x86_64, or without it"
+            f"{group} does not support {' on '.join(machine)}",
+            fix="run these tests on Linux on x86_64, or without this server",
         )
     return unpack(group)
 
 
 def fetch_everything() -> None:
-    """All that any server needs, for a machine without a network; errors as ``fetch``."""
+    """Fetch the artifacts of all servers. Errors as in ``fetch``."""
     for group, artifacts in read_lock().items():
         if len(artifacts) == 1:
             unpack(group)
@@ -80,7 +81,7 @@ def fetch_everything() -> None:
 
 
 def report_to_stderr(text: str) -> None:
-    """Say to a person what they wait for."""
+    """Print a progress line."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -92,7 +93,7 @@ def _extract(archive: Path, folder: Path) -> None:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as jar:
             jar.extractall(folder)  # noqa: S202 - its digest is in the lock
-        # A zip that was made by Java says nothing of modes.
+        # Zip files from Java have no file modes.
         for program in folder.rglob("bin/*"):
             program.chmod(0o755)
         for inner in folder.glob("*.txz"):
@@ -100,6 +101,6 @@ def _extract(archive: Path, folder: Path) -> None:
             inner.unlink()
     else:
         with tarfile.open(archive) as tar:
-            # Python has filters since 3.11.4.
+            # Filters exist since Python 3.11.4.
             tar.extraction_filter = getattr(tarfile, "data_filter", None)
             tar.extractall(folder)  # noqa: S202 - its digest is in the lock

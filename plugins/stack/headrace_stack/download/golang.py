@@ -1,4 +1,4 @@
-"""Programs in Go, built once per machine from the versions and digests of a ``go.mod`` and its ``go.sum``."""
+"""Go programs, built once per machine from the versions in ``go.mod`` and the digests in ``go.sum``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OLDEST = "Go 1.25"
 
 
 def build(module: Path, package: str, report: Callable[[str], None]) -> Path:
-    """The program that is ``package``, a tool of the module in the folder ``module``.
+    """Build ``package``, a tool of the Go module in a folder, and return the program.
 
-    ConfigError where Go is missing or too old, RetriableError where it cannot get what it builds from; both in Go's own words.
+    ConfigError if Go is missing or too old, RetriableError if the build fails; both contain the output of Go.
     """
     name = package.rpartition("/")[2]
     parts = [(module / file).read_bytes() for file in ("go.mod", "go.sum")]
@@ -29,7 +29,7 @@ def build(module: Path, package: str, report: Callable[[str], None]) -> Path:
     if not program.is_file():
         with hold_lock(cache, report):
             if not program.is_file():  # another process may have built it
-                report(f"{name}: building it from its sources by Go into {cache}, once; it takes a minute or two")
+                report(f"{name}: building from source with Go into {cache}, once; this takes a minute or two")
                 with tempfile.TemporaryDirectory(prefix="half-", dir=cache) as half:
                     built = _build(module, package, Path(half))
                     program.parent.mkdir(exist_ok=True)
@@ -38,22 +38,22 @@ def build(module: Path, package: str, report: Callable[[str], None]) -> Path:
 
 
 def _build(module: Path, package: str, half: Path) -> Path:
-    """Build in the folder ``half``, which is removed with all that Go fetched."""
+    """Build in the temporary folder ``half``, which is removed with all downloads."""
     go, environment = _find_go(), _make_environment(half)
     if (version := _run(module, environment, go, "env", "GOVERSION")).returncode:
         raise ConfigError(
-            f"{go} does not do: {version.stderr.strip()}", where=package, fix=f"install {_OLDEST} or a later one"
+            f"{go} cannot be used: {version.stderr.strip()}", where=package, fix=f"install {_OLDEST} or later"
         )
-    # Without what only debuggers read; the digests of go.sum are compared, and nothing is added to it.
+    # No debug information. The digests of go.sum are checked, and go.sum stays unchanged.
     options = ["-mod=readonly", "-modcacherw", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"]
     program = half / "program"
     done = _run(module, environment, go, "build", *options, "-o", str(program), package)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if not line.startswith("go: downloading ")]
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("go: downloading ")]
         raise RetriableError(
-            "Go cannot build it: " + "\n".join(said[-5:]),
+            "the build with Go failed: " + "\n".join(lines[-5:]),
             where=package,
-            fix="check the network, and what Go is told: `go env GOPROXY` names where it fetches modules; without a network run "
+            fix="check the network and Go's settings: `go env GOPROXY` names the source of modules; without a network run "
             "`python -m headrace_stack fetch` on a machine that has one and copy its cache folder here",
         )
     return program
@@ -62,11 +62,11 @@ def _build(module: Path, package: str, half: Path) -> Path:
 def _find_go() -> str:
     if go := shutil.which("go"):
         return go
-    raise ConfigError("there is no go on the PATH", fix=f"install {_OLDEST} or a later one, and put it on the PATH")
+    raise ConfigError("go is not on the PATH", fix=f"install {_OLDEST} or later and add it to the PATH")
 
 
 def _make_environment(half: Path) -> dict[str, str]:
-    """What a person set stays; Go's own caches are of no use once the program is there."""
+    """Return the environment: settings of the user take precedence; Go's caches are temporary."""
     own = {"GOMODCACHE": str(half / "modules"), "GOCACHE": str(half / "objects")}
     return {**own, **os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
 

@@ -1,4 +1,4 @@
-"""Amazon MSK's login with IAM at a real broker: it verifies what a client signed with keys that a test has issued."""
+"""Kafka broker with Amazon MSK's IAM authentication; it verifies signatures of keys that a test issued."""
 
 from headrace_stack.msk.broker import Iam, Key, Msk
 

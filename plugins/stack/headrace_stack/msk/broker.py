@@ -1,4 +1,4 @@
-"""A broker whose second listener takes AWS_MSK_IAM and MSK's OAUTHBEARER."""
+"""Kafka broker with a second listener for AWS_MSK_IAM and MSK's OAUTHBEARER."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTENER = "listener.name.iam"
 
 @dataclass(frozen=True)
 class Key:
-    """An access key as AWS issues it. ``token``, ``expires`` (seconds since 1970): of one that does not last."""
+    """Access key of AWS. Temporary keys have a ``token`` and ``expires`` (seconds since the epoch)."""
 
     id: str
     secret: str = field(repr=False)
@@ -26,24 +26,24 @@ class Key:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which AWS's clients know it."""
-        known = {"AWS_ACCESS_KEY_ID": self.id, "AWS_SECRET_ACCESS_KEY": self.secret}
-        return {**known, "AWS_SESSION_TOKEN": self.token} if self.token else known
+        """Environment variables of the key for AWS clients."""
+        variables = {"AWS_ACCESS_KEY_ID": self.id, "AWS_SECRET_ACCESS_KEY": self.secret}
+        return {**variables, "AWS_SESSION_TOKEN": self.token} if self.token else variables
 
 
 @dataclass(frozen=True)
 class Iam:
-    """The listener with SASL_SSL. ``ca`` is a PEM file."""
+    """Listener with SASL_SSL. ``ca`` is a PEM file."""
 
     bootstrap_servers: str
     ca: Path
 
 
 class Msk(Kafka):
-    """A broker as ``Kafka``, whose listener ``iam`` lets in who signs with a key of ``issue_key``.
+    """Kafka broker whose listener ``iam`` accepts signatures of keys from ``issue_key``.
 
-    It tells a client that it refuses no reason, as MSK does; its log has it. Topics may be read by everyone who is let in,
-    unless ``config`` sets an authorizer: the principal is ``User:`` and what ``issue_key`` was told.
+    Like MSK, it sends a rejected client no reason; the reason is in its log. Authenticated clients can read all topics, unless
+    ``config`` sets an authorizer. The principal is ``User:`` plus the name given to ``issue_key``.
     """
 
     name = "msk"
@@ -57,12 +57,12 @@ class Msk(Kafka):
         return Iam(f"{self.host}:{self._sasl_port}", self.folder / "kafka.pem")
 
     def issue_key(self, principal: str = "headrace", *, seconds: float | None = None) -> Key:
-        """A new key. ``seconds``: with a session token, and for how long; of one that has ended they are negative."""
+        """Issue a key. ``seconds`` adds a session token with this lifetime; a negative value makes an expired key."""
         if seconds is None:
             key = Key(f"AKIA{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
         else:
             expires = time.time() + seconds
-            # A token has characters that a URL wants escaped.
+            # Characters that a URL must escape.
             token = f"{secrets.token_urlsafe(90)}+/=="
             key = Key(f"ASIA{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30), token, expires)
         end = "" if key.expires is None else str(int(key.expires * 1000))
@@ -71,12 +71,12 @@ class Msk(Kafka):
         return key
 
     def revoke_key(self, key: Key) -> None:
-        """The next login with it is refused."""
+        """Revoke a key: the broker rejects its next login."""
         del self._keys[key.id]
         self._write_keys()
 
     def count_logins(self, mechanism: str, principal: str = "headrace") -> int:
-        """How often a client was let in, on a new connection or on one that it had."""
+        """Count accepted logins, including re-authentications of open connections."""
         return self.log.read_text(encoding="utf-8").count(f"headrace: {mechanism} accepted {principal}\n")
 
     def prepare(self) -> None:
@@ -88,7 +88,7 @@ class Msk(Kafka):
         return [*super().classpath(), JAR]
 
     def _write_keys(self) -> None:
-        """A login may come while they are written."""
+        """Write the keys atomically, because a login can read them at any time."""
         half = self._key_file.with_suffix(".half")
         half.write_text("".join(f"{line}\n" for line in self._keys.values()), encoding="utf-8")
         half.replace(self._key_file)

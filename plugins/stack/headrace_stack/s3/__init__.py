@@ -1,4 +1,4 @@
-"""A real server that speaks S3: versitygw, which verifies the signature of each request."""
+"""S3 server versitygw, which verifies the signature of each request."""
 
 from headrace_stack.s3.gateway import S3
 

@@ -1,4 +1,4 @@
-"""versitygw on a folder: S3 as clients see it, with its signatures, conditions and parts."""
+"""S3 server versitygw on a folder, with signatures, conditional requests and multipart uploads."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ _PACKAGE = "github.com/versity/versitygw/cmd/versitygw"
 
 
 class S3(AwsServer):
-    """Buckets at ``endpoint_url``, which ``access_key`` may do anything with. Building it needs Go on the PATH, once."""
+    """Buckets at ``endpoint_url`` with full access for ``access_key``. The first build requires Go on the PATH."""
 
     name = "s3"
-    # Not us-east-1, which clients take where they were told no region.
+    # Not us-east-1, which is the default region of clients.
     region: ClassVar[str] = "eu-west-1"
 
     access_key = "AKIAHEADRACE"
 
     def __init__(self) -> None:
         super().__init__()
-        # Some characters want to be escaped in an address, and in a file of XML.
+        # Characters that a URL and an XML file must escape.
         self.secret_key = f"{secrets.token_urlsafe(24)}/+&"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables by which AWS's clients log in."""
+        """Environment variables with the credentials for AWS clients."""
         known = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
         return {**super().environment, **known}
 
     @property
     def hadoop_options(self) -> Mapping[str, str]:
-        """What S3A has to know to find it; the keys are not among them, and come from the environment."""
+        """Return the S3A options of the server; the keys come from the environment."""
         return {
             "fs.s3a.endpoint": self.endpoint_url,
             "fs.s3a.endpoint.region": self.region,
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": "false",
-            # It refuses to delete a folder that has something in it and no marker, which S3 knows nothing of.
+            # versitygw rejects deleting a nonempty folder without a marker, unlike S3.
             "fs.s3a.directory.marker.retention": "keep",
         }
 
     def client(self) -> Any:
-        """boto3's client."""
+        """Return a boto3 client."""
         return self.open_client("s3")
 
     def create_bucket(self, bucket: str) -> None:
-        """Make an empty one."""
+        """Create an empty bucket."""
         self.client().create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": self.region})
 
     def create_user(self, access_key: str, secret_key: str) -> None:
-        """Somebody who is let in, and may touch no bucket that a policy does not open to them."""
+        """Create a user without access to any bucket; policies grant access."""
         admin = [f"--access={self.access_key}", f"--secret={self.secret_key}", f"--region={self.region}"]
         user = [f"--access={access_key}", f"--secret={secret_key}", "--role=user"]
         address = f"--endpoint-url={self.endpoint_url}"
@@ -67,12 +67,12 @@ class S3(AwsServer):
         self.client().put_object(Bucket=bucket, Key=key, Body=content)
 
     def read(self, bucket: str, key: str) -> bytes:
-        """What an object holds."""
+        """Return the content of an object."""
         content: bytes = self.client().get_object(Bucket=bucket, Key=key)["Body"].read()
         return content
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """The names of all objects that begin so, in order."""
+        """Return the sorted keys with a prefix."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 
@@ -90,7 +90,7 @@ class S3(AwsServer):
 
     def ready(self) -> bool:
         try:
-            # Who does not sign is refused.
+            # An unsigned request is rejected.
             return request("GET", self.endpoint_url)[0] == 403
         except OSError:
             return False

@@ -1,4 +1,4 @@
-"""Apicurio Registry, with the interface of Confluent's Schema Registry."""
+"""Apicurio Registry with the API of Confluent Schema Registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_stack.servers.server import Server
 
 
 class SchemaRegistry(Server):
-    """A registry of schemas at ``url``, and at ``ccompat_url`` for Confluent's clients."""
+    """Schema registry at ``url``, and at ``ccompat_url`` for Confluent clients."""
 
     name = "registry"
     ports = ("port", "_management_port")
@@ -27,27 +27,27 @@ class SchemaRegistry(Server):
         return f"{self.url}/apis/ccompat/v7"
 
     def avro_converter(self) -> dict[str, str]:
-        """A connector's settings for keys and values in Avro, framed as Confluent's are: 0, id (4 bytes), Avro.
+        """Return connector settings for Avro keys and values in Confluent's framing: 0, ID (4 bytes), Avro.
 
-        ``ccompat_url``/schemas/ids/ID has the schema.
+        The schema is at ``ccompat_url``/schemas/ids/ID.
         """
         settings = {
             "as-confluent": "true",
             "use-id": "contentId",
-            # Otherwise the id is a header, and the value bare Avro.
+            # Otherwise the ID is a header and the value is plain Avro.
             "headers.enabled": "false",
         }
         return self._converters("AvroConverter", settings)
 
     def json_converter(self) -> dict[str, str]:
-        """The same for JSON: ``{"schemaId":ID,"payload":…}``, whatever the settings.
+        """Return connector settings for JSON: ``{"schemaId":ID,"payload":…}``.
 
-        ``url``/apis/registry/v2/ids/globalIds/ID has the schema; ``ccompat_url`` knows nothing of it.
+        The schema is at ``url``/apis/registry/v2/ids/globalIds/ID, not at ``ccompat_url``.
         """
         return self._converters("ExtJsonConverter", {})
 
     def _converters(self, name: str, settings: Mapping[str, str]) -> dict[str, str]:
-        """The settings of one of Apicurio's converters, for keys and for values."""
+        """Return the settings of an Apicurio converter for keys and values."""
         common = {"url": f"{self.url}/apis/registry/v2", "auto-register": "true", "find-latest": "true"}
         converter = {f".apicurio.registry.{key}": value for key, value in {**common, **settings}.items()}
         converter[""] = f"io.apicurio.registry.utils.converter.{name}"

@@ -1,4 +1,4 @@
-"""What stand-ins for AWS's services have in common."""
+"""Base class of stand-ins for AWS services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace_stack.servers.server import Server
 
 
 class AwsServer(Server):
-    """A stand-in for services of AWS's at ``endpoint_url``, which lets everybody in unless it says otherwise."""
+    """Stand-in for AWS services at ``endpoint_url``. It accepts any credentials unless a subclass checks them."""
 
     region: ClassVar[str] = "us-east-1"
 
@@ -23,7 +23,7 @@ class AwsServer(Server):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables by which AWS's clients log in; any keys will do."""
+        """Environment variables with credentials for AWS clients; any keys are accepted."""
         return {
             "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
             "AWS_SECRET_ACCESS_KEY": "example",
@@ -32,7 +32,7 @@ class AwsServer(Server):
         }
 
     def open_client(self, service: str) -> Any:
-        """boto3's client of a service."""
+        """Return a boto3 client of a service."""
         import boto3
 
         known = self.environment

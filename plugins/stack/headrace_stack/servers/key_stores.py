@@ -1,4 +1,4 @@
-"""Keys with certificates that they sign themselves, made by Java's keytool."""
+"""Keys with self-signed certificates, created by Java's keytool."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headrace.errors import FatalError
 from headrace_stack.servers import jvm_command
 from headrace_stack.servers.server import HOST
 
-#: Of the PKCS12 files: Java's own default, of keys that live as long as the tests.
+#: Password of the PKCS12 files: Java's default. The keys exist only during the tests.
 PASSWORD = "changeit"  # noqa: S105 - see above
 
 
 def make(folder: Path, name: str) -> None:
-    """``NAME.p12``, a key with its certificate, and ``NAME.pem``, the certificate: who trusts it trusts the key."""
+    """Create ``NAME.p12``, a key with its certificate, and ``NAME.pem``, the certificate for clients to trust."""
     store = ("-alias", name, "-keystore", f"{name}.p12", "-storetype", "PKCS12", "-storepass", PASSWORD)
     names = ("-dname", "CN=localhost", "-ext", f"san=ip:{HOST},dns:localhost")
     for command in (
@@ -29,4 +29,4 @@ def make(folder: Path, name: str) -> None:
             check=False,
         )
         if done.returncode:
-            raise FatalError(f"keytool ended with status {done.returncode}: {done.stdout}{done.stderr}", where=name)
+            raise FatalError(f"keytool exited with status {done.returncode}: {done.stdout}{done.stderr}", where=name)

@@ -1,4 +1,4 @@
-"""MariaDB 10.11 with a binary log of whole rows, which Debezium's MariaDB connector reads, and MySQL's."""
+"""MariaDB 10.11 with a row-based binary log for Debezium's MariaDB and MySQL connectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymysql.constants import CLIENT
 from headrace_stack.download import artifacts
 from headrace_stack.servers.server import Server
 
-#: As mariadb-install-db feeds them to the server.
+#: Scripts that mariadb-install-db feeds to the server.
 _SYSTEM_TABLES = (
     "mysql_system_tables",
     "mysql_performance_tables",
@@ -24,10 +24,10 @@ _SYSTEM_TABLES = (
 
 
 class MariaDb(Server):
-    """A server of one administrator. ``execute`` and ``query`` raise ``pymysql.err.Error``.
+    """Server with one administrator. ``execute`` and ``query`` raise ``pymysql.err.Error``.
 
-    With ``as_mysql=True`` it says that it is MySQL 5.7, so that Debezium's MySQL connector takes it. What comes out is
-    that connector's, but without MySQL's GTIDs, binary JSON and the types of MySQL 8; a ``uuid`` column stops it.
+    With ``as_mysql=True`` it reports version MySQL 5.7, which Debezium's MySQL connector accepts. The events lack GTIDs of MySQL,
+    binary JSON and the types of MySQL 8, and a ``uuid`` column stops the connector.
     """
 
     name = "mariadb"
@@ -45,7 +45,7 @@ class MariaDb(Server):
         return f"mysql://{self.user}:{self.password}@{self.host}:{self.port}/{self.database}"
 
     def connect(self, database: str | None = None) -> pymysql.Connection:
-        """A connection of PyMySQL's that commits each statement by itself, for transactions and parameters."""
+        """Return a PyMySQL connection in autocommit mode."""
         return pymysql.connect(
             host=self.host,
             port=self.port,
@@ -57,11 +57,11 @@ class MariaDb(Server):
         )
 
     def execute(self, sql: str) -> None:
-        """Statements, each of them committed."""
+        """Run statements and commit each."""
         self.query(sql)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of the last statement."""
+        """Return the rows of the last statement."""
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             cursor.execute(sql)
             rows = list(cursor.fetchall())
@@ -70,7 +70,7 @@ class MariaDb(Server):
             return rows
 
     def debezium(self, topic_prefix: str, history_servers: str) -> dict[str, str]:
-        """A connector's configuration for this server; ``history_servers``: a Kafka for the schema's history."""
+        """Return a connector configuration; ``history_servers`` is a Kafka for the schema history."""
         kind = "mysql.MySqlConnector" if self._as_mysql else "mariadb.MariaDbConnector"
         return {
             "connector.class": f"io.debezium.connector.{kind}",
@@ -111,7 +111,7 @@ class MariaDb(Server):
             *self._server,
             f"--bind-address={self.host}",
             f"--port={self.port}",
-            # In the data folder.
+            # Relative to the data folder.
             "--socket=socket",
             "--server-id=1",
             "--log-bin=binlog",
@@ -119,7 +119,7 @@ class MariaDb(Server):
             "--binlog-row-image=FULL",
             "--binlog-row-metadata=FULL",
             "--skip-name-resolve",
-            # The data need not survive the machine.
+            # The data does not need to survive a crash of the machine.
             "--innodb-flush-log-at-trx-commit=2",
             *(["--version=5.7.19-log"] if self._as_mysql else []),
         ]

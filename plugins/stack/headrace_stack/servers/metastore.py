@@ -1,4 +1,4 @@
-"""The Hive metastore that comes with PySpark."""
+"""Hive metastore from PySpark's jars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.runtime.jars.ivy import spark_home
 from headrace_stack.servers import jvm_command
 from headrace_stack.servers.server import Server
 
-#: What it looks into by reflection.
+#: Packages that it opens by reflection.
 _OPEN = (
     "java.base/java.lang",
     "java.base/java.lang.reflect",
@@ -24,16 +24,16 @@ _OPEN = (
 
 
 class Metastore(Server):
-    """A metastore at ``uri`` whose tables are in ``warehouse``. Needs PySpark, and nothing else.
+    """Metastore at ``uri`` with tables in ``warehouse``. Requires only PySpark.
 
-    It listens on all interfaces, unlike the others: this version of Hive's has no setting for that.
+    It listens on all interfaces, because this version of Hive has no setting for the interface.
     """
 
     name = "metastore"
 
     @property
     def uri(self) -> str:
-        """The value of ``hive.metastore.uris``."""
+        """Value of ``hive.metastore.uris``."""
         return f"thrift://{self.host}:{self.port}"
 
     @property
@@ -45,7 +45,7 @@ class Metastore(Server):
         return self.uri
 
     def fetch(self) -> None:
-        """Nothing to fetch: the programs are PySpark's. ConfigError where that is not installed."""
+        """Check that PySpark is installed, which has the jars; ConfigError otherwise."""
         spark_home()
 
     def prepare(self) -> None:
@@ -57,7 +57,7 @@ class Metastore(Server):
             "datanucleus.schema.autoCreateAll": "true",
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": self.warehouse.as_uri(),
-            # Hive brings a log of its own, which needs what PySpark's log4j lacks and goes to a file of all users.
+            # Hive's log configuration requires classes that PySpark's log4j lacks, and writes to a file shared by all users.
             "hive.log4j.file": str(jvm_command.LOG),
             "hive.async.log.enabled": "false",
         }

@@ -1,4 +1,4 @@
-"""PostgreSQL 15 with logical decoding, which Debezium's connector reads by ``pgoutput``."""
+"""PostgreSQL 15 with logical decoding for Debezium's connector (``pgoutput``)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headrace_stack.servers.server import Server
 
 
 class Postgres(Server):
-    """A cluster of one superuser. ``execute`` and ``query`` raise ``pg8000.native.DatabaseError``."""
+    """Cluster with one superuser. ``execute`` and ``query`` raise ``pg8000.native.DatabaseError``."""
 
     name = "postgres"
-    # "Fast shutdown", which does not wait for clients, and "immediate", which frees the shared memory as SIGKILL does not.
+    # "Fast shutdown" does not wait for clients. "Immediate shutdown" frees the shared memory, unlike SIGKILL.
     stop_signal = signal.SIGINT
     end_signal = signal.SIGQUIT
 
@@ -34,17 +34,17 @@ class Postgres(Server):
         return f"postgresql://{self.user}:{self.password}@{self.host}:{self.port}/{self.database}"
 
     def connect(self, database: str | None = None) -> native.Connection:
-        """A connection of pg8000's, for transactions and parameters."""
+        """Return a pg8000 connection, for transactions and parameters."""
         return native.Connection(
             self.user, host=self.host, port=self.port, password=self.password, database=database or self.database
         )
 
     def execute(self, sql: str) -> None:
-        """Statements, in one transaction unless they say otherwise."""
+        """Run statements in one transaction, unless they control transactions themselves."""
         self.query(sql)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows that the statement gives."""
+        """Return the rows of a statement."""
         connection = self.connect()
         try:
             return [tuple(row) for row in connection.run(sql) or ()]
@@ -52,7 +52,7 @@ class Postgres(Server):
             connection.close()
 
     def debezium(self, topic_prefix: str) -> dict[str, str]:
-        """A connector's configuration for this server; the publication and the slot are named after the prefix."""
+        """Return a connector configuration; publication and slot are named after the prefix."""
         slot = "".join(letter if letter.isalnum() else "_" for letter in topic_prefix.lower())
         return {
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -70,7 +70,7 @@ class Postgres(Server):
 
     @property
     def uid(self) -> int | None:
-        # PostgreSQL refuses to run as root.
+        # PostgreSQL does not run as root.
         return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
 
     @property
@@ -98,9 +98,9 @@ class Postgres(Server):
             "wal_level": "logical",
             "max_wal_senders": 20,
             "max_replication_slots": 20,
-            # A slot's reader that is stopped in a debugger, or by a test, is not cut off.
+            # A reader of a slot that a debugger or a test suspends stays connected.
             "wal_sender_timeout": 0,
-            # The data need not survive the machine. With synchronous_commit off, changes reach a slot 100 ms later.
+            # The data does not need to survive a crash of the machine. With synchronous_commit off, changes reach a slot 100 ms later.
             "fsync": "off",
             "synchronous_commit": "on",
             "dynamic_shared_memory_type": "mmap",
@@ -123,13 +123,13 @@ class Postgres(Server):
         return (own if own.exists() else artifacts.unpack_native("postgres")) / "bin"
 
     def _open_to_nobody(self) -> None:
-        """Root's cache is closed to other users: they get a copy."""
+        """Copy the programs for other users, who cannot read root's cache."""
         closed = [parent for parent in self.folder.parents if not parent.stat().st_mode & 0o001]
         if closed:
             raise ConfigError(
-                "PostgreSQL does not run as root, and the user nobody cannot get into it",
+                "PostgreSQL does not run as root, and the user nobody has no access to the folder",
                 where=str(closed[0]),
-                fix="set TMPDIR to a folder that all users may enter, or run as another user than root",
+                fix="set TMPDIR to a folder that all users can access, or do not run as root",
             )
         shutil.copytree(artifacts.unpack_native("postgres"), self.folder / "programs", symlinks=True)
         (self.folder / "programs").chmod(0o755)

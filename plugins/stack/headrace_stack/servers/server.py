@@ -1,4 +1,4 @@
-"""What all servers have in common: a folder, ports, a process that dies with this one, a log."""
+"""Base class of all servers: folder, ports, log, and a process that ends with this one."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from typing import BinaryIO, ClassVar, Self
 from headrace.errors import FatalError
 from headrace.runtime.java.class_archive import makes_archive
 
-#: Every server listens here and nowhere else.
+#: Address on which every server listens.
 HOST = "127.0.0.1"
-#: Below the range from which Linux takes the ports of outgoing connections: a stopped server finds its port again.
+#: Below Linux's range for outgoing connections, so a stopped server can use its port again.
 _PORTS = range(20_000, 32_000)
 _GUARD = Path(__file__).with_name("guard.py")
 
 
 class Server(ABC):
-    """A real server on ports and in a folder of its own; ``with`` starts it and removes all of it at the end.
+    """Server with its own ports and folder; ``with`` starts it and removes its data at the end.
 
-    ``stop``, ``kill`` and ``start`` keep the ports and the data. FatalError with the end of the log for a server that
-    does not start; artifacts that are missing are fetched first (``artifacts.fetch`` has these errors).
+    ``stop``, ``kill`` and ``start`` keep the ports and the data. A failed start raises FatalError with the end of the log.
+    Missing artifacts are fetched first (errors as in ``artifacts.fetch``).
     """
 
     name: ClassVar[str]
-    #: The attributes that are ports.
+    #: Names of the attributes with ports.
     ports: ClassVar[tuple[str, ...]] = ("port",)
-    #: Seconds until it must be ready, and until it must have stopped.
+    #: Timeout of start and stop in seconds.
     patience: ClassVar[float] = 60
     stop_signal: ClassVar[int] = signal.SIGTERM
-    #: Ends it when its data are of no use any more.
+    #: Signal that ends the server when its data is obsolete.
     end_signal: ClassVar[int] = signal.SIGKILL
-    #: Those of this process that run.
+    #: Running servers of this process.
     running: ClassVar[list[Server]] = []
 
     host = HOST
@@ -54,58 +54,58 @@ class Server(ABC):
         self._guard: subprocess.Popen[str] | None = None
         self._pid: int | None = None
         self._log_begin = 0
-        #: Whether this start's end leaves something for the next.
+        #: Whether the end of this run writes a class archive for the next one.
         self._makes_archive = False
 
     @abstractmethod
     def fetch(self) -> None:
-        """Fetch what it is made of, unless it is there."""
+        """Fetch missing artifacts."""
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
-        """Make data in the empty folder, once; the ports are known."""
+        """Create the data in the empty folder, once; the ports are set."""
 
     @abstractmethod
     def command(self) -> Sequence[str | Path]:
-        """What to run; called at each start, after it wrote what configuration the server reads."""
+        """Write the configuration and return the command; called at each start."""
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it answers; asked again and again, and only while its process lives."""
+        """Return whether the server is ready; called repeatedly while the process is alive."""
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """The address that a client connects to."""
+        """Address for clients."""
 
     @property
     def folder(self) -> Path:
-        """Its data, its configuration and its log; there from the first start until ``close``."""
+        """Folder of data, configuration and log; it exists from the first start until ``close``."""
         assert self._folder, f"{self.name} was not started"
         return self._folder
 
     @property
     def log(self) -> Path:
-        """The log file: in HEADRACE_STACK_LOGS, where it stays, or in the folder, which is removed."""
+        """Log file: in HEADRACE_STACK_LOGS, where it stays, or in the folder, which is removed."""
         logs = os.environ.get("HEADRACE_STACK_LOGS")
         return Path(logs, f"{self.folder.name}.log").absolute() if logs else self.folder / f"{self.name}.log"
 
     @property
     def uid(self) -> int | None:
-        """The user whom it runs as, where that is not this process's."""
+        """User of the server; None for the user of this process."""
         return None
 
     @property
     def pid(self) -> int | None:
-        """The server's process; None when it does not run."""
-        # The guard that looks after it may not have seen its end yet.
+        """PID of the server; None if it is not running."""
+        # The guard may not have detected its end yet.
         return self._pid if self._guard and self._guard.poll() is None and self._pid and is_alive(self._pid) else None
 
     def start(self) -> Self:
-        """Returns when it is ready."""
+        """Start the server and wait until it is ready."""
         if self.pid:
             return self
         if self._folder:
-            # It may have ended by itself.
+            # The process may have ended without a stop.
             self._end(signal.SIGKILL)
             self._launch()
             return self
@@ -121,7 +121,7 @@ class Server(ABC):
                 self._launch()
                 break
             except FatalError:
-                # Another process was quicker to take one of the ports.
+                # Another process took one of the ports.
                 retry = attempt < 5 and not all(_is_free(getattr(self, port)) for port in self.ports)
                 self.close()
                 if not retry:
@@ -132,15 +132,15 @@ class Server(ABC):
         return self
 
     def stop(self) -> None:
-        """Ask it to end and wait for that; its data stay."""
+        """Stop the server and wait for its end; the data stays."""
         self._end(self.stop_signal)
 
     def kill(self) -> None:
-        """End it as a machine does that loses its power; its data stay as they are."""
+        """Kill the server as a power failure would; the data stays as it is."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """End it and remove its folder."""
+        """Stop the server and remove its folder."""
         if self._makes_archive:
             with suppress(FatalError):
                 self._end(self.stop_signal)
@@ -150,7 +150,7 @@ class Server(ABC):
             self._folder = None
 
     def tail(self, lines: int = 30, *, begin: int = 0) -> str:
-        """The last lines of its log; none of them from before ``begin`` (bytes)."""
+        """Return the last lines of the log after ``begin`` (bytes)."""
         if not self._folder or not self.log.exists():
             return ""
         with self.log.open("rb") as log:
@@ -158,13 +158,13 @@ class Server(ABC):
             return "\n".join(log.read().decode("utf-8", "replace").splitlines()[-lines:])
 
     def log_says(self, text: str) -> bool:
-        """Whether a line of the log since the last start has this in it."""
+        """Return whether the log since the last start contains a string."""
         with self.log.open("rb") as log:
             log.seek(self._log_begin)
             return text.encode() in log.read()
 
     def run(self, *command: str | Path, stdin: str = "") -> None:
-        """Run a program that prepares the server; its output goes to the log. FatalError when it fails."""
+        """Run a program that prepares the server, with its output in the log. FatalError if it fails."""
         with self._open_log() as log:
             done = subprocess.run(
                 command,
@@ -179,7 +179,7 @@ class Server(ABC):
                 check=False,
             )
         if done.returncode:
-            raise self._failure(f"{Path(command[0]).name} ended with status {done.returncode}")
+            raise self._failure(f"{Path(command[0]).name} exited with status {done.returncode}")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -202,7 +202,7 @@ class Server(ABC):
                 stderr=log,
                 text=True,
                 cwd=self.folder,
-                # Ctrl-C is for the test process, which then ends the server.
+                # Ctrl-C must reach only the test process, which then stops the server.
                 start_new_session=True,
             )
         assert self._guard.stdout
@@ -210,7 +210,7 @@ class Server(ABC):
             self._pid = int(output.readline() or 0)
         if not self._pid:
             self._end(signal.SIGKILL)
-            raise self._failure("it does not start")
+            raise self._failure("the server does not start")
         self.running.append(self)
         try:
             self._wait_until_ready()
@@ -222,9 +222,9 @@ class Server(ABC):
         deadline = time.monotonic() + self.patience
         while not self.ready():
             if not self.pid:
-                raise self._failure("it ended before it was ready")
+                raise self._failure("the server ended before it was ready")
             if time.monotonic() > deadline:
-                raise self._failure(f"it was not ready after {self.patience:.0f} s")
+                raise self._failure(f"the server was not ready after {self.patience:.0f} s")
             time.sleep(0.05)
 
     def _end(self, number: int) -> None:
@@ -240,7 +240,7 @@ class Server(ABC):
             assert self._pid
             os.kill(self._pid, signal.SIGKILL)
             guard.wait()
-            raise self._failure(f"it did not stop within {self.patience:.0f} s and was killed") from None
+            raise self._failure(f"the server did not stop within {self.patience:.0f} s and was killed") from None
         finally:
             assert guard.stdin
             guard.stdin.close()
@@ -252,23 +252,23 @@ class Server(ABC):
         self.log.parent.mkdir(parents=True, exist_ok=True)
         return self.log.open("ab")
 
-    def _failure(self, what: str) -> FatalError:
-        return FatalError(f"{what}; the end of its log:\n{self.tail()}", where=self.name)
+    def _failure(self, message: str) -> FatalError:
+        return FatalError(f"{message}; the end of its log:\n{self.tail()}", where=self.name)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return whether a process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # the process of another user
         pass
     return True
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """Return a free port of 127.0.0.1."""
     while not _is_free(port := random.choice(_PORTS)):  # noqa: S311 - no secret
         pass
     return port
@@ -276,7 +276,7 @@ def free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do: a port whose last connections are not forgotten yet is free.
+        # As for servers: a port with connections in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

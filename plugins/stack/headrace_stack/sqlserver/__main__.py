@@ -1,4 +1,4 @@
-"""The stand-in's process: TDS on one port, changes by HTTP on another. ``SqlServer`` starts it."""
+"""Process of the stand-in: TDS on one port, changes by HTTP on another. ``SqlServer`` starts it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace_stack.sqlserver.cdc_log import Journal
-from headrace_stack.sqlserver.client_session import Session
-from headrace_stack.sqlserver.database import Database
+from headrace_stack.sqlserver.client_session import ClientSession
+from headrace_stack.sqlserver.database import CapturedDatabase
 from headrace_stack.sqlserver.sql_types import Refused
 from headrace_stack.sqlserver.statements import VERSION
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger("headrace_stack.sqlserver")
 
 
 def main() -> None:
-    """Listen until somebody ends it."""
+    """Listen until the process is terminated."""
     parser = argparse.ArgumentParser(description=VERSION)
     for name in ("--host", "--user", "--password", "--database"):
         parser.add_argument(name, required=True)
@@ -34,9 +34,9 @@ def main() -> None:
     parser.add_argument("--journal", required=True, type=Path)
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(message)s")
-    # At once: there is nothing to finish, and clients' threads may wait.
+    # Exit immediately: no work is pending, and threads of clients may block.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
-    database, lock = Database(options.database), threading.Lock()
+    database, lock = CapturedDatabase(options.database), threading.Lock()
     journal = Journal(options.journal, database, lock)
     control = ThreadingHTTPServer((options.host, options.control_port), _handler(journal))
     control.daemon_threads = True
@@ -47,18 +47,18 @@ def main() -> None:
         while True:
             client, _ = server.accept()
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            session = Session(client, database, lock, options.user, options.password)
+            session = ClientSession(client, database, lock, options.user, options.password)
             threading.Thread(target=_serve, args=(client, session), daemon=True).start()
 
 
-def _serve(client: socket.socket, session: Session) -> None:
+def _serve(client: socket.socket, session: ClientSession) -> None:
     with client:
         session.run()
 
 
 def _handler(journal: Journal) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Each POST is a piece of work."""
+        """Handler of changes: one per POST."""
 
         def do_POST(self) -> None:
             work = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -68,7 +68,7 @@ def _handler(journal: Journal) -> type[BaseHTTPRequestHandler]:
                 self._answer(lambda: journal.change(work))
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-            """The log is for what goes wrong."""
+            """Suppress the log of requests."""
 
         def _answer(self, work: Callable[[], Any]) -> None:
             try:

@@ -1,4 +1,4 @@
-"""The changes of the tables, as a test asks for them: kept in a file, so that a server that was killed has them again."""
+"""Journal of the changes that tests request; a restarted server replays it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headrace_stack.sqlserver.database import Database
+from headrace_stack.sqlserver.database import CapturedDatabase
 from headrace_stack.sqlserver.sql_types import Value
 
 
 class Journal:
-    """Does what it is asked, and writes it down when it was done."""
+    """Journal of applied changes."""
 
-    def __init__(self, file: Path, database: Database, lock: threading.Lock) -> None:
+    def __init__(self, file: Path, database: CapturedDatabase, lock: threading.Lock) -> None:
         self._file, self._database, self._lock = file, database, lock
         file.touch()
-        # A line without an end was being written when the process was killed: nobody was told that it is done.
+        # The process was killed while it wrote an incomplete line, before it confirmed the change.
         *lines, half = file.read_bytes().split(b"\n")
         os.truncate(file, file.stat().st_size - len(half))
         for line in lines:
@@ -28,14 +28,14 @@ class Journal:
             self._do(_decode_work(work), datetime.fromisoformat(at))
 
     def change(self, work: dict[str, Any]) -> None:
-        """Refused for what the database does not take."""
+        """Apply and record a change. Refused for an error of the database."""
         at = datetime.now(UTC)
         with self._lock, self._file.open("a", encoding="utf-8") as file:
             self._do(_decode_work(work), at)
             file.write(json.dumps([at.isoformat(), work]) + "\n")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows, in order of the key."""
+        """Return all rows in key order."""
         with self._lock:
             stored = self._database.table(table)
             names = [column.name for column in stored.columns]
@@ -52,12 +52,12 @@ class Journal:
 
 
 def encode_value(value: Value) -> Any:
-    """A value as JSON can hold it, which has no bytes."""
+    """Encode a value for JSON, which has no bytes."""
     return {"hex": value.hex()} if isinstance(value, bytes) else value
 
 
 def decode_value(value: Any) -> Value:
-    """The value of what ``encode_value`` gave."""
+    """Decode a value of ``encode_value``."""
     decoded: Value = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
     return decoded
 

@@ -1,4 +1,4 @@
-"""What change data capture keeps: positions in the log, capture instances, and their change tables."""
+"""Data of change data capture: log positions, capture instances and change tables."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from headrace_stack.sqlserver.declarations import Column
+from headrace_stack.sqlserver.declarations import SqlColumn
 from headrace_stack.sqlserver.sql_types import Value
 
-#: A log sequence number: virtual log file, block and slot, 4, 4 and 2 bytes.
+#: TransactionLog sequence number: virtual log file, block and slot, 4, 4 and 2 bytes.
 Lsn = bytes
 DELETE, INSERT, UPDATE_BEFORE, UPDATE_AFTER = 1, 2, 3, 4
-#: What a table has two of at most.
+#: Most capture instances of a table.
 MOST_INSTANCES = 2
-#: Of the log: invented, with the shape of real ones.
+#: Made-up start of the log, in the format of a real one.
 _LOG_FILE, _FIRST_BLOCK, _SLOTS = 0x27, 0x100, 100
 
 
-class Log:
+class TransactionLog:
     """Counts."""
 
     def __init__(self) -> None:
@@ -33,23 +33,23 @@ class Log:
 
 
 def increment(lsn: Lsn) -> Lsn:
-    """The position after this one, whether the log has it or not."""
+    """Return the next position, which the log need not contain."""
     return (int.from_bytes(lsn, "big") + 1).to_bytes(len(lsn), "big")
 
 
-class Commit(NamedTuple):
-    """A row of cdc.lsn_time_mapping."""
+class CdcCommit(NamedTuple):
+    """Row of cdc.lsn_time_mapping."""
 
     lsn: Lsn
     at: datetime
-    #: False where no captured table was changed: the server was at this place in its log, and no more.
+    #: False if the commit changed no captured table.
     has_changes: bool
 
 
-class Change(NamedTuple):
-    """A row of a change table."""
+class CdcChange(NamedTuple):
+    """Row of a change table."""
 
-    commit: Commit
+    commit: CdcCommit
     sequence: Lsn
     operation: int
     mask: bytes
@@ -66,18 +66,18 @@ class Change(NamedTuple):
 
 @dataclass
 class CaptureInstance:
-    """The columns that a table had at a time, and what changed since."""
+    """Capture instance: the columns at its creation, and the changes since then."""
 
     name: str
     object_id: int
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[SqlColumn, ...]
     start: Lsn
-    changes: list[Change] = field(default_factory=list)
+    changes: list[CdcChange] = field(default_factory=list)
 
     def record(
         self,
-        commit: Commit,
+        commit: CdcCommit,
         sequence: Lsn,
         command: int,
         before: Sequence[Value] | None,
@@ -85,18 +85,18 @@ class CaptureInstance:
         *,
         moved: bool,
     ) -> None:
-        """A row that came, went, or became another; ``moved``: the key did, which is a delete and an insert."""
+        """Record an insert, delete or update. ``moved``: the update changed the key, which is a delete and an insert."""
         width = len(self.columns)
         old = None if before is None else before[:width]
         new = None if after is None else after[:width]
         every = self._mask([True] * width)
         if old is None or new is None or moved:
             if old is not None:
-                # Of a row that goes, the old large types are not kept.
+                # A deleted row lacks its old large types.
                 gone = [None if c.type.never_before else value for c, value in zip(self.columns, old, strict=True)]
-                self.changes.append(Change(commit, sequence, DELETE, every, command, tuple(gone)))
+                self.changes.append(CdcChange(commit, sequence, DELETE, every, command, tuple(gone)))
             if new is not None:
-                self.changes.append(Change(commit, sequence, INSERT, every, command, tuple(new)))
+                self.changes.append(CdcChange(commit, sequence, INSERT, every, command, tuple(new)))
             return
         changed = [a != b for a, b in zip(old, new, strict=True)]
         if not any(changed):
@@ -109,16 +109,16 @@ class CaptureInstance:
             for c, hide, value in zip(self.columns, hidden, old, strict=True)
         ]
         now = [None if hide else value for hide, value in zip(hidden, new, strict=True)]
-        self.changes.append(Change(commit, sequence, UPDATE_BEFORE, mask, command, tuple(was)))
-        self.changes.append(Change(commit, sequence, UPDATE_AFTER, mask, command, tuple(now)))
+        self.changes.append(CdcChange(commit, sequence, UPDATE_BEFORE, mask, command, tuple(was)))
+        self.changes.append(CdcChange(commit, sequence, UPDATE_AFTER, mask, command, tuple(now)))
 
-    def between(self, lsn: Lsn, sequence: Lsn, operation: int, last: Lsn) -> list[Change]:
-        """The changes after a position, up to a commit, in order."""
+    def between(self, lsn: Lsn, sequence: Lsn, operation: int, last: Lsn) -> list[CdcChange]:
+        """Return the changes after a position up to a commit, in order."""
         changes = [c for c in self.changes if c.is_after(lsn, sequence, operation) and c.commit.lsn <= last]
         return sorted(changes, key=lambda change: change.order)
 
     @staticmethod
     def _mask(changed: Sequence[bool]) -> bytes:
-        """A bit for each column, the first column's the lowest of the first byte: so Debezium reads it."""
+        """Return the update mask: one bit per column, the first column in the lowest bit of the first byte."""
         bits = sum(1 << place for place, is_set in enumerate(changed) if is_set)
         return bits.to_bytes((len(changed) + 7) // 8, "little")

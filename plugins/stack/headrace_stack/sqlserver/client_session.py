@@ -1,4 +1,4 @@
-"""One client, from its first message to its last."""
+"""Session of one client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace_stack.sqlserver import tds
-from headrace_stack.sqlserver.database import Database
+from headrace_stack.sqlserver.database import CapturedDatabase
 from headrace_stack.sqlserver.results import Result
 from headrace_stack.sqlserver.sql_types import Refused
 from headrace_stack.sqlserver.statements import answer
@@ -26,11 +26,11 @@ _EXECUTE, _PREPARE_AND_EXECUTE, _EXECUTE_PREPARED, _FORGET = (
 )
 
 
-class Session:
-    """Answers until the client goes; ``lock`` is held while the database is looked at."""
+class ClientSession:
+    """Session that answers requests until the client disconnects; ``lock`` guards the database."""
 
     def __init__(
-        self, client: socket.socket, database: Database, lock: threading.Lock, user: str, password: str
+        self, client: socket.socket, database: CapturedDatabase, lock: threading.Lock, user: str, password: str
     ) -> None:
         self._connection = Connection(client)
         self._database, self._lock = database, lock
@@ -39,22 +39,22 @@ class Session:
 
     def run(self) -> None:
         try:
-            if self._is_let_in():
+            if self._is_authenticated():
                 while True:
                     self._answer(*self._connection.receive())
         except (EOFError, ConnectionError):
-            # A client may go at any time.
+            # A client can disconnect at any time.
             pass
         except (struct.error, ValueError, LookupError):
-            _LOG.exception("a client said what this stand-in does not understand, and was cut off")
+            _LOG.exception("unsupported message from a client; the connection was closed")
 
-    def _is_let_in(self) -> bool:
+    def _is_authenticated(self) -> bool:
         kind, message = self._connection.receive()
         if kind == Kind.HELLO:
             self._connection.send(tds.hello())
             kind, message = self._connection.receive()
         if kind != Kind.LOGIN:
-            _LOG.warning("a client began with a message of kind %d, and was cut off: set encrypt=false", kind)
+            _LOG.warning("first message of a client has kind %d; the connection was closed: set encrypt=false", kind)
             return False
         login = tds.login_of(message)
         if (login.user, login.password) != (self._user, self._password):
@@ -80,12 +80,12 @@ class Session:
             return self._answer_call(tds.call_of(message))
         if kind == Kind.ATTENTION:
             return tds.attention_answer()
-        raise Refused(f"this stand-in for SQL Server does not know messages of kind {kind}")
+        raise Refused(f"this stand-in for SQL Server does not support messages of kind {kind}")
 
     def _answer_call(self, call: Call) -> bytes:
         name, parameters = call
         if name in _EXECUTE:
-            # The statement, its parameters' declarations, the parameters.
+            # Statement, declarations of the parameters, parameters.
             return tds.call_answer(self._ask(parameters[0], parameters[2:]))
         if name in _PREPARE_AND_EXECUTE:
             handle = len(self._prepared) + 1

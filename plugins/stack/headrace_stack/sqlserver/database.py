@@ -1,4 +1,4 @@
-"""The tables and what was done to them."""
+"""Tables of the stand-in and their transactions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace_stack.sqlserver.changes import MOST_INSTANCES, CaptureInstance, Commit, Log, Lsn
-from headrace_stack.sqlserver.declarations import Column, column_of
+from headrace_stack.sqlserver.changes import MOST_INSTANCES, CaptureInstance, CdcCommit, Lsn, TransactionLog
+from headrace_stack.sqlserver.declarations import SqlColumn, column_of
 from headrace_stack.sqlserver.sql_types import Refused, Value
 from headrace_stack.sqlserver.text_types import RowVersion
 
@@ -17,11 +17,11 @@ SCHEMA = "dbo"
 
 
 @dataclass
-class Table:
-    """A table of the schema dbo, and its rows in no order."""
+class CapturedTable:
+    """Table of the schema dbo with unordered rows."""
 
     name: str
-    columns: list[Column]
+    columns: list[SqlColumn]
     key: tuple[str, ...]
     rows: list[list[Value]] = field(default_factory=list)
 
@@ -35,7 +35,7 @@ class Table:
         return tuple(row[self.place(name)] for name in self.key)
 
     def find_rows(self, where: Mapping[str, Value]) -> list[list[Value]]:
-        """The rows in which all these columns have these values."""
+        """Return the rows in which the columns have these values."""
         cells = [(place, self.columns[place].type.keep_or_null(value)) for place, value in self._cells(where)]
         return [row for row in self.rows if all(row[place] == value for place, value in cells)]
 
@@ -45,7 +45,7 @@ class Table:
         return row
 
     def write(self, row: list[Value], given: Mapping[str, Value]) -> None:
-        """Refused for what a column does not take."""
+        """Write values into a row. Refused for an invalid value."""
         for place, value in self._cells(given):
             column = self.columns[place]
             if isinstance(column.type, RowVersion):
@@ -60,19 +60,19 @@ class Table:
         return [(self.place(name), value) for name, value in given.items()]
 
 
-class Database:
+class CapturedDatabase:
     """Statements change it, one transaction at a time; a transaction that is refused changes nothing."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, CapturedTable] = {}
         self.instances: list[CaptureInstance] = []
-        self._log = Log()
+        self._log = TransactionLog()
         self._row_versions = 2000
         #: cdc.lsn_time_mapping; a real one has a row from the start too.
-        self.commits = [Commit(self._log.next(), datetime(2026, 1, 1, tzinfo=UTC), has_changes=False)]
+        self.commits = [CdcCommit(self._log.next(), datetime(2026, 1, 1, tzinfo=UTC), has_changes=False)]
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> CapturedTable:
         if name not in self.tables:
             raise Refused(f"Invalid object name '{name}'; there is {', '.join(self.tables) or 'no table'}", 208)
         return self.tables[name]
@@ -87,7 +87,7 @@ class Database:
         """With a capture instance from the start."""
         if name in self.tables:
             raise Refused(f"There is already an object named '{name}' in the database.", 2714)
-        table = Table(name, [column_of(declaration) for declaration in columns], tuple(key))
+        table = CapturedTable(name, [column_of(declaration) for declaration in columns], tuple(key))
         for column in table.key:
             if table.columns[table.place(column)].nullable:
                 raise Refused(
@@ -97,7 +97,7 @@ class Database:
         self._capture(table, f"{SCHEMA}_{name}", at)
 
     def add_column(self, name: str, declaration: str, at: datetime) -> None:
-        """With a capture instance that has it. The oldest ends where there would be a third, whoever still reads it."""
+        """Add a column and a capture instance with it. The oldest of three instances ends, even if a client reads it."""
         table, column = self.table(name), column_of(declaration)
         if any(column.name == other.name for other in table.columns):
             raise Refused(f"Column names in each table must be unique. '{column.name}' is in '{name}'.", 2705)
@@ -108,7 +108,7 @@ class Database:
             )
         table.columns.append(column)
         for row in table.rows:
-            # A default fills the rows that are there only where null may not stand.
+            # A default fills existing rows only if the column is not nullable.
             row.append(None if column.nullable else column.default)
         own = [instance for instance in self.instances if instance.table == name]
         if len(own) == MOST_INSTANCES:
@@ -134,8 +134,10 @@ class Database:
                 if instance.table == table.name:
                     instance.record(commit, sequence, command, before, after, moved=moved)
 
-    def _run_one(self, statement: Mapping[str, Any]) -> list[tuple[Table, list[Value] | None, list[Value] | None]]:
-        """The rows that changed: before and after, None where there is none."""
+    def _run_one(
+        self, statement: Mapping[str, Any]
+    ) -> list[tuple[CapturedTable, list[Value] | None, list[Value] | None]]:
+        """Run a statement; return changed rows before and after, with None for inserts and deletes."""
         table = self.table(statement["table"])
         kinds: dict[str, Callable[[], list[tuple[list[Value] | None, list[Value] | None]]]] = {
             "insert": lambda: [(None, self._insert(table, row)) for row in statement["rows"]],
@@ -146,14 +148,14 @@ class Database:
         self._check_keys(table)
         return [(table, before, after) for before, after in changes]
 
-    def _insert(self, table: Table, given: Mapping[str, Value]) -> list[Value]:
+    def _insert(self, table: CapturedTable, given: Mapping[str, Value]) -> list[Value]:
         row = table.new_row(given)
         self._count_version(table, row)
         table.rows.append(row)
         return list(row)
 
     def _update(
-        self, table: Table, where: Mapping[str, Value], given: Mapping[str, Value]
+        self, table: CapturedTable, where: Mapping[str, Value], given: Mapping[str, Value]
     ) -> list[tuple[list[Value] | None, list[Value] | None]]:
         changes: list[tuple[list[Value] | None, list[Value] | None]] = []
         for row in table.find_rows(where):
@@ -163,12 +165,12 @@ class Database:
             changes.append((before, list(row)))
         return changes
 
-    def _delete(self, table: Table, where: Mapping[str, Value]) -> list[list[Value]]:
+    def _delete(self, table: CapturedTable, where: Mapping[str, Value]) -> list[list[Value]]:
         gone = table.find_rows(where)
         table.rows = [row for row in table.rows if not any(row is other for other in gone)]
         return gone
 
-    def _check_keys(self, table: Table) -> None:
+    def _check_keys(self, table: CapturedTable) -> None:
         if not table.key:
             return
         seen = set()
@@ -179,21 +181,21 @@ class Database:
                 )
             seen.add(key)
 
-    def _count_version(self, table: Table, row: list[Value]) -> None:
+    def _count_version(self, table: CapturedTable, row: list[Value]) -> None:
         for place, column in enumerate(table.columns):
             if isinstance(column.type, RowVersion):
                 self._row_versions += 1
                 row[place] = struct.pack(">Q", self._row_versions)
 
-    def _capture(self, table: Table, name: str, at: datetime) -> None:
+    def _capture(self, table: CapturedTable, name: str, at: datetime) -> None:
         object_id = 1_000_000 + 32 * len(self.commits)
         columns = tuple(table.columns)
         self.instances.append(
             CaptureInstance(name, object_id, table.name, columns, self._commit(at, has_changes=False).lsn)
         )
 
-    def _commit(self, at: datetime, *, has_changes: bool) -> Commit:
-        self.commits.append(Commit(self._log.next(), at, has_changes))
+    def _commit(self, at: datetime, *, has_changes: bool) -> CdcCommit:
+        self.commits.append(CdcCommit(self._log.next(), at, has_changes))
         return self.commits[-1]
 
     @property

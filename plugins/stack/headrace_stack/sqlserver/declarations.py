@@ -1,4 +1,4 @@
-"""Columns as they are declared: ``name type [not null] [default literal]``."""
+"""Declarations of columns: ``name type [not null] [default literal]``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMN = re.compile(
 _LITERAL = re.compile(
     r"(?P<number>[+-]?\d+(\.\d+)?)|N?'(?P<text>(?:[^']|'')*)'|(?P<null>null)|0x(?P<hex>([0-9a-f]{2})*)", re.IGNORECASE
 )
-#: Type → how to make it of the numbers in its parentheses; None stands for `max`.
+#: Type name → constructor with the numbers in parentheses; None stands for `max`.
 _TYPES: dict[str, Callable[..., SqlType]] = {
     **dict.fromkeys(("bit", "tinyint", "smallint", "int", "bigint"), numeric_types.Integer),
     **dict.fromkeys(("real", "float"), numeric_types.Float),
@@ -39,20 +39,20 @@ _TYPES: dict[str, Callable[..., SqlType]] = {
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table."""
+class SqlColumn:
+    """Column of a table."""
 
     name: str
     type: SqlType
     nullable: bool = True
-    #: What an insert without the column writes.
+    #: Value of an insert without the column.
     default: Value = None
-    #: As sys.default_constraints prints it: ``((0))``, ``('new')``.
+    #: Default as in sys.default_constraints: ``((0))``, ``('new')``.
     default_text: str | None = None
 
 
 def type_of(name: str, size: str | None = None) -> SqlType:
-    """A type by its name and what its parentheses say; Refused for one that is not known."""
+    """Return a type by its name and size; Refused for an unknown type."""
     make = _TYPES.get(name.lower())
     if make is None:
         raise Refused(f"this stand-in for SQL Server has no type {name}; it has {', '.join(_TYPES)}", 2715)
@@ -60,31 +60,31 @@ def type_of(name: str, size: str | None = None) -> SqlType:
         given = [None if part.strip().lower() == "max" else int(part) for part in size.split(",")] if size else []
         return make(name.lower(), *given)
     except (TypeError, ValueError):
-        raise Refused(f"there is no type {name}({size})", 2716) from None
+        raise Refused(f"invalid type {name}({size})", 2716) from None
 
 
-def column_of(declaration: str) -> Column:
-    """The column of a declaration; Refused for what is none."""
+def column_of(declaration: str) -> SqlColumn:
+    """Parse a declaration; Refused for an invalid one."""
     parts = _COLUMN.fullmatch(declaration.strip())
     if not parts:
         raise Refused(f"a column is `name type [not null] [default literal]`, not `{declaration}`", 102)
     kind = type_of(parts["type"], parts["size"])
     nullable = not (parts["null"] or "null").lower().startswith("not") and not isinstance(kind, text_types.RowVersion)
     default, text = (None, None) if parts["default"] is None else _default(parts["default"].strip(), kind)
-    return Column(parts["name"].strip("[]"), kind, nullable, default, text)
+    return SqlColumn(parts["name"].strip("[]"), kind, nullable, default, text)
 
 
 def _default(text: str, kind: SqlType) -> tuple[Value, str]:
     parts = _LITERAL.fullmatch(text)
     if not parts:
-        raise Refused(f"this stand-in for SQL Server knows literals as defaults, not `{text}`", 102)
+        raise Refused(f"this stand-in for SQL Server supports only literals as defaults, not `{text}`", 102)
     if parts["null"]:
         return None, "(NULL)"
     if parts["hex"] is not None:
         return kind.keep(bytes.fromhex(parts["hex"])), f"({text})"
     if parts["text"] is not None:
         return kind.keep(parts["text"].replace("''", "'")), f"({text})"
-    # A number of any type; exact ones take it as text.
+    # A number of any type; exact types take it as a string.
     number: Value = (
         float(text) if isinstance(kind, numeric_types.Float) else int(text) if text.lstrip("+-").isdigit() else text
     )

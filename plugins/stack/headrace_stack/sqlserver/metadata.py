@@ -1,10 +1,10 @@
-"""What the procedures sp_tables, sp_columns_100, sp_pkeys and sp_statistics_100 say; written after their documentation."""
+"""Results of sp_tables, sp_columns_100, sp_pkeys and sp_statistics_100, written from their documentation."""
 
 from __future__ import annotations
 
 import re
 
-from headrace_stack.sqlserver.database import SCHEMA, Database, Table
+from headrace_stack.sqlserver.database import SCHEMA, CapturedDatabase, CapturedTable
 from headrace_stack.sqlserver.declarations import type_of
 from headrace_stack.sqlserver.results import Result
 from headrace_stack.sqlserver.sql_types import SqlType, Value
@@ -12,7 +12,7 @@ from headrace_stack.sqlserver.text_types import Name, Text
 
 _NAME, _TEXT, _LONG = Name(), Text("varchar", 254), Text("nvarchar", 4000)
 _INT, _SMALL, _TINY = type_of("int"), type_of("smallint"), type_of("tinyint")
-#: As mssql-jdbc renames them.
+#: Names in mssql-jdbc.
 _COLUMNS: list[tuple[str, SqlType]] = [
     ("TABLE_CAT", _NAME),
     ("TABLE_SCHEM", _NAME),
@@ -64,7 +64,7 @@ _INDEXES: list[tuple[str, SqlType]] = [
 ]
 
 
-def tables(database: Database, pattern: str | None) -> Result:
+def tables(database: CapturedDatabase, pattern: str | None) -> Result:
     """sp_tables."""
     columns = [("TABLE_QUALIFIER", _NAME), ("TABLE_OWNER", _NAME), ("TABLE_NAME", _NAME)]
     rows: list[list[Value]] = [
@@ -73,8 +73,8 @@ def tables(database: Database, pattern: str | None) -> Result:
     return Result([*columns, ("TABLE_TYPE", _TEXT), ("REMARKS", _TEXT)], rows)
 
 
-def columns(database: Database, pattern: str | None) -> Result:
-    """sp_columns_100, of which the driver makes its own result."""
+def columns(database: CapturedDatabase, pattern: str | None) -> Result:
+    """Return the result of sp_columns_100, which the driver converts."""
     rows: list[list[Value]] = []
     for table in _find_tables(database, pattern):
         for number, column in enumerate(table.columns, 1):
@@ -100,7 +100,7 @@ def columns(database: Database, pattern: str | None) -> Result:
     return Result(_COLUMNS, rows)
 
 
-def keys(database: Database, pattern: str | None) -> Result:
+def keys(database: CapturedDatabase, pattern: str | None) -> Result:
     """sp_pkeys."""
     rows: list[list[Value]] = [
         [database.name, SCHEMA, table.name, name, number, _key_name(table)]
@@ -111,8 +111,8 @@ def keys(database: Database, pattern: str | None) -> Result:
     return Result([(name, _SMALL if name == "KEY_SEQ" else _NAME) for name in names], rows)
 
 
-def indexes(database: Database, pattern: str | None) -> Result:
-    """sp_statistics_100: the primary key's, after a row of the table itself."""
+def indexes(database: CapturedDatabase, pattern: str | None) -> Result:
+    """Return the result of sp_statistics_100: a row of the table, then the index of the primary key."""
     rows: list[list[Value]] = []
     for table in _find_tables(database, pattern):
         place: list[Value] = [database.name, SCHEMA, table.name]
@@ -122,11 +122,11 @@ def indexes(database: Database, pattern: str | None) -> Result:
     return Result(_INDEXES, rows)
 
 
-def _key_name(table: Table) -> str:
+def _key_name(table: CapturedTable) -> str:
     return f"PK__{table.name}"
 
 
-def _find_tables(database: Database, pattern: str | None) -> list[Table]:
-    """The driver escapes what is no wildcard: ``[_]``, or with a backslash."""
+def _find_tables(database: CapturedDatabase, pattern: str | None) -> list[CapturedTable]:
+    """Find tables by a pattern; the driver escapes literal characters as ``[_]`` or with a backslash."""
     name = None if pattern is None else re.sub(r"\[(.)\]|\\(.)", lambda found: found[1] or found[2], pattern)
     return [table for table in database.tables.values() if name in {None, "%", table.name}]

@@ -1,4 +1,4 @@
-"""bit, the integers, real and float, decimal and numeric, money."""
+"""Numeric types: bit, integers, real and float, decimal and numeric, money."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import isfinite
 
 from headrace_stack.sqlserver.sql_types import Odbc, Refused, SqlType, Value, short
 
-#: Enough for 38 digits and what is rounded away.
+#: Precision for 38 digits before rounding.
 _WIDE = Context(prec=80)
 _INTEGERS = {
     "bit": (1, Odbc(-7, 1, 1, None, None, -7, None, None, 50)),
@@ -21,7 +21,7 @@ _BIT, _INTN, _FLTN, _MONEYN, _DECIMALN, _NUMERICN = 0x68, 0x26, 0x6D, 0x6E, 0x6A
 
 
 class Integer(SqlType):
-    """bit, tinyint, smallint, int, bigint. Only tinyint has no sign."""
+    """Types bit, tinyint, smallint, int and bigint. Only tinyint is unsigned."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Integer(SqlType):
 
 
 class Float(SqlType):
-    """real and float."""
+    """Types real and float."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -76,11 +76,11 @@ class Float(SqlType):
 
 
 class Exact(SqlType):
-    """decimal and numeric."""
+    """Types decimal and numeric."""
 
     def __init__(self, name: str, precision: int = 18, scale: int = 0) -> None:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise Refused(f"there is no {name}({precision},{scale})", 1007)
+            raise Refused(f"invalid type {name}({precision},{scale})", 1007)
         self.name, self._precision, self._scale = name, precision, scale
 
     def keep(self, value: Value) -> Value:
@@ -103,7 +103,7 @@ class Exact(SqlType):
 
 
 class Money(SqlType):
-    """money and smallmoney: four places."""
+    """Types money and smallmoney, with four decimal places."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class Money(SqlType):
         units = _to_units(self, value, 4)
         if self._size == 4:
             return short(struct.pack("<i", units))
-        # The high half comes first.
+        # The high half is first.
         high, low = divmod(units % 2**64, 2**32)
         return short(struct.pack("<II", high, low))
 
@@ -133,7 +133,7 @@ class Money(SqlType):
 
 
 def _to_units(kind: SqlType, value: Value, scale: int) -> int:
-    """How many of the last place's units a number is, rounded as SQL Server does: half away from zero."""
+    """Convert a number to units of its last decimal place, rounded half away from zero as in SQL Server."""
     try:
         if isinstance(value, int | str):
             scaled = Decimal(value).scaleb(scale, _WIDE)

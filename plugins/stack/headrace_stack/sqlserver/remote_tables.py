@@ -12,14 +12,14 @@ from headrace_stack.sqlserver.cdc_log import decode_value, encode_value
 from headrace_stack.sqlserver.sql_types import Refused, Value
 
 
-class Changes:
-    """The statements of one transaction."""
+class TableChanges:
+    """Statements of one transaction."""
 
     def __init__(self) -> None:
         self.statements: list[dict[str, Any]] = []
 
     def insert(self, table: str, *rows: Mapping[str, Value]) -> None:
-        """Columns that a row leaves out get their default."""
+        """Insert rows; omitted columns get their default."""
         self.statements.append({"do": "insert", "table": table, "rows": [_cells(row) for row in rows]})
 
     def update(self, table: str, where: Mapping[str, Value], changed: Mapping[str, Value]) -> None:
@@ -31,40 +31,39 @@ class Changes:
         self.statements.append({"do": "delete", "table": table, "where": _cells(where)})
 
 
-class Tables(ABC):
-    """The tables of schema dbo, all of them captured. What the database does not take raises ``Refused``.
+class RemoteTables(ABC):
+    """Captured tables of the schema dbo. An error of the database raises ``Refused``.
 
-    Values are None, numbers, bytes and text; text stands for decimals, dates, times and GUIDs, and what comes back is
-    as SQL Server prints it.
+    Values are None, numbers, bytes and strings. Decimals, dates, times and GUIDs are strings in SQL Server's format.
     """
 
     @property
     @abstractmethod
     def control_url(self) -> str:
-        """The URL at which the stand-in takes changes."""
+        """URL for changes."""
 
     def create_table(self, name: str, columns: Sequence[str], key: Sequence[str] = ()) -> None:
-        """``columns`` as SQL has them, ``name type [not null] [default literal]``; ``key``: of the primary key."""
+        """Create a table. ``columns``: ``name type [not null] [default literal]``; ``key``: columns of the primary key."""
         self._ask({"do": "create", "table": name, "columns": list(columns), "key": list(key)})
 
     def add_column(self, table: str, column: str) -> None:
-        """And a capture instance that has it, which the connector goes over to. The older one ends at the third."""
+        """Add a column and a capture instance, to which the connector switches. A third instance ends the oldest."""
         self._ask({"do": "add column", "table": table, "column": column})
 
     def rows(self, table: str) -> list[dict[str, Value]]:
-        """The rows that the table has now, in order of its key."""
+        """Return the current rows in key order."""
         rows = self._ask({"do": "rows", "table": table})
         return [{name: decode_value(value) for name, value in row.items()} for row in rows]
 
     @contextmanager
-    def transaction(self) -> Iterator[Changes]:
-        """Changes that are committed together when the block ends; one that raises changes nothing."""
-        changes = Changes()
+    def transaction(self) -> Iterator[TableChanges]:
+        """Commit changes together at the end of the block; discard them if it raises."""
+        changes = TableChanges()
         yield changes
         self._ask({"do": "transaction", "statements": changes.statements})
 
     def insert(self, table: str, *rows: Mapping[str, Value]) -> None:
-        """Insert rows in a transaction of its own; columns that a row leaves out get their default."""
+        """Insert rows in one transaction; omitted columns get their default."""
         with self.transaction() as changes:
             changes.insert(table, *rows)
 

@@ -1,4 +1,4 @@
-"""The result of a statement."""
+"""Results of statements."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class Result:
 
     columns: Sequence[tuple[str, SqlType]]
     rows: Sequence[Sequence[Value]]
-    #: For the metadata of text, ntext and image.
+    #: Name of the table in the metadata of text, ntext and image.
     table: str = ""

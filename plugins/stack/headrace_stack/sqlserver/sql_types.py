@@ -1,4 +1,4 @@
-"""What all SQL Server types have in common: what a column keeps of a value, and how TDS carries it."""
+"""Base class of SQL Server types: stored values and their TDS encoding."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import struct
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-#: Numbers and bytes are themselves; decimals, times and GUIDs are the text that the database prints.
+#: Decimals, times and GUIDs are strings in the format of the database.
 Value = None | int | float | str | bytes
 
 
 class Refused(Exception):  # noqa: N818 - what the server did, in the server's words
-    """An error of the server's, as a client gets it."""
+    """Error of the server, as returned to a client."""
 
     def __init__(self, words: str, number: int = 50000) -> None:
         super().__init__(words)
@@ -19,7 +19,7 @@ class Refused(Exception):  # noqa: N818 - what the server did, in the server's w
 
 
 class Odbc(NamedTuple):
-    """The fields of sp_columns_100 for a column of the type."""
+    """Fields of sp_columns_100 for a column of the type."""
 
     data_type: int
     precision: int
@@ -33,32 +33,32 @@ class Odbc(NamedTuple):
 
 
 class SqlType(ABC):
-    """A type as it was declared."""
+    """Declared type."""
 
-    #: As sys.types has it.
+    #: Name in sys.types.
     name: str
-    #: TDS's null.
+    #: Null in TDS.
     null: bytes = b"\0"
     #: USERTYPE of a column's metadata.
     user_type: int = 0
-    #: Its columns have a table's name in their metadata, and a pointer before each value.
+    #: The metadata of its columns contains the table's name, and each value starts with a pointer.
     pointed: bool = False
-    #: Kept beside the row: change tables leave it out of an update that does not touch it ...
+    #: Stored outside the row: change tables omit it from an update that does not change it ...
     large: bool = False
     #: ... and out of the row before a change in any case.
     never_before: bool = False
 
     @abstractmethod
     def keep(self, value: Value) -> Value:
-        """The value that a column has after ``value``, which is not null, was written to it. Refused for what does not fit."""
+        """Return the stored value of a written, non-null value. Refused for an invalid value."""
 
     @abstractmethod
     def info(self) -> bytes:
-        """TDS's TYPE_INFO."""
+        """Return TYPE_INFO of TDS."""
 
     @abstractmethod
     def body(self, value: Value) -> bytes:
-        """A kept value that is not null, with its length before it."""
+        """Encode a stored, non-null value with its length."""
 
     @abstractmethod
     def odbc(self) -> Odbc: ...
@@ -71,21 +71,21 @@ class SqlType(ABC):
 
     def unfit_error(self, value: Value) -> Refused:
         shown = repr(value)
-        return Refused(f"{shown if len(shown) < 80 else shown[:80] + '…'} is no {self.name}", 245)
+        return Refused(f"{shown if len(shown) < 80 else shown[:80] + '…'} is not a valid {self.name}", 245)
 
 
 def short(data: bytes) -> bytes:
-    """The bytes behind a length of one byte."""
+    """Prefix bytes with a length of one byte."""
     return bytes([len(data)]) + data
 
 
 def long(data: bytes) -> bytes:
-    """The bytes behind a length of two bytes."""
+    """Prefix bytes with a length of two bytes."""
     return struct.pack("<H", len(data)) + data
 
 
 def parts(data: bytes) -> bytes:
-    """The bytes of a (max) type in TDS: the whole length, parts with their lengths, and an empty one."""
+    """Encode a (max) type in TDS: total length, chunks with their lengths, and an empty chunk."""
     chunk = struct.pack("<I", len(data)) + data if data else b""
     return struct.pack("<Q", len(data)) + chunk + bytes(4)
 

@@ -1,4 +1,4 @@
-"""The server of the stack."""
+"""Server class of the SQL Server stand-in."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace_stack.servers.server import Server
-from headrace_stack.sqlserver.remote_tables import Tables
+from headrace_stack.sqlserver.remote_tables import RemoteTables
 
 
-class SqlServer(Tables, Server):
-    """A STAND-IN for SQL Server with change data capture, not SQL Server: a Python program that speaks TDS.
+class SqlServer(RemoteTables, Server):
+    """Stand-in for SQL Server with change data capture, for tests only. It is not SQL Server.
 
-    It answers what Debezium's real connector and Microsoft's real driver ask. Rows, log positions and change tables
-    are its own; everything that makes an event of them is Debezium's. There is no SQL: tables are made and changed by
-    the methods of this class.
+    A Python program answers the queries of Debezium's connector and Microsoft's JDBC driver over TDS. Rows, log positions and
+    change tables are simulated; the events come from the real connector. It runs no SQL: the methods of this class create and
+    change tables.
     """
 
     name = "sqlserver"
@@ -31,9 +31,9 @@ class SqlServer(Tables, Server):
         return f"http://{self.host}:{self._control_port}"
 
     def debezium(self, topic_prefix: str, history_servers: str) -> dict[str, str]:
-        """A connector's configuration for this server; ``history_servers``: a Kafka for the schema's history.
+        """Return a connector configuration; ``history_servers`` is a Kafka for the schema history.
 
-        Topics are named ``<prefix>.test.dbo.<table>``. It reads all tables unless ``table.include.list`` is added.
+        Topics are named ``<prefix>.test.dbo.<table>``. The connector reads all tables unless ``table.include.list`` is set.
         """
         return {
             "connector.class": "io.debezium.connector.sqlserver.SqlServerConnector",
@@ -54,7 +54,7 @@ class SqlServer(Tables, Server):
         return f"jdbc:sqlserver://{self.host}:{self.port};databaseName={self.database};encrypt=false"
 
     def fetch(self) -> None:
-        """Nothing to fetch: the program is headrace's own."""
+        """Do nothing: the program is part of this package."""
 
     def command(self) -> Sequence[str | Path]:
         settings = {
@@ -66,8 +66,8 @@ class SqlServer(Tables, Server):
             "database": self.database,
             "journal": self.folder / "journal.jsonl",
         }
-        given = [f"--{name}={value}" for name, value in settings.items()]
-        return [sys.executable, "-m", "headrace_stack.sqlserver", *given]
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        return [sys.executable, "-m", "headrace_stack.sqlserver", *options]
 
     def ready(self) -> bool:
         return self.log_says("ready for connections")

@@ -1,6 +1,6 @@
-"""What this stand-in answers: the statements of mssql-jdbc and of Debezium's connector, and no others.
+"""Supported statements: those of mssql-jdbc and of Debezium's connector, and no others.
 
-A statement is recognised by its words; there is no SQL in here.
+Regular expressions recognize the statements. There is no SQL parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from headrace_stack.sqlserver import metadata
 from headrace_stack.sqlserver.changes import Lsn, increment
-from headrace_stack.sqlserver.database import SCHEMA, Database, Table
+from headrace_stack.sqlserver.database import SCHEMA, CapturedDatabase, CapturedTable
 from headrace_stack.sqlserver.declarations import type_of
 from headrace_stack.sqlserver.results import Result
 from headrace_stack.sqlserver.sql_types import Refused, SqlType, Value
@@ -25,23 +25,23 @@ _COMMITTED = type_of("datetimeoffset", "3")
 _LITERAL_TIMES = ("date", "time", "datetime", "smalldatetime", "datetime2", "datetimeoffset")
 
 
-class Question(NamedTuple):
-    """A recognised statement."""
+class Statement(NamedTuple):
+    """Recognized statement."""
 
     words: re.Match[str]
     parameters: Sequence[Any]
-    database: Database
+    database: CapturedDatabase
 
 
-_Handler = Callable[[Question], Result]
-#: Isolation, locks and transactions, of which there are none.
+_Handler = Callable[[Statement], Result]
+#: Ignored statements: isolation, locks and transactions.
 _IGNORED = ("set ", "use ", "if @@trancount", "exec sp_unprepare", "exec sp_cursorunprepare")
 _KNOWN: list[tuple[re.Pattern[str], _Handler]] = []
 
 
-def answer(statement: str, parameters: Sequence[Any], database: Database) -> Result | None:
-    """The result of a statement; None for one that gives no rows; Refused for one that is not known."""
-    # Driver and connector name the database everywhere, and there is only one.
+def answer(statement: str, parameters: Sequence[Any], database: CapturedDatabase) -> Result | None:
+    """Return the result of a statement; None for a statement without rows. Refused for an unknown statement."""
+    # Driver and connector qualify all names with the only database.
     text = " ".join(statement.split()).replace(f"[{database.name}].", "")
     if text.lower().startswith(_IGNORED):
         return None
@@ -51,21 +51,21 @@ def answer(statement: str, parameters: Sequence[Any], database: Database) -> Res
         return _one(type_of("datetimeoffset"), _format_time(datetime.now(UTC)))
     for pattern, handler in _KNOWN:
         if words := pattern.match(text):
-            return handler(Question(words, parameters, database))
-    raise Refused(f"this stand-in for SQL Server does not know the statement: {text}")
+            return handler(Statement(words, parameters, database))
+    raise Refused(f"this stand-in for SQL Server does not support the statement: {text}")
 
 
 def _one(kind: SqlType, value: Value, name: str = "") -> Result:
     return Result([(name, kind)], [[value]])
 
 
-#: Statement → what it always gives.
+#: Statement → constant result.
 _FIXED = {
     "select @@version": _one(Text("nvarchar", 300), VERSION),
     "select cast(serverproperty('engineedition') as int)": _one(_INT, 3),
     "select 1": _one(_INT, 1),
     "exec sys.sp_cdc_help_jobs": Result([("job_type", _NAME), ("pollinginterval", _INT)], [["capture", 1]]),
-    # As where the last look into the log found nothing new.
+    # The last scan of the log found no change.
     "select top 1 start_lsn from sys.dm_cdc_log_scan_sessions order by session_id desc": _one(
         Text("nvarchar", 23), "00000000:00000000:0000\0", "start_lsn"
     ),
@@ -81,8 +81,8 @@ def _answers(pattern: str) -> Callable[[_Handler], _Handler]:
 
 
 @_answers(r"select parse\( ?@p0 as (\w+)\)$")
-def _parse_default(question: Question) -> Result:
-    """A default of a column, of which the connector knows the text."""
+def _parse_default(question: Statement) -> Result:
+    """Parse the default of a column for the connector."""
     name, text = question.words[1].lower(), question.parameters[0]
     if name not in _LITERAL_TIMES:
         raise Refused(f"this stand-in for SQL Server does not parse {name}")
@@ -94,94 +94,94 @@ def _parse_default(question: Question) -> Result:
 
 
 @_answers(r"select name from sys\.databases where name = @p0$")
-def _database(question: Question) -> Result:
+def _database(question: Statement) -> Result:
     own = question.database.name
     return Result([("name", _NAME)], [[own]] if question.parameters[0] == own else [])
 
 
 @_answers(r"exec sp_tables ")
-def _tables(question: Question) -> Result:
+def _tables(question: Statement) -> Result:
     return metadata.tables(question.database, question.parameters[0])
 
 
 @_answers(r"declare @mssqljdbc_temp_sp_columns_result ")
-def _columns(question: Question) -> Result:
+def _columns(question: Statement) -> Result:
     return metadata.columns(question.database, question.parameters[0])
 
 
 @_answers(r"exec sp_pkeys ")
-def _keys(question: Question) -> Result:
+def _keys(question: Statement) -> Result:
     return metadata.keys(question.database, question.parameters[0])
 
 
 @_answers(r"exec sp_statistics(?:_100)? ")
-def _indexes(question: Question) -> Result:
+def _indexes(question: Statement) -> Result:
     return metadata.indexes(question.database, question.parameters[0])
 
 
 @_answers(r"exec sys\.sp_cdc_help_change_data_capture$")
-def _capture_instances(question: Question) -> Result:
+def _capture_instances(question: Statement) -> Result:
     rows: list[list[Value]] = [[SCHEMA, i.table, i.name] for i in question.database.instances]
     return Result([("source_schema", _NAME), ("source_table", _NAME), ("capture_instance", _NAME)], rows)
 
 
 @_answers(r"select count\(\*\) from cdc\.change_tables$")
-def _count(question: Question) -> Result:
+def _count(question: Statement) -> Result:
     return _one(_INT, len(question.database.instances))
 
 
 @_answers(r"select min\(start_lsn\) from cdc\.change_tables$")
-def _first_start(question: Question) -> Result:
+def _first_start(question: Statement) -> Result:
     return _one(_LSN, min((i.start for i in question.database.instances), default=None))
 
 
 @_answers(r"select sys\.fn_cdc_get_max_lsn\(\)$")
-def _last_lsn(question: Question) -> Result:
+def _last_lsn(question: Statement) -> Result:
     return _one(_LSN, question.database.last)
 
 
 @_answers(r"select sys\.fn_cdc_get_min_lsn\( ?@p0 ?\)$")
-def _first_lsn(question: Question) -> Result:
+def _first_lsn(question: Statement) -> Result:
     return _one(_LSN, question.database.instance(question.parameters[0]).start)
 
 
 @_answers(r"select sys\.fn_cdc_increment_lsn\( ?@p0 ?\)$")
-def _next_lsn(question: Question) -> Result:
+def _next_lsn(question: Statement) -> Result:
     return _one(_LSN, increment(question.parameters[0]))
 
 
 @_answers(r"select max\(start_lsn\) from cdc\.lsn_time_mapping where tran_id <> 0x00$")
-def _last_commit(question: Question) -> Result:
+def _last_commit(question: Statement) -> Result:
     return _one(_LSN, max(_transactions(question), default=None))
 
 
 @_answers(r"select max\(start_lsn\) from \(select top \( ?@p0 ?\) start_lsn from cdc\.lsn_time_mapping where ")
-def _nth_commit(question: Question) -> Result:
+def _nth_commit(question: Statement) -> Result:
     return _one(_LSN, max(_transactions(question)[: question.parameters[0]], default=None))
 
 
 @_answers(
     r"select max\(start_lsn\) from \(select top \( ?@p0 \+ 1\) start_lsn from cdc\.lsn_time_mapping where start_lsn >= "
 )
-def _nth_commit_after(question: Question) -> Result:
+def _nth_commit_after(question: Statement) -> Result:
     most, first = question.parameters
     later = [lsn for lsn in _transactions(question) if lsn >= first]
     return _one(_LSN, max(later[: most + 1], default=None))
 
 
-def _transactions(question: Question) -> list[Lsn]:
+def _transactions(question: Statement) -> list[Lsn]:
     return [commit.lsn for commit in question.database.commits if commit.has_changes]
 
 
 @_answers(r"select object_id, column_name from cdc\.captured_columns order by ")
 @_answers(r"select tables\.object_id, columns\.name from sys\.columns columns ")
-def _columns_of_captures(question: Question) -> Result:
+def _columns_of_captures(question: Statement) -> Result:
     rows: list[list[Value]] = [[i.object_id, c.name] for i in question.database.instances for c in i.columns]
     return Result([("object_id", _INT), ("column_name", _NAME)], rows)
 
 
 @_answers(r"with ordered_change_tables as \(.* as ct( where ct\.start_lsn <= @p0 )?\) select ")
-def _change_tables(question: Question) -> Result:
+def _change_tables(question: Statement) -> Result:
     instances = question.database.instances
     if question.words[1]:
         instances = [i for i in instances if i.start <= question.parameters[0]]
@@ -190,8 +190,8 @@ def _change_tables(question: Question) -> Result:
 
 
 @_answers(r"select \* from cdc\.change_tables where start_lsn between @p0 and @p1$")
-def _new_change_tables(question: Question) -> Result:
-    """The connector reads columns 4 and 5."""
+def _new_change_tables(question: Statement) -> Result:
+    """Return new capture instances; the connector reads columns 4 and 5."""
     first, last = question.parameters
     columns = [("object_id", _INT), ("version", _INT), ("source_object_id", _INT), ("capture_instance", _NAME)]
     columns += [("start_lsn", _LSN), ("end_lsn", _LSN)]
@@ -204,8 +204,8 @@ def _new_change_tables(question: Question) -> Result:
     r"cdc_data\.\[__\$update_mask\], (?P<columns>\[.*\]), todatetimeoffset\(ltm\.tran_begin_time, .*\) "
     r"from cdc\.\[(?P<instance>[^]]+)_CT\] as cdc_data left join cdc\.lsn_time_mapping .* order by "
 )
-def _changes(question: Question) -> Result:
-    """The rows of a change table after a position, up to a commit."""
+def _changes(question: Statement) -> Result:
+    """Return the rows of a change table after a position up to a commit."""
     instance = question.database.instance(question.words["instance"])
     lsn, sequence, operation, _, _, _, last = question.parameters
     places = {column.name: place for place, column in enumerate(instance.columns)}
@@ -229,8 +229,8 @@ def _changes(question: Question) -> Result:
 @_answers(
     r"select (?P<lock>top ?\(0\) )?(?P<columns>\*|\[.*\]) from \[dbo\]\.\[(?P<table>[^]]+)\](?: with \(tablockx\))?$"
 )
-def _rows(question: Question) -> Result:
-    """A table, for the snapshot; or a lock on it, which is none."""
+def _rows(question: Statement) -> Result:
+    """Return the rows of a table for the snapshot, or an empty result for a lock."""
     table = question.database.table(question.words["table"])
     columns = question.words["columns"]
     places = [table.place(n) for n in _names(columns)] if columns != "*" else list(range(len(table.columns)))
@@ -239,7 +239,7 @@ def _rows(question: Question) -> Result:
     return Result(kinds, rows, table.name)
 
 
-def _sort_rows(table: Table) -> list[list[Value]]:
+def _sort_rows(table: CapturedTable) -> list[list[Value]]:
     return sorted(table.rows, key=table.key_of)
 
 

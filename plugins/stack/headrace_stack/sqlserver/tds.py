@@ -1,4 +1,4 @@
-"""The server's side of TDS 7.4, as far as mssql-jdbc uses it without encryption."""
+"""Server side of TDS 7.4: the part that mssql-jdbc uses without encryption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace_stack.sqlserver.text_types import CODE_PAGE, COLLATION
 
 _HEADER, _PACKET = 8, 8000
 _LAST_PACKET = 1
-#: Of the protocol, and of the server that it says it is.
+#: Version of the protocol, and the reported version of the server.
 _TDS_74, _SERVER = bytes.fromhex("74000004"), bytes([16, 0, 3, 0xE8])
 _MORE, _ERROR, _COUNTED, _ATTENTION = 0x01, 0x02, 0x10, 0x20
 _SELECT = 0xC1
@@ -21,7 +21,7 @@ _NULLABLE_WRITEABLE = 0x0009
 
 
 class Kind(IntEnum):
-    """The kind of a message of the client's."""
+    """Kind of a client message."""
 
     BATCH = 1
     CALL = 3
@@ -52,14 +52,14 @@ class Login(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A procedure, by name or by number, and its parameters."""
+    """Procedure, by name or number, and its parameters."""
 
     procedure: int | str
     parameters: list[Any]
 
 
 class Connection:
-    """Messages over a socket. EOFError when the client is gone."""
+    """Messages over a socket. EOFError if the client disconnects."""
 
     def __init__(self, client: socket.socket) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class Connection:
         return data
 
 
-# What the client says.
+# Messages of the client.
 
 
 def login_of(message: bytes) -> Login:
@@ -101,7 +101,7 @@ def login_of(message: bytes) -> Login:
         begin, length = struct.unpack_from("<HH", message, at)
         return message[begin : begin + 2 * length]
 
-    # Each byte's halves are swapped, then every other bit turned.
+    # Undo the password encoding: swapped nibbles, XOR with 0xA5.
     secret = bytes(((byte ^ 0xA5) >> 4 | (byte ^ 0xA5) << 4) & 0xFF for byte in text(44))
     return Login(*(part.decode("utf-16-le") for part in (text(40), secret, text(68))))
 
@@ -112,7 +112,7 @@ def batch_of(message: bytes) -> str:
 
 
 def call_of(message: bytes) -> Call:
-    """Read RPC. ValueError for a parameter of a type that driver and connector have no use for."""
+    """Read RPC. ValueError for a parameter type that driver and connector do not use."""
     reader = _Reader(_after_headers(message))
     length = reader.number(2)
     procedure: int | str = reader.number(2) if length == 0xFFFF else reader.text(length)
@@ -159,10 +159,10 @@ class _Reader:
         if kind in {0xE7, 0xEF}:
             return _decode(self._read_value(text=True), "utf-16-le")
         if kind == 0x63:
-            # ntext, for a long statement: its most, its collation, its length.
+            # ntext, for a long statement: maximum length, collation, length.
             self.take(4 + len(COLLATION))
             return self.take(self.number(4)).decode("utf-16-le")
-        raise ValueError(f"a parameter of type 0x{kind:02x}")
+        raise ValueError(f"unsupported parameter type 0x{kind:02x}")
 
     def _whole_number(self) -> int | None:
         self.take(1)
@@ -188,11 +188,11 @@ def _decode(data: bytes | None, encoding: str) -> str | None:
     return None if data is None else data.decode(encoding)
 
 
-# What the server says.
+# Messages of the server.
 
 
 def hello() -> bytes:
-    """Options of PRELOGIN: version, no encryption, no instance, no thread, one result at a time."""
+    """Encode PRELOGIN: version, no encryption, no instance, no thread, no MARS."""
     options = [(0, _SERVER[:2] + struct.pack(">H", 1000) + bytes(2)), (1, b"\x02"), (2, b"\0"), (3, b""), (4, b"\0")]
     begin, head, body = 5 * len(options) + 1, b"", b""
     for number, value in options:
@@ -202,7 +202,7 @@ def hello() -> bytes:
 
 
 def login_answer(database: str) -> bytes:
-    """The answer to LOGIN7."""
+    """Encode the response to LOGIN7."""
     ack = b"\x01" + _TDS_74 + _short_text("Microsoft SQL Server") + _SERVER
     return b"".join(
         (
@@ -216,36 +216,36 @@ def login_answer(database: str) -> bytes:
 
 
 def rows(result: Result) -> bytes:
-    """The answer to a batch that gives rows."""
+    """Encode the response to a batch with rows."""
     return _rows(result) + _end_token(_Token.DONE, _COUNTED, _SELECT, len(result.rows))
 
 
 def empty_answer() -> bytes:
-    """The answer to a batch that gives none."""
+    """Encode the response to a batch without rows."""
     return _end_token(_Token.DONE)
 
 
 def call_answer(result: Result | None, handle: int | None = None) -> bytes:
-    """The answer to a call; ``handle``: of the statement that it prepared."""
+    """Encode the response to a call; ``handle`` is that of a prepared statement."""
     rows_answer = b""
     if result is not None:
         rows_answer = _rows(result) + _end_token(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))
     status = bytes([_Token.RETURN_STATUS]) + bytes(4)
     value = b""
     if handle is not None:
-        # An output parameter without a name, of type INTN.
+        # An unnamed output parameter of type INTN.
         value = bytes([_Token.RETURN_VALUE, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x26, 4, 4]) + struct.pack("<i", handle)
     return rows_answer + status + value + _end_token(_Token.DONE_CALL)
 
 
 def attention_answer() -> bytes:
-    """The answer to an attention."""
+    """Encode the response to an attention."""
     return _end_token(_Token.DONE, _ATTENTION)
 
 
 def error(words: str, number: int, severity: int = 16) -> bytes:
-    """The answer to anything that is refused."""
-    # So that the client knows whom it talks to.
+    """Encode an error response."""
+    # Clients show the name of the server in errors.
     server = _short_text("headrace's stand-in")
     body = (
         struct.pack("<iBB", number, 1, severity)

@@ -1,4 +1,4 @@
-"""date, time, datetime, smalldatetime, datetime2 and datetimeoffset."""
+"""Date and time types: date, time, datetime, smalldatetime, datetime2 and datetimeoffset."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOMENT = re.compile(
     r"(?:(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d{1,7}))?)?)?"
     r"(?: ?(?P<sign>[+-])(?P<off_hour>\d\d):(?P<off_minute>\d\d))?"
 )
-#: 100 ns, the finest that SQL Server knows.
+#: 100 ns, the resolution of SQL Server.
 _TICKS = 10**7
 _DAY = 86400 * _TICKS
-#: As Python counts days.
+#: Ordinal day in Python.
 _ZERO = dt.date(1, 1, 1).toordinal()
 _1900 = dt.date(1900, 1, 1).toordinal()
 _1753 = dt.date(1753, 1, 1).toordinal()
@@ -26,14 +26,14 @@ _2079 = dt.date(2079, 6, 6).toordinal()
 
 
 class Moment(NamedTuple):
-    """A day, 100 ns since its midnight, and minutes east of Greenwich."""
+    """Day, ticks of 100 ns since midnight, and offset from UTC in minutes."""
 
     day: int
     ticks: int
     offset: int
 
     def round_to(self, unit: int) -> Moment:
-        """Round to so many ticks, half up; midnight may come."""
+        """Round half up to a number of ticks; the result can be the next day."""
         days, ticks = divmod((self.ticks + unit // 2) // unit * unit, _DAY)
         return Moment(self.day + days, ticks, self.offset)
 
@@ -47,10 +47,10 @@ class Moment(NamedTuple):
 
 
 class _Temporal(SqlType):
-    """Values are text; what they are is parsed anew where it is needed."""
+    """Base class of types whose values are strings, parsed on use."""
 
     def read(self, value: Value) -> Moment:
-        """Parse a value; 1900-01-01 and midnight where it does not say."""
+        """Parse a value; the defaults are 1900-01-01 and midnight."""
         found = _MOMENT.fullmatch(value) if isinstance(value, str) and value else None
         if not found:
             raise self.unfit_error(value)
@@ -72,7 +72,7 @@ class _Temporal(SqlType):
 
 
 class Date(_Temporal):
-    """From the year 1 to 9999, as all but the older types."""
+    """Type date, from year 1 to 9999."""
 
     name = "date"
 
@@ -90,12 +90,12 @@ class Date(_Temporal):
 
 
 class _Scaled(_Temporal):
-    """With so many digits of a second."""
+    """Base class of types with fractional seconds."""
 
     def __init__(self, scale: int = 7) -> None:
         self._scale = scale
         self._unit: int = 10 ** (7 - scale)
-        #: What the digits add to the printed length.
+        #: Printed length of the fraction.
         self._more = scale + 1 if scale else 0
 
     def clock_bytes(self, moment: Moment) -> bytes:
@@ -105,7 +105,7 @@ class _Scaled(_Temporal):
 
 
 class Time(_Scaled):
-    """Rounding beyond midnight comes back to 00:00:00, as on a server."""
+    """Type time. Rounding beyond midnight wraps to 00:00:00, as in SQL Server."""
 
     name = "time"
 
@@ -123,7 +123,7 @@ class Time(_Scaled):
 
 
 class DateTime2(_Scaled):
-    """No zone."""
+    """Type datetime2, without a time zone."""
 
     name = "datetime2"
 
@@ -144,14 +144,14 @@ class DateTime2(_Scaled):
 
 
 class DateTimeOffset(_Scaled):
-    """Prints the local time and goes over the wire as the time in Greenwich."""
+    """Type datetimeoffset: printed in local time, sent in UTC."""
 
     name = "datetimeoffset"
 
     def keep(self, value: Value) -> Value:
         moment = self.read(value).round_to(self._unit)
         self.check_range(value, moment)
-        self.check_range(value, _to_greenwich(moment))
+        self.check_range(value, _to_utc(moment))
         if abs(moment.offset) > 14 * 60:
             raise self.unfit_error(value)
         hours, minutes = divmod(abs(moment.offset), 60)
@@ -162,7 +162,7 @@ class DateTimeOffset(_Scaled):
         return bytes([_DATETIMEOFFSETN, self._scale])
 
     def body(self, value: Value) -> bytes:
-        moment = _to_greenwich(self.read(value))
+        moment = _to_utc(self.read(value))
         return short(self.clock_bytes(moment) + _day_bytes(moment.day) + struct.pack("<h", moment.offset))
 
     def odbc(self) -> Odbc:
@@ -170,7 +170,7 @@ class DateTimeOffset(_Scaled):
 
 
 class DateTime(_Temporal):
-    """Counts 1/300 s, and prints .000, .003 and .007."""
+    """Type datetime, in steps of 1/300 s, printed as .000, .003 and .007."""
 
     name = "datetime"
 
@@ -193,13 +193,13 @@ class DateTime(_Temporal):
 
     @staticmethod
     def _count(moment: Moment) -> tuple[int, int]:
-        """The day, and 1/300 s since its midnight."""
+        """Return the day and the steps of 1/300 s since midnight."""
         days, count = divmod((moment.ticks * 300 + _TICKS // 2) // _TICKS, 86400 * 300)
         return moment.day + days, count
 
 
 class SmallDateTime(_Temporal):
-    """Counts minutes."""
+    """Type smalldatetime, in minutes."""
 
     name = "smalldatetime"
 
@@ -219,7 +219,7 @@ class SmallDateTime(_Temporal):
         return Odbc(93, 16, 16, 0, None, 9, 3, None, 111)
 
 
-def _to_greenwich(moment: Moment) -> Moment:
+def _to_utc(moment: Moment) -> Moment:
     days, ticks = divmod(moment.ticks - moment.offset * 60 * _TICKS, _DAY)
     return Moment(moment.day + days, ticks, moment.offset)
 

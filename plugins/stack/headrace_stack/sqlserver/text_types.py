@@ -1,4 +1,4 @@
-"""Text and bytes of all lengths, xml, uniqueidentifier and rowversion."""
+"""String and binary types, xml, uniqueidentifier and rowversion."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from headrace_stack.sqlserver.sql_types import (
     short,
 )
 
-#: SQL_Latin1_General_CP1_CI_AS, whose code page is 1252.
+#: Collation SQL_Latin1_General_CP1_CI_AS with code page 1252.
 COLLATION = bytes.fromhex("0904d00034")
 CODE_PAGE = "cp1252"
 _NO_END = struct.pack("<H", 0xFFFF)
 _CHAR, _VARCHAR, _NCHAR, _NVARCHAR = 0xAF, 0xA7, 0xEF, 0xE7
 _BINARY, _VARBINARY, _TEXT, _NTEXT, _IMAGE, _XML, _GUID = 0xAD, 0xA5, 0x23, 0x63, 0x22, 0xF1, 0x24
-#: What stands before a value of text, ntext and image: the lengths and bytes of two pointers that nobody follows.
+#: Prefix of text, ntext and image values: two pointers with their lengths, which clients ignore.
 _POINTER = b"\x10" + bytes(16) + bytes(8)
 
 
 class Text(SqlType):
-    """char, varchar, nchar and nvarchar; ``length`` None is (max)."""
+    """Types char, varchar, nchar and nvarchar; ``length`` None is (max)."""
 
     def __init__(self, name: str, length: int | None = 1) -> None:
         self.name, self._length = name, length
@@ -39,14 +39,14 @@ class Text(SqlType):
     def keep(self, value: Value) -> Value:
         if not isinstance(value, str):
             raise self.unfit_error(value)
-        # What the code page lacks becomes a question mark, as on a server.
+        # Characters outside the code page become question marks, as in SQL Server.
         text = value if self._unicode else value.encode(CODE_PAGE, "replace").decode(CODE_PAGE)
         if self._length is None:
             return text
         room = self._length - self._length_of(text)
         if room < 0:
             raise Refused(
-                f"String or binary data would be truncated: {value!r} is no {self.name}({self._length})", 2628
+                f"String or binary data would be truncated: {value!r} does not fit {self.name}({self._length})", 2628
             )
         return text + " " * room if self._fixed else text
 
@@ -67,19 +67,19 @@ class Text(SqlType):
         return Odbc(kind, length, size, None, None, kind, None, size, 39)
 
     def _length_of(self, text: str) -> int:
-        """The length of a text in the units of ``length``: bytes, or UTF-16's pairs of bytes."""
+        """Return the length in the units of ``length``: bytes, or UTF-16 code units."""
         return len(text.encode("utf-16-le")) // 2 if self._unicode else len(text)
 
 
 class Name(Text):
-    """sysname, for what the server says of its own."""
+    """Type sysname, for metadata."""
 
     def __init__(self) -> None:
         super().__init__("nvarchar", 128)
 
 
 class Binary(SqlType):
-    """binary and varbinary; ``length`` None is (max)."""
+    """Types binary and varbinary; ``length`` None is (max)."""
 
     def __init__(self, name: str, length: int | None = 1) -> None:
         self.name, self._length = name, length
@@ -93,7 +93,7 @@ class Binary(SqlType):
             return value
         if len(value) > self._length:
             raise Refused(
-                f"String or binary data would be truncated: {value!r} is no {self.name}({self._length})", 2628
+                f"String or binary data would be truncated: {value!r} does not fit {self.name}({self._length})", 2628
             )
         return value.ljust(self._length, b"\0") if self.name == "binary" else value
 
@@ -111,7 +111,7 @@ class Binary(SqlType):
 
 
 class RowVersion(SqlType):
-    """A counter of the whole database, eight bytes; the server names it timestamp."""
+    """Type rowversion (timestamp): an eight-byte counter of the database."""
 
     name = "timestamp"
     null = LONG_NULL
@@ -132,7 +132,7 @@ class RowVersion(SqlType):
 
 
 class OldLarge(SqlType):
-    """text, ntext and image."""
+    """Types text, ntext and image."""
 
     pointed = large = never_before = True
 
@@ -164,7 +164,7 @@ class OldLarge(SqlType):
 
 
 class Xml(SqlType):
-    """Kept as it was written; a server would parse it and print it its own way."""
+    """Type xml, stored as written; SQL Server would normalize it."""
 
     name = "xml"
     null = PARTS_NULL
@@ -187,7 +187,7 @@ class Xml(SqlType):
 
 
 class Guid(SqlType):
-    """uniqueidentifier, printed in upper case."""
+    """Type uniqueidentifier, printed in upper case."""
 
     name = "uniqueidentifier"
 

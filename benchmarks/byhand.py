@@ -1,4 +1,4 @@
-"""What a good engineer writes in an hour: PySpark that keeps one table true to folders of Debezium envelopes.
+"""Baseline by hand: PySpark that keeps one table equal to folders of Debezium envelopes.
 
     python -m benchmarks.byhand VARIANT --jars FILE,FILE --bronze FOLDER --folder FOLDER --results FILE
 
@@ -43,7 +43,7 @@ def session(variant: str, jars: str, lake: Path) -> SparkSession:
 
 
 def latest(spark: SparkSession, folder: Path) -> DataFrame:
-    """One row per key, the newest by LSN: the columns of the row, _lsn and _op."""
+    """Return the newest row per key by LSN: the columns of the row, _lsn and _op."""
     events = spark.read.format("avro").load(str(folder))
     columns = [name for name in events.select("after.*").columns if name != KEY]
     rows = events.where("op in ('r', 'c', 'u', 'd')").select(

@@ -1,10 +1,10 @@
-"""Whole databases: from nothing to every table being true, and what it takes.
+"""Time and resources of the initial load of whole databases.
 
     python benchmarks/databases.py [--only REGEX] [--repeat 1] [--work FOLDER]
 
-Each round is a process of its own: PostgreSQL with Pagila or MariaDB with Sakila, Kafka and Connect with Debezium are
-started, the snapshot is taken into Kafka, and a pipeline brings it into one sink. It ends when every row of every table
-is as the database prints it. Wall, CPU and memory are those of the whole process tree, servers and Spark too.
+Each round is a separate process. It starts PostgreSQL with Pagila or MariaDB with Sakila, Kafka and Connect with Debezium,
+takes the snapshot into Kafka and runs a pipeline into one sink. It ends when every row of every table equals the database.
+Wall time, CPU time and memory are those of the process tree, including servers and Spark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _JSON = {
 
 
 def main() -> None:
-    """Every variant in every round, then the table."""
+    """Run every variant in every round, then print the table."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--only", default="", metavar="REGEX")
     cli.add_argument("--repeat", type=int, default=1)
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _run_round(variant: str, number: int, results: Path) -> None:
-    """One round, from nothing; each step's seconds go into the results."""
+    """Run one round from empty folders; append the seconds of each step to the results."""
     from headrace_stack import Connect, Kafka
 
     database, sink = variant.split("-")
@@ -86,7 +86,7 @@ def _run_round(variant: str, number: int, results: Path) -> None:
         connect.put(database, {**connector, **_JSON})
         schema = "public" if database == "pagila" else "sakila"
         for table in tables:
-            rows = query(f"select count(*) from {schema}.{table.name}")[0][0]  # noqa: S608 - of the catalogue
+            rows = query(f"select count(*) from {schema}.{table.name}")[0][0]  # noqa: S608 - from the catalog
             while sum(kafka.end_offsets(f"{database}.{schema}.{table.name}").values()) < rows:
                 connect.wait_until_running(database)
                 time.sleep(0.1)
@@ -102,12 +102,12 @@ def _run_round(variant: str, number: int, results: Path) -> None:
             printed = f"select {', '.join(table.database)} from {schema}.{table.name}"  # noqa: S608 - likewise
             expected = sort_rows(query(printed))
             if stored != expected:
-                raise SystemExit(f"{variant}: {table.name} is not what the database has")
+                raise SystemExit(f"{variant}: {table.name} differs from the database")
         step("all tables true")
 
 
 def _pipeline(database: str, schema: str, sink: str, broker: str, lake: str) -> Pipeline:
-    """All tables of a schema into one sink."""
+    """Return a pipeline of all tables of a schema into one sink."""
     from headrace import Pipeline
 
     return Pipeline.from_dict(

@@ -1,8 +1,8 @@
-"""What deleted keys, which a checkpoint keeps so that late changes lose, cost a batch of 10,000 changes, by how many keys it has.
+"""Cost of the deleted keys in a checkpoint for a batch of 10,000 changes, by the number of keys.
 
     python -m benchmarks.deleted_keys --work FOLDER [--repeat 5]
 
-The seconds of looking for the batch's changes that are older than a delete, with headrace's own settings of Spark.
+Measures the seconds of the search for changes that are older than a delete, with headrace's settings of Spark.
 """
 
 from __future__ import annotations

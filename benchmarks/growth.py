@@ -1,10 +1,10 @@
-"""How a table grows with its commits, and what maintenance makes of it.
+"""Growth of a table with its commits, with and without maintenance.
 
     python -m benchmarks.growth iceberg|hudi --work FOLDER [--batches 200] [--rows 100000] [--history "1 hour"] [--no-maintenance]
         [--readers spark]
 
-The table is made through the sink. Then one run applies files of 200 updates of rows anywhere in it, a file to a batch, as a stream
-does that is written to all the time. At the end the table is scanned whole, and so is a copy of its rows that was written in one go.
+The sink creates the table. Then one run applies files of 200 updates of random rows, one file per batch, like a continuous stream.
+At the end a full scan of the table is compared with a full scan of a copy that was written in one commit.
 """
 
 import argparse
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 UPDATES = 200
 TOPIC, TABLE, COPY = "shop.public.orders", "shop.orders", "shop.copy"
-#: Option of each sink → where its tables are.
+#: Sink → its option for the location of tables.
 SINKS = {"iceberg": "warehouse", "hudi": "path"}
-#: Batches of which the median is taken.
+#: Number of batches in a median.
 SPAN = 50
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What a run did: seconds of each batch, of its maintenance and of all of it; what the table is in the end.
+    """Result of a run: seconds of each batch, of maintenance and in total, and the size of the final table.
 
-    ``failed``: the steps of maintenance that failed.
+    ``failed`` counts failed maintenance steps.
     """
 
     batches: Sequence[float]
@@ -64,7 +64,7 @@ class Growth:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Grow a table, and print what came of it."""
+    """Grow a table and print the result."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("sink", choices=SINKS)
     cli.add_argument("--work", type=Path, required=True)
@@ -134,7 +134,7 @@ def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any], readers: Seq
 
 
 def make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
-    """Rows that are older than all updates, as a sink takes them."""
+    """Make rows that are older than all updates, in the format of a sink."""
     from pyspark.sql import functions as F
 
     number = F.col("id")
@@ -165,7 +165,7 @@ def deliver(folder: Path, rows: int, turn: int) -> None:
 
 
 def _scan(pipeline: Pipeline, spark: "SparkSession", name: str) -> float:
-    """Seconds in which all columns of all rows are read; the median of three."""
+    """Return the median seconds of three full scans."""
     times = []
     for _ in range(4):
         began = time.monotonic()

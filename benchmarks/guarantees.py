@@ -1,9 +1,9 @@
-"""What each guarantee costs: the museum's history into Iceberg, each of them left out in turn.
+"""Cost of each guarantee: the museum's history into Iceberg, without one guarantee at a time.
 
     python -m benchmarks.guarantees --moma FOLDER --work FOLDER [--every N] [--repeat 9]
 
-All in one process, which has done it three times before: on a JVM this young the compiler would be most of the time, and most of
-the difference. The time is that of the three steps. In every round each variant runs once.
+One process runs everything after three warm-up rounds; on a cold JVM, compilation would dominate the times and their differences.
+The time is that of the three steps. Each variant runs once per round.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def _no_mark() -> Iterator[None]:
         yield
 
 
-#: Guarantee → what leaves it out. Deleted keys are left out by the pipeline's own option.
+#: Guarantee → context without it. An option of the pipeline disables deleted keys.
 GUARANTEES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "the database's order": _no_order,
     "deleted keys": nullcontext,
@@ -63,7 +63,7 @@ GUARANTEES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 ALL = "all of them"
 VARIANTS = (ALL, *(f"without {name}" for name in GUARANTEES), NOTHING)
-#: Runs that do not count.
+#: Warm-up runs.
 WARM = 3
 
 
@@ -84,7 +84,7 @@ def main() -> None:
         time_variant(ALL)
     times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for number in range(options.repeat):
-        # Each comes first as often as the others.
+        # Each variant is first equally often.
         for variant in (*VARIANTS[number % len(VARIANTS) :], *VARIANTS[: number % len(VARIANTS)]):
             times[variant].append(time_variant(variant))
         print({variant: round(seconds[-1], 2) for variant, seconds in times.items()}, flush=True)
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _time_variant(spark: "SparkSession", bronze: Path, work: Path, rows: set[int], variant: str) -> float:
-    """Seconds of the three steps into a new table. ``rows``: how many the tables so far have, which is one number."""
+    """Return the seconds of the three steps into a new table. ``rows`` collects the row counts, which must be equal."""
     folder = Path(tempfile.mkdtemp(dir=work))  # no session has seen it
     run = Run(variant, 1, bronze, folder, folder / "results.jsonl")
     left_out = [name for name in GUARANTEES if variant in (f"without {name}", NOTHING)]

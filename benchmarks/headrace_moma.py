@@ -1,4 +1,4 @@
-"""A pipeline of headrace's that keeps one table true to a folder that files of change events arrive in.
+"""Variant of headrace: a pipeline that keeps one table equal to a folder of change events.
 
     python -m benchmarks.headrace_moma VARIANT --bronze FOLDER --folder FOLDER --results FILE
 

@@ -1,4 +1,4 @@
-"""Hudi's own DeltaStreamer (HoodieStreamer 0.14.0 on Spark 3.4) on the unwrapped events.
+"""Variant of Hudi's DeltaStreamer (HoodieStreamer 0.14.0 on Spark 3.4) on the unwrapped events.
 
     python -m benchmarks.hudi_streamer VARIANT --spark-home FOLDER --jars FOLDER --bronze FOLDER --folder FOLDER ...
 
@@ -64,12 +64,12 @@ def plain(run: Run, arguments: argparse.Namespace) -> None:
 
 
 def continuous(run: Run, arguments: argparse.Namespace) -> None:
-    """One run that is fed the steps, with the newest schema from the start."""
+    """Start one continuous run with the newest schema and deliver the steps to it."""
     run.landing.mkdir(parents=True)
     polling = [*command(run, STEPS[-1], arguments), "--continuous", "--min-sync-interval-seconds", "0"]
     streamer = subprocess.Popen(polling)
     try:
-        # Its first round commits even when there is nothing to read.
+        # Its first round commits even without input.
         _until(lambda: commits(run.table) > 0, streamer)
         run.note_start()
         for step in STEPS:
@@ -78,7 +78,7 @@ def continuous(run: Run, arguments: argparse.Namespace) -> None:
             for file in run.files("flat", step).iterdir():
                 (arriving / file.name).hardlink_to(file)
             with run.time_step(step):
-                # One rename, so that a step's files are never seen in part.
+                # One rename, so that the streamer never reads a part of a step.
                 arriving.rename(run.landing / step)
                 _until(lambda before=before: commits(run.table) > before, streamer)  # type: ignore[misc]
     finally:
@@ -87,7 +87,7 @@ def continuous(run: Run, arguments: argparse.Namespace) -> None:
 
 
 def commits(table: Path) -> int:
-    """How many commits the table has completed."""
+    """Return the number of completed commits of the table."""
     return sum(file.stat().st_size > 0 for file in (table / ".hoodie").glob("*.deltacommit"))
 
 
@@ -95,7 +95,7 @@ def _until(reached: Callable[[], bool], streamer: subprocess.Popen[bytes]) -> No
     deadline = time.monotonic() + _PATIENCE_S
     while not reached():
         if streamer.poll() is not None:
-            raise SystemExit(f"the streamer ended by itself with {streamer.returncode}")
+            raise SystemExit(f"the streamer exited with status {streamer.returncode}")
         if time.monotonic() > deadline:
             raise SystemExit(f"no commit in {_PATIENCE_S} s")
         time.sleep(_POLL_S)

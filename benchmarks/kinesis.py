@@ -1,12 +1,12 @@
-"""How fast a Kinesis stream is read, against boto3 alone, by the number of its shards, and how it becomes an Iceberg table.
+"""Throughput of the Kinesis source against plain boto3 by the number of shards, and from a stream into an Iceberg table.
 
 ::
 
     python -m benchmarks.kinesis --work FOLDER [--shards 1 4 16] [--megabytes 96] [--repeat 3] [--seconds 60]
 
-The server is kinesalite, which npm fetches into FOLDER: unlike the one of headrace_stack it is quick, and it knows neither
-parents of shards nor limits of its own. boto3 reads in two processes, headrace on two cores; both read all pages from the oldest on, in
-turn, so that what else the machine does hits both.
+The server is kinesalite, which npm fetches into FOLDER. It is faster than the server of headrace_stack and has neither parents of
+shards nor limits. boto3 reads in two processes, headrace on two cores. Both read all pages from the oldest record, in turn, so that
+other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGE = "kinesalite@3.3.3"
-#: Bytes of a record's value, and records of one call that puts them.
+#: Bytes of a value, and records per put call.
 RECORD, CALL = 1000, 500
 
 
 class Kinesalite(AwsServer):
-    """Streams in memory."""
+    """Server with streams in memory."""
 
     name = "kinesalite"
 
@@ -55,7 +55,7 @@ class Kinesalite(AwsServer):
     def fetch(self) -> None:
         install = [npm.find_program("npm"), "install", "--silent", "--prefix", self._installed, PACKAGE]
         subprocess.run(list(map(str, install)), check=True)
-        # It says of every page that it is the last one.
+        # Without the patch it reports every page as the last one.
         script = self._installed / "node_modules/kinesalite/actions/getRecords.js"
         text = script.read_text(encoding="utf-8")
         full = "millisBehind = items.length === (data.Limit || 10000) ? 1 : 0"
@@ -75,7 +75,7 @@ class Kinesalite(AwsServer):
             return False
 
     def fill(self, stream: str, megabytes: int) -> int:
-        """Rows as JSON; how many."""
+        """Put rows as JSON; return their number."""
         count = megabytes * 1_000_000 // RECORD // CALL * CALL
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(partial(self.put, self.open_client("kinesis"), stream), range(0, count, CALL)))
@@ -99,7 +99,7 @@ class Kinesalite(AwsServer):
 
 
 def read_shards(endpoint: str, region: str, stream: str, shards: Sequence[str]) -> int:
-    """boto3 alone: the records of some shards, from the oldest to where there is no more."""
+    """Read shards with plain boto3 from the oldest record to the end; return the number of records."""
     client = boto3.client("kinesis", endpoint_url=endpoint, region_name=region)
     count = 0
     for shard in shards:
@@ -114,7 +114,7 @@ def read_shards(endpoint: str, region: str, stream: str, shards: Sequence[str]) 
 
 
 def read_by_boto3(server: Kinesalite, pool: ProcessPoolExecutor, stream: str) -> int:
-    """How many records two processes read."""
+    """Read a stream in two processes; return the number of records."""
     shards = [shard["ShardId"] for shard in server.open_client("kinesis").list_shards(StreamName=stream)["Shards"]]
     halves = [shards[first::2] for first in range(2)]
     read = [pool.submit(read_shards, server.endpoint_url, server.region, stream, half) for half in halves]
@@ -134,7 +134,7 @@ def read_by_headrace(server: Kinesalite, spark: SparkSession, stream: str, count
 
 
 def make_pipeline(server: Kinesalite, stream: str, work: Path) -> Pipeline:
-    """Rows into an Iceberg table."""
+    """Make a pipeline from a stream into an Iceberg table."""
     options = {"stream": stream, "endpoint.url": server.endpoint_url, "starting.position": "TRIM_HORIZON"}
     return Pipeline.from_dict(
         {
@@ -163,7 +163,7 @@ def measure_table(server: Kinesalite, spark: SparkSession, megabytes: int, work:
 
 
 def measure_lag(server: Kinesalite, spark: SparkSession, seconds: int, work: Path) -> dict[str, Any]:
-    """How old the newest row is that a batch has made readable, while a shard gets two megabytes a second."""
+    """Measure the age of the newest readable row at 2 MB/s per shard."""
     server.create("lag", 1)
     client = server.open_client("kinesis")
     pipeline = make_pipeline(server, "lag", work)

@@ -1,7 +1,7 @@
-"""From a commit in PostgreSQL to a row that can be read: single changes at an even pace.
+"""Latency from a commit in PostgreSQL to a readable row, for single changes at a constant rate.
 
-For each change it is found out in which version of the table it is there first, and that version's batch says when it was
-readable: when everything of the batch was done, not only the write. PostgreSQL, Debezium, Kafka and headrace run here.
+For each change, the benchmark finds the first version of the table that has it. The end of that version's batch is the time at
+which the row was readable. PostgreSQL, Debezium, Kafka and headrace run on this machine.
 """
 
 import argparse
@@ -32,12 +32,12 @@ JSON = {
 
 
 def main() -> None:
-    """Measure one sink, and prints a line for it."""
+    """Measure one sink and print a line."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--changes", type=int, default=200)
-    cli.add_argument("--rate", type=float, default=20, help="changes a second")
-    cli.add_argument("--warm", type=float, default=240, help="seconds of changes before those that count")
+    cli.add_argument("--rate", type=float, default=20, help="changes per second")
+    cli.add_argument("--warm", type=float, default=240, help="seconds of changes before the measurement")
     cli.add_argument("--sink", required=True, choices=("iceberg", "hudi"))
     cli.add_argument("--trigger", default=None, help="default: headrace's own")
     cli.add_argument(
@@ -64,7 +64,7 @@ def _measure(
     _wait_until(lambda: _records(done) >= ROWS, query)
     connection = postgres.connect()
     connection.autocommit = True
-    # A stream runs for months; Java takes minutes to compile what its batches do.
+    # A stream runs for months, and the JVM needs minutes to warm up.
     warm = time.monotonic() + arguments.warm
     while time.monotonic() < warm:
         _change(connection, ROWS, int(warm - time.monotonic()) + 2)
@@ -124,7 +124,7 @@ def _wait_until(is_true: Any, query: Any) -> None:
     deadline = time.monotonic() + 300
     while not is_true():
         if time.monotonic() > deadline or not query.is_active:
-            raise SystemExit(f"it does not go on: {query.status} {query.exception}")
+            raise SystemExit(f"no progress: {query.status} {query.exception}")
         time.sleep(0.05)
 
 

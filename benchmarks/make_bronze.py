@@ -1,4 +1,4 @@
-"""Make the benchmark's bronze files: the museum's whole history as Debezium PostgreSQL events.
+"""Build the benchmark's bronze files: the museum's full history as Debezium PostgreSQL events.
 
     python benchmarks/make_bronze.py --moma FOLDER --out OUT [--every N]
 
@@ -78,7 +78,7 @@ def flat(event: Event) -> Event:
 
 
 def make(moma: Path, out: Path, every: int = 1) -> dict[str, Any]:
-    """Write all files to a folder; its manifest."""
+    """Write all files to a folder; return its manifest."""
     shutil.rmtree(out, ignore_errors=True)
     (out / "schemas").mkdir(parents=True)
     (out / "truth").mkdir()

@@ -1,13 +1,13 @@
-"""Many tables of one database: in one run, mostly idle, beside a hot one, over many batches.
+"""Many tables of one database: in one run, mostly idle, next to a hot table, over many batches.
 
     python -m benchmarks.many runs   --work FOLDER [--tables 7] [--rows 2000]
     python -m benchmarks.many idle   --work FOLDER [--tables 200] [--active 5] [--batches 20]
     python -m benchmarks.many hot    --work FOLDER [--rows 1000000] [--limit 100000] [--by-lag]
     python -m benchmarks.many growth --work FOLDER [--tables 7] [--batches 200] [--every 50]
 
-``runs``: one run of all tables against a run of each, from exec to exit. ``idle``: batches of the active tables, beside all others
-and alone. ``hot``: how old a quiet table's rows are when they can be read, while another has a backlog. ``growth``: what a run holds
-after so many batches. Kafka runs here; rows go into Iceberg.
+``runs``: one run of all tables against one run per table, from exec to exit. ``idle``: batches of the active tables, with all others
+and alone. ``hot``: age of the rows of a quiet table when they are readable, while another table has a backlog. ``growth``: resources
+of a run after a number of batches. Kafka runs on this machine, and the sink is Iceberg.
 """
 
 import argparse
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
     from headrace.engine.run.query import Query
 
-#: Batches while Java compiles what a batch does.
+#: Warm-up batches.
 WARM = 10
 _SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a run holds after so many batches. ``heap``: bytes after a collection; ``sockets``: Python's open files."""
+    """Resources of a run after a number of batches. ``heap``: bytes after a collection; ``sockets``: open files of Python."""
 
     batches: int
     threads: int
@@ -60,7 +60,7 @@ class Held:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure one thing, and print a line of it."""
+    """Run one measurement and print a line."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("what", choices=_MEASURES)
     cli.add_argument("--work", type=Path, required=True)
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.add_argument("--active", type=int, default=5)
     cli.add_argument("--rows", type=int)
     cli.add_argument("--batches", type=int)
-    cli.add_argument("--every", type=int, default=50, help="batches between two looks")
-    cli.add_argument("--limit", type=int, default=100_000, help="maxOffsetsPerTrigger, beside a hot table")
-    cli.add_argument("--by-lag", action="store_true", help="records are shared by what waits, as Spark does")
+    cli.add_argument("--every", type=int, default=50, help="batches between two samples")
+    cli.add_argument("--limit", type=int, default=100_000, help="maxOffsetsPerTrigger, with a hot table")
+    cli.add_argument("--by-lag", action="store_true", help="share records by lag, as Spark does")
     cli.add_argument("--child", nargs=2, metavar=("BROKER", "PATTERN"), help=argparse.SUPPRESS)
     options = cli.parse_args(arguments)
     options.work = options.work.resolve()
@@ -93,7 +93,7 @@ def _runs(kafka: Kafka, options: argparse.Namespace) -> str:
 
 
 def _time_run(kafka: Kafka, table: str, folder: Path) -> float:
-    """Seconds of a run of its own process."""
+    """Return the seconds of a run in its own process."""
     command = [sys.executable, "-m", "benchmarks.many", "runs", "--work", str(folder), "--child"]
     began = time.monotonic()
     subprocess.run([*command, kafka.bootstrap_servers, f"many[.]public[.]{table}"], check=True, stdout=sys.stderr)
@@ -121,7 +121,7 @@ def _idle(kafka: Kafka, options: argparse.Namespace) -> str:
 def _time_batch(
     kafka: Kafka, query: "Query", done: list[tuple[float, BatchProgress]], topics: Sequence[str], turn: int
 ) -> float:
-    """Seconds until changes of these tables, which came at once, can be read; those of a turn are newer than all before."""
+    """Return the seconds until simultaneous changes of these tables are readable; each turn is newer than the last."""
     want, began = _rows(done) + 20 * len(topics), time.time()
     for topic in topics:
         kafka.produce(topic, *changes(turn * 20, 20))
@@ -155,7 +155,7 @@ def _hot(kafka: Kafka, options: argparse.Namespace) -> str:
 
 
 def ages_of(produced: Sequence[float], batches: Sequence[tuple[float, int]]) -> list[float]:
-    """How old each row was when its batch ended; the first row was there before. ``batches``: when each ended, with how many rows."""
+    """Return the age of each row at the end of its batch, without the first row. ``batches``: end time and number of rows."""
     readable = list(chain.from_iterable([when] * rows for when, rows in batches))[1:]
     return [seen - since for since, seen in zip(produced, readable, strict=False)]
 
@@ -219,7 +219,7 @@ def _pipeline(broker: str, pattern: str, folder: Path, **source: Any) -> Pipelin
 
 
 def changes(first: int, count: int) -> list[Record]:
-    """Rows that are new, or newer than all before."""
+    """Make new or updated rows, newer than all earlier ones."""
     records = []
     for number in range(first, first + count):
         row = {"id": number, "name": f"row {number}", "price": number / 100}
@@ -239,13 +239,13 @@ def _topic(number: int) -> str:
 
 
 def _rows(done: Sequence[tuple[float, BatchProgress]], topic: str | None = None) -> int:
-    """Rows that came, of all tables or of one."""
+    """Return the number of received rows of all tables or of one."""
     table = topic and topic.removeprefix("many.")
     return sum(t.rows_in or 0 for _, batch in done for t in batch.tables if table in (None, t.table))
 
 
 class _LagShares(FairShares):
-    """What Spark planned."""
+    """Shares of records as planned by Spark."""
 
     def _choose_end(self, _batch: int, _start: Any, _planned_start: Any, planned_end: Any) -> Any:
         return planned_end
@@ -258,7 +258,7 @@ def _await(is_true: Callable[[], bool], query: "Query") -> None:
     deadline = time.monotonic() + _SECONDS
     while not is_true():
         if time.monotonic() > deadline or not query.is_active:
-            raise SystemExit(f"it does not go on: {query.status} {query.exception}")
+            raise SystemExit(f"no progress: {query.status} {query.exception}")
         time.sleep(0.02)
 
 

@@ -1,8 +1,8 @@
-"""Run a command; append wall seconds, CPU seconds and peak memory of it and of all that it starts.
+"""Measurement of a command: wall seconds, CPU seconds and peak memory of its process tree.
 
     python -m benchmarks.measure RESULTS VARIANT ROUND -- COMMAND...
 
-From exec to exit of the last process. Memory is the sum of the resident sizes, looked at five times a second.
+The time is from exec to the exit of the last process. Memory is the sum of the resident sizes, sampled five times per second.
 """
 
 import ctypes
@@ -22,8 +22,8 @@ _INTERVAL_S = 0.2
 
 
 def measure(variant: str, number: int, command: list[str]) -> Result:
-    """Run a command to the end of its last process. Once per process: it counts all children there ever were."""
-    # PySpark's JVM outlives the Python that started it: as its next of kin this process sees its end and its CPU.
+    """Run a command to the end of its last process. Call it once per process, because it counts all former children."""
+    # PySpark's JVM outlives the Python that started it. As a subreaper, this process receives its exit and CPU time.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     peak, done = 0, threading.Event()
 

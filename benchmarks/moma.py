@@ -1,8 +1,8 @@
-"""The museum's whole history into Iceberg and Hudi: headrace against PySpark by hand and Hudi's DeltaStreamer.
+"""Museum's full history into Iceberg and Hudi: headrace against PySpark by hand and Hudi's DeltaStreamer.
 
     python benchmarks/moma.py --moma FOLDER --work FOLDER [--every N] [--repeat 3] [--only REGEX]
 
-METHOD.md beside this says what is measured and how to read it.
+METHOD.md in this folder describes the measurement.
 """
 
 import argparse
@@ -37,15 +37,15 @@ VARIANTS = (
 
 def parse_arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(description="headrace against what there is without it, on the museum's history.")
+    cli = argparse.ArgumentParser(description="headrace against alternatives, on the museum's history.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
-    cli.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="for all that is made; 3 GB")
+    cli.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="folder of all output; 3 GB")
     cli.add_argument("--every", type=int, default=1, metavar="N", help="keep one artwork in N")
     cli.add_argument("--repeat", type=int, default=3, metavar="N", help="rounds; in each every variant runs once")
     cli.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="variants that match")
     options = cli.parse_args(texts)
     if not select_variants(options.only):
-        cli.error(f"--only leaves none of {', '.join(VARIANTS)}")
+        cli.error(f"--only matches none of {', '.join(VARIANTS)}")
     return options
 
 
@@ -55,8 +55,8 @@ def select_variants(only: re.Pattern[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Everything is ready to run; ``folder`` is this benchmark's own."""
+class MomaBenchmark:
+    """Prepared benchmark with its own ``folder``."""
 
     folder: Path
     bronze: Path
@@ -66,7 +66,7 @@ class Bench:
 
     @property
     def all_jars(self) -> list[Path]:
-        """The jars of both table formats."""
+        """Jars of both table formats."""
         return sorted({jar for jars in self.jars.values() for jar in jars})
 
     def run(self, variant: str, number: int) -> Run:
@@ -87,9 +87,9 @@ class Bench:
         return [sys.executable, "-m", f"benchmarks.{module}", *run.arguments(), *extra]
 
     def measure(self, run: Run) -> int:
-        """Run a variant; its exit code. What it says goes into a file."""
+        """Run a variant with its output in a file; return its exit code."""
         run.folder.mkdir(parents=True)
-        # What the last run wrote must not be on its way to the disk while this one is timed.
+        # Pending writes of the last run must not affect this measurement.
         os.sync()
         watch = [sys.executable, "-m", "benchmarks.measure", str(run.results), run.variant, str(run.round), "--"]
         with (run.folder / "log").open("wb") as log:
@@ -98,21 +98,21 @@ class Bench:
             ).returncode
 
 
-def prepare_bench(work: Path, bronze: Path, variants: Sequence[str]) -> Bench:
-    """Fetch and find what the variants need."""
+def prepare_bench(work: Path, bronze: Path, variants: Sequence[str]) -> MomaBenchmark:
+    """Fetch the requirements of the variants."""
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     environment |= {"JAVA_HOME": str(prepare.java().home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder = work / time.strftime("run-%Y%m%d-%H%M%S")
     folder.mkdir()
-    # All are needed to verify, whatever runs.
+    # The verification requires all jars.
     jars = {variant: prepare.jars(variant) for variant in VARIANTS if variant.startswith("headrace")}
     needs_streamer = any(variant.startswith("streamer") for variant in variants)
-    return Bench(folder, bronze, environment, jars, prepare.streamer(work) if needs_streamer else None)
+    return MomaBenchmark(folder, bronze, environment, jars, prepare.streamer(work) if needs_streamer else None)
 
 
-def verify_runs(bench: Bench, runs: Sequence[Run]) -> None:
-    """Compare the tables with the truth; those that are right are removed."""
+def verify_runs(bench: MomaBenchmark, runs: Sequence[Run]) -> None:
+    """Compare the tables with the truth and remove correct ones."""
     from benchmarks.verify import session, verify
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -1,11 +1,11 @@
-"""Records a second from a broker that wants IAM's login, and TLS, against the same broker's plaintext listener.
+"""Records per second from a broker with IAM authentication and TLS, against the plaintext listener of the same broker.
 
 ::
 
     python -m benchmarks.msk_iam --work FOLDER [--records 1000000] [--repeat 5]
 
-The broker is `headrace_stack.Msk`, which verifies signatures. Spark reads a topic from its first to its last record on two cores and keeps
-nothing of it, through both listeners in turn. Four partitions, records of 500 bytes.
+The broker is `headrace_stack.Msk`, which verifies signatures. Spark reads a full topic on two cores without a sink, through both
+listeners in turn. The topic has four partitions and records of 500 bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REGION = "eu-west-1"
 
 
 class WarmMsk(Msk):
-    """With Java's optimising compiler, which a broker of tests does without: it has the processor encrypt."""
+    """Broker with Java's optimizing compiler, which uses the encryption instructions of the processor."""
 
     def command(self) -> Sequence[str | Path]:
         return [part for part in super().command() if part != "-XX:TieredStopAtLevel=1"]
@@ -52,7 +52,7 @@ def fill(msk: Msk, records: int) -> None:
 
 
 def make_session(msk: Msk, work: Path) -> SparkSession:
-    """One with the jars of source and login."""
+    """Return a session with the jars of source and authentication."""
     config = {
         "name": "msk",
         "source": {

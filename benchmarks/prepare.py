@@ -1,4 +1,4 @@
-"""What a benchmark needs before it can start, made once: bronze files, jars, Java, the DeltaStreamer."""
+"""Requirements of a benchmark, prepared once: bronze files, jars, Java, the DeltaStreamer."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _STREAMER_SPARK = "3.4.4"
 
 @dataclass(frozen=True)
 class Streamer:
-    """Where the DeltaStreamer's Spark and jars are."""
+    """Location of the DeltaStreamer's Spark and jars."""
 
     spark_home: Path
     jars: Path
@@ -61,7 +61,7 @@ def jars(variant: str) -> list[Path]:
 
 
 def streamer(work: Path) -> Streamer:
-    """Spark in a venv of its own, and the jars by Maven."""
+    """Install Spark in a separate venv, and fetch the jars with Maven."""
     venv, folder = work / f"venv-spark-{_STREAMER_SPARK}", work / "streamer-jars"
     if not (venv / "ready").exists():
         print(f"installing PySpark {_STREAMER_SPARK}", flush=True)

@@ -1,4 +1,4 @@
-"""CPU seconds, memory and age of a process with all that it started, from /proc."""
+"""CPU seconds, memory and age of a process tree, from /proc."""
 
 import os
 import time
@@ -11,7 +11,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Process:
-    """A line of /proc. ``cpu_s`` has the children in it that the process has waited for."""
+    """Process in /proc. ``cpu_s`` includes children for which the process has waited."""
 
     parent: int
     cpu_s: float
@@ -54,7 +54,7 @@ def machine_cpu_s() -> float:
 
 def _read(path: Path) -> Process | None:
     try:
-        # The command's name may hold spaces and brackets; what follows its last bracket does not.
+        # The name of the command can contain spaces and brackets, so parse after the last bracket.
         fields = (path / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Results as a Markdown report: medians over the rounds, and how headrace compares."""
+"""Markdown report of results: medians over the rounds, and ratios of headrace to the others."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from benchmarks.run import STEPS
 
 ALL = "steps 1-3"
 COLUMNS = ("start", *STEPS, ALL, "total")
-#: headrace's variants and what they are compared with.
+#: Variants of headrace and their counterparts.
 PAIRS = (
     ("headrace-iceberg-mor", "byhand-iceberg-mor"),
     ("headrace-hudi-mor", "byhand-hudi-mor-bucket"),
@@ -18,7 +18,7 @@ PAIRS = (
     ("headrace-hudi-mor", "streamer-mor-continuous"),
 )
 
-#: A round's results by step, with ALL among them.
+#: Results of a round by step, including ALL.
 Round = dict[str, Result]
 Figure = Callable[[Round], float]
 
@@ -72,7 +72,7 @@ def ratio(headrace: Mapping[int, Round], other: Mapping[int, Round], figure: Fig
 
 
 def _rounds(results: Iterable[Result]) -> tuple[dict[str, dict[int, Round]], dict[str, int]]:
-    """Variant → round → its results; and variant → how many rounds were not finished."""
+    """Return variant → round → results, and variant → number of unfinished rounds."""
     measured: dict[str, dict[int, Round]] = defaultdict(lambda: defaultdict(dict))
     for result in results:
         measured[result.variant][result.round][result.step] = result
@@ -111,7 +111,7 @@ def _ratios(rounds: Mapping[str, Mapping[int, Round]]) -> list[str]:
 
 
 def _others(rounds: Mapping[str, Mapping[int, Round]]) -> str:
-    """How quiet the machine was."""
+    """Describe the load of other processes."""
     totals = [done["total"] for numbered in rounds.values() for done in numbered.values()]
     cores = max(((total.others_cpu_s or 0) / total.wall_s for total in totals), default=0.0)
     return f"Other processes used at most {cores:.2f} of a core during a run."

@@ -1,4 +1,4 @@
-"""What a benchmark finds out, as JSON lines."""
+"""Results of benchmarks as JSON lines."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True)
 class Result:
-    """A step of a run (``start``, ``step1`` …), or its ``total`` from exec to exit, which knows the memory too.
+    """Step of a run (``start``, ``step1`` …), or its ``total`` from exec to exit, which includes the memory.
 
-    ``others_cpu_s``: what the machine did for others meanwhile.
+    ``others_cpu_s`` is the CPU time of other processes.
     """
 
     variant: str
@@ -25,7 +25,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Check:
-    """A run's table against the truth. ``wrong``: column → cells that differ."""
+    """Comparison of a run's table with the truth. ``wrong``: column → number of different cells."""
 
     variant: str
     round: int
@@ -37,7 +37,7 @@ class Check:
 
     @property
     def right(self) -> bool:
-        """Whether the table has every row once and every cell as it should be."""
+        """Whether the table has every row once and every cell is correct."""
         return self.rows == self.wanted_rows and not self.wrong
 
 
@@ -45,12 +45,12 @@ Line = TypeVar("Line", Result, Check)
 
 
 def append(path: Path, line: Result | Check) -> None:
-    """Write one line more."""
+    """Append a line."""
     with path.open("a", encoding="utf-8") as out:
         out.write(json.dumps(asdict(line)) + "\n")
 
 
 def read(path: Path, kind: type[Line]) -> list[Line]:
-    """All lines of a file; none when there is no file."""
+    """Return all lines of a file; none if it does not exist."""
     lines: list[dict[str, Any]] = list(map(json.loads, path.read_text("utf-8").splitlines())) if path.exists() else []
     return [kind(**line) for line in lines]

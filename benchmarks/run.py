@@ -1,4 +1,4 @@
-"""One run of one variant: its arguments, where its files are, and the clock of its steps."""
+"""Run of one variant: arguments, locations of files, and timing of steps."""
 
 import argparse
 import os
@@ -15,13 +15,13 @@ STEPS = ("step1", "step2", "step3")
 KEY = "ObjectID"
 _TOPIC = Path("topics", "moma.public.artworks", "partition=0")
 
-#: What every variant gets of the machine.
+#: Resources of every variant.
 SPARK = {"spark.master": "local[2]", "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "4"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """``folder`` is the run's own; in it ``lake/db/artworks`` becomes the table."""
+    """Run with its own ``folder``; the table is ``lake/db/artworks`` in it."""
 
     variant: str
     round: int
@@ -51,17 +51,17 @@ class Run:
 
     @property
     def lake(self) -> Path:
-        """Where the tables are."""
+        """Folder of the tables."""
         return self.folder / "lake"
 
     @property
     def landing(self) -> Path:
-        """Where files arrive."""
+        """Folder of incoming files."""
         return self.folder / "landing"
 
     @property
     def table(self) -> Path:
-        """The folder of the table."""
+        """Folder of the table."""
         return self.lake / "db" / "artworks"
 
     def files(self, kind: str, step: str) -> Path:
@@ -76,12 +76,12 @@ class Run:
             (folder / file.name).hardlink_to(file)
 
     def note_start(self) -> None:
-        """Note how long it took from exec to here."""
+        """Record the seconds since exec."""
         self._note("start", process_tree.age_s(os.getpid()), process_tree.cpu_s(os.getpid()))
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
-        """Note how long a step takes."""
+        """Record the duration of a step."""
         cpu, clock = process_tree.cpu_s(os.getpid()), time.monotonic()
         yield
         self._note(step, time.monotonic() - clock, process_tree.cpu_s(os.getpid()) - cpu)

@@ -1,4 +1,4 @@
-"""The sink ``s3`` against a plain ``df.write`` of the same rows: records a second, and how many files they become.
+"""Sink ``s3`` against a plain ``df.write`` of the same rows: records per second and number of files.
 
 ::
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 FORMATS = ("avro", "json", "parquet")
-#: Rows of twelve columns, as an orders' table may have.
+#: Twelve columns of a table of orders.
 COLUMNS = {
     "order_id": "id",
     "customer_id": "id % 99991",
@@ -69,13 +69,13 @@ def write_plainly(records: DataFrame, file_format: str, folder: Path) -> None:
 
 
 def write_by_sink(records: DataFrame, file_format: str, flush_size: int, folder: Path) -> None:
-    """One batch of the sink's."""
+    """Write one batch with the sink."""
     sink = S3Sink({"path": str(folder), "format": file_format, "flush.size": flush_size})
     sink.write(Table("orders"), records, Batch("benchmark", 0, "append"))
 
 
 def measure(write: Callable[[Path], None], folder: Path) -> tuple[float, int]:
-    """Seconds, and files that readers see."""
+    """Return the seconds and the number of visible files."""
     shutil.rmtree(folder, ignore_errors=True)
     began = time.monotonic()
     write(folder)

@@ -1,9 +1,9 @@
-"""What S3A costs with the few jars that ``s3a://`` brings, and with the bundle that Hadoop itself asks for.
+"""Cost of S3A with the few jars of ``s3a://``, and with the bundle on which Hadoop depends.
 
     python benchmarks/s3a.py [--rounds 3] [--megabytes 200]
 
-Each round is a process of its own for each set of jars, against one server of S3 on this machine: from exec to a session, from
-there to the first answer of S3, then a file written and read in one stream.
+Each round is one process per set of jars, against an S3 server on this machine. It measures the time from exec to a session and to
+the first response of S3, and then writes and reads a file as a stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIGURES = ("session s", "first answer s", "write MB/s", "read MB/s")
 
 
 def find_jars() -> dict[str, list[Path]]:
-    """Name of a set → its jars, fetched where they are missing."""
+    """Return name of a set → its jars; fetch missing jars."""
     line, version = spark_line(spark_version()), spark_version()
     few = resolve_jars(list_coordinates([S3A()], line), spark_version=version, locks=read_locks([S3A]))
     return {"few jars": few, "bundle": resolve_jars([_BUNDLE[line]], spark_version=version)}

@@ -1,9 +1,9 @@
-"""What applying 10,000 changes costs on a small table and on a large one.
+"""Cost of applying 10,000 changes to a small and to a large table.
 
     python -m benchmarks.size --work FOLDER --sink SINK [--rows 100000,10000000] [--repeat 3] [--readers spark]
 
-The tables are made through the sink. Then a pipeline applies files of changes of keys anywhere in them: 8,000 updates, 1,000
-inserts and 1,000 deletes. The time is that of a batch, as its progress says; the first batch of each table is not counted.
+The sink creates the tables. Then a pipeline applies files with changes of random keys: 8,000 updates, 1,000 inserts and 1,000
+deletes. The time is the batch time of the progress. The first batch of each table does not count.
 """
 
 import argparse
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CHANGES = 10_000
 TOPIC, TABLE = "shop.public.orders", "shop.orders"
-#: Hudi's buckets cannot be changed later; this many suit the large table.
+#: Number of Hudi buckets for the large table; it cannot be changed later.
 SINKS: dict[str, dict[str, Any]] = {
     "iceberg": {"table.type": "merge-on-read"},
     "hudi": {"table.type": "MERGE_ON_READ", "hoodie.bucket.index.num.buckets": 16},
@@ -33,7 +33,7 @@ SINKS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Measure a sink on each size, and prints the batches' seconds and their ratio."""
+    """Measure a sink on each size and print the seconds of batches and their ratio."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--sink", required=True, choices=SINKS)
@@ -92,7 +92,7 @@ def _fill(pipeline: Pipeline, spark: "SparkSession", size: int) -> None:
         F.lit(False).alias(DELETED),
         in_epoch(position(sortable(number), place=F.lit("")), 0).alias(POSITION),
     )
-    # As its keys come in a database's snapshot: in their order, many to a file.
+    # As in a snapshot of a database: keys in order, many per file.
     pipeline.sinks[0].write(Table(TABLE, ("id",)), rows.coalesce(2), Batch("fill", 0, "upsert"))
 
 

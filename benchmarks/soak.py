@@ -1,11 +1,10 @@
-"""Whether tables stay true and quick over very many commits, while maintenance goes on and the run is killed.
+"""Soak test: correctness and speed over many commits, with maintenance and kills.
 
     python -m benchmarks.soak --work FOLDER [--commits 10000] [--sinks iceberg hudi] [--rows 100000] [--kills 50] [--files 32]
 
-Files of 200 changes come, a file to a batch: inserts, updates and deletes anywhere in the table, some that come late or again. The
-run is killed with -9 so many times, at times of chance, and started again. After every tenth of the commits all rows of every table
-are compared with what was sent; then the figures of that tenth are printed. Stopped itself, it goes on where it was when it is
-started again with the same options.
+Each batch has a file of 200 changes: inserts, updates and deletes of random rows, some of them late or repeated. The run is killed
+with -9 at random times and restarted. After every tenth of the commits, all rows of every table are compared with the sent changes,
+and the figures of that tenth are printed. A stopped soak continues if it is started again with the same options.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ if TYPE_CHECKING:
 
 CHANGES = 200
 TOPIC, TABLE = "shop.public.orders", "shop.orders"
-#: Option of each sink → where its tables are.
+#: Sink → its option for the location of tables.
 SINKS = {"iceberg": "warehouse", "hudi": "path"}
-#: Of a file's changes: how many insert, delete, come late, or come again; the others update.
+#: Number of inserts, deletes, late and repeated changes per file; the others are updates.
 INSERTS, DELETES, LATE, AGAIN = 0.1, 0.09, 0.02, 0.03
-#: Files between a change and its coming late.
+#: Delay of late changes in files.
 _LATE_BY = 5
 PARTS = 10
-#: Seconds between two looks at the run's memory.
+#: Seconds between two samples of memory.
 _LOOK_SECONDS = 10.0
 
 
 @dataclass
 class Shop:
-    """A table of a database, and the files of its changes."""
+    """Table of a database and the files of its changes."""
 
     bronze: Path
     chance: random.Random
@@ -65,7 +64,7 @@ class Shop:
         self._deliver([self._put(key, "r") for key in range(rows)])
 
     def change(self) -> None:
-        """One more file of changes."""
+        """Write a file of changes."""
         lines = [line for at, line in self._held if at <= self.commits]
         self._held = [(at, line) for at, line in self._held if at > self.commits]
         for _ in range(CHANGES):
@@ -80,7 +79,7 @@ class Shop:
         self._deliver(lines)
 
     def release(self) -> None:
-        """One more file, of all that was held back."""
+        """Write a file of all delayed changes."""
         lines, self._held = [line for _, line in self._held], []
         self._deliver(lines)
 
@@ -122,7 +121,7 @@ class Shop:
 
 @dataclass(frozen=True)
 class TableFigures:
-    """What a sink's table is when all its rows are right. ``files``, ``bytes``: all on disk; ``seconds``: of reading its rows."""
+    """Figures of a correct table. ``files``, ``bytes``: all on disk; ``seconds``: of a full scan."""
 
     rows: int
     size: TableSize
@@ -139,7 +138,7 @@ class TableFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a part of the commits came to: seconds of its last batches, bytes of memory of the run, what each sink's table is."""
+    """Figures of a part of the commits: seconds of its last batches, memory of the run, and the table of each sink."""
 
     commits: int
     kills: int
@@ -158,15 +157,15 @@ class Figures:
 
 
 class Soak:
-    """A pipeline that is run and killed again and again, and the shop that it follows."""
+    """Pipeline that is repeatedly run and killed, and its source."""
 
     def __init__(self, work: Path, *, sinks: Sequence[str], files: int, history: str, seed: int = 1) -> None:
-        """``work``: a new folder, or one of a soak that was stopped. ``files``, ``history``: of the pipeline's ``maintenance:``."""
+        """Prepare a soak. ``work``: a new folder, or that of a stopped soak. ``files``, ``history``: options of ``maintenance:``."""
         work.mkdir(parents=True, exist_ok=True)
         self._work, self._chance = work, random.Random()  # noqa: S311
-        #: What the runs print.
+        #: Output of the runs.
         self.log = work / "headrace.log"
-        #: Resident bytes of the run and its JVM, when they were looked at last.
+        #: Last sample of the resident bytes of the run and its JVM.
         self.memory = 0
         self.shop = Shop(work / "bronze", random.Random(seed))  # noqa: S311
         self._config = {
@@ -182,7 +181,7 @@ class Soak:
 
     @property
     def kills(self) -> int:
-        """How many times it was killed, in all."""
+        """Total number of kills."""
         return len(self._kill_notes.read_text().splitlines()) if self._kill_notes.exists() else 0
 
     @property
@@ -192,18 +191,18 @@ class Soak:
     def run(self, kills: int) -> None:
         """Run until all files are applied; kill the runs a number of times in total."""
         while True:
-            # The first ten seconds are Java's start; some kills are to meet that too.
+            # Java starts in the first ten seconds; some kills must hit the start.
             seconds = self._chance.uniform(5, 60) if self.kills < kills else math.inf
             code = self._run_for(seconds)
             if code == 0:
                 return
             if code is not None:
-                raise RuntimeError(f"headrace ended with {code}: see {self.log}")
+                raise RuntimeError(f"headrace exited with {code}: see {self.log}")
             with self._kill_notes.open("a") as notes:
                 notes.write(f"{time.strftime('%FT%T')} after {seconds:.1f} s\n")
 
     def _run_for(self, seconds: float) -> int | None:
-        """One run's exit code; None when it was killed after so many seconds."""
+        """Return the exit code of a run; None if it was killed after the time."""
         program = [sys.executable, "-m", "headrace", "run", str(self._work / "soak.yaml"), "--available-now"]
         ends = time.monotonic() + seconds
         with self.log.open("ab") as log:
@@ -215,12 +214,12 @@ class Soak:
                     except subprocess.TimeoutExpired:
                         self.memory = sum(member.rss for member in process_tree.tree(process.pid).values())
                 return None
-            finally:  # also when it is the soak that is stopped
+            finally:  # also if the soak is stopped
                 process.kill()
                 process.wait()
 
     def compare(self, spark: SparkSession) -> dict[str, TableFigures]:
-        """Every row of every table against the shop's; what each table is. AssertionError where one differs."""
+        """Compare every row of every table with the source and return figures. AssertionError for a difference."""
         pipeline = Pipeline.from_dict(self._config)
         tables = {}
         for sink in pipeline.sinks:
@@ -272,12 +271,12 @@ def note_options(work: Path, options: Mapping[str, object]) -> None:
     notes = work / "options.json"
     work.mkdir(parents=True, exist_ok=True)
     if notes.exists() and (was := json.loads(notes.read_text(encoding="utf-8"))) != options:
-        sys.exit(f"{work} has a soak of {was}: remove it, name another folder, or go on with the same options")
+        sys.exit(f"{work} has a soak of {was}: remove it, choose another folder, or continue with the same options")
     notes.write_text(json.dumps(options), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it, and print what came of each tenth."""
+    """Run the soak and print the figures of each tenth."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--commits", type=int, default=10_000)

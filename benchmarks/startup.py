@@ -1,9 +1,8 @@
-"""How quickly headrace starts.
+"""Start time of headrace.
 
     python benchmarks/startup.py [--runs 20]
 
-For the environment that runs it: wall milliseconds of a fresh process, the modules that it imports, and which of the
-large ones are among them.
+For the current environment: wall milliseconds of a fresh process, its imported modules, and the large packages among them.
 """
 
 import argparse
@@ -23,7 +22,7 @@ COMMANDS = {
 
 
 def milliseconds(command: tuple[str, ...]) -> float:
-    """How long one process takes."""
+    """Return the milliseconds of one process."""
     clock = time.perf_counter()
     subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - clock) * 1000
@@ -39,7 +38,7 @@ def list_imports(command: tuple[str, ...]) -> list[str]:
 
 def main() -> None:
     """Run every command in turn, round by round, and print the table."""
-    cli = argparse.ArgumentParser(description="How quickly headrace starts.")
+    cli = argparse.ArgumentParser(description="Start time of headrace.")
     cli.add_argument("--runs", type=int, default=20)
     runs = cli.parse_args().runs
     modules = {name: list_imports(command) for name, command in COMMANDS.items()}

@@ -1,9 +1,9 @@
-"""What a batch asks of an object store, and how long it takes when each request does.
+"""Requests of a batch to an object store, and batch times with a delay per request.
 
     python -m benchmarks.store iceberg|hudi --work FOLDER [--readers spark] [--batches 24] [--milliseconds 30]
 
-Table and checkpoint are in a store on this machine, behind a proxy that lets each request wait; files of 200 updates come from the
-local disk, a file to a batch. Counted from the second half of the batches on: the requests from the end of one to the end of the next.
+Table and checkpoint are in a store on this machine, behind a proxy that delays each request. Files of 200 updates come from the local
+disk, one per batch. The requests between the ends of two batches are counted in the second half of the batches.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from headrace.sdk.sink import Batch, Table
 from headrace_stack import S3
 
 ROWS = 20_000
-#: What of an address has another text in each batch.
+#: Parts of an address that differ between batches.
 _CHANGES = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|\d+")
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From the end of a batch to the end of the next: seconds in all and of the batch alone, and what was asked."""
+    """Interval between the ends of two batches: total seconds, seconds of the batch, and requests."""
 
     seconds: float
     batch: float
@@ -74,7 +74,7 @@ def _shorten(path: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it, and print what was asked."""
+    """Run the benchmark and print the requests."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("sink", choices=SINKS)
     cli.add_argument("--work", type=Path, required=True)

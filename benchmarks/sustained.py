@@ -1,11 +1,11 @@
-"""Records a second from Kafka: Avro decoded, appended, merged into Iceberg; headrace beside PySpark written by hand.
+"""Records per second from Kafka: Avro decoded, appended, merged into Iceberg; headrace against PySpark by hand.
 
     python -m benchmarks.sustained --work FOLDER [--records 6000000] [--repeat 3] [--only REGEX]
 
-Kafka and a registry run here. By hand is the shortest that does it; "with care" also keeps what headrace keeps: broken
-records aside, counts, order by LSN and offset, keys of deletes without a row before, a look for unavailable values. Each variant takes the same backlog
-in a fresh process, in batches of the same size. Two rates: of the batches after the first one, while Java still compiles
-the work, and of the second half of the batches, as in a stream that lasts.
+Kafka and a registry run on this machine. "By hand" is the shortest code for the task. "With care" adds the guarantees of headrace:
+dead letters, counts, order by LSN and offset, keys of deletes without a previous row, and a search for unavailable values. Each
+variant processes the same backlog in a fresh process, in batches of the same size. Two rates are reported: of the batches after the
+first one, while the JVM warms up, and of the second half of the batches, as in a long stream.
 """
 
 import argparse
@@ -73,7 +73,7 @@ KEY = _record("Key", [("id", "int")])
 
 
 def main() -> None:
-    """Make the backlog, runs the variants and prints what they took."""
+    """Make the backlog, run the variants and print their times."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--records", type=int, default=6_000_000)
@@ -149,7 +149,7 @@ def _produce(kafka: Kafka, registry: SchemaRegistry, records: int) -> None:
 
 
 def _events(records: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Seven of ten insert, three update a row that came before."""
+    """Yield events: seven of ten are inserts, three update an earlier row."""
     from decimal import Decimal
 
     rows = 0
@@ -169,7 +169,7 @@ def _events(records: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
             "paid": lsn % 2 == 0,
             "ordered": 1_767_323_045_000_000 + lsn,
             "due": 20_000 + lsn % 365,
-            "note": None if lsn % 3 else "leave it with the neighbours",
+            "note": None if lsn % 3 else "leave it with the neighbors",
         }
         source = {
             "connector": "postgresql",
@@ -202,7 +202,7 @@ def _time_variant(variant: str, broker: str, registry: str, folder: Path) -> dic
 
 
 class _Nothing(Sink):
-    """Reads every row, and writes none."""
+    """Sink that reads every row and writes none."""
 
     name = "nothing"
     api_version = 1

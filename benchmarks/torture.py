@@ -1,8 +1,8 @@
-"""Whether tables are true to a database under load, while the run is killed and the servers around it stop.
+"""Torture test: tables equal to a database under load, while the run and its servers are killed.
 
-PostgreSQL, Debezium, a registry and Kafka run here; headrace writes Iceberg, by a Hive metastore, and Hudi. It is killed with -9
-so many times; then each server in turn is killed, is away for some seconds and is started again. Nobody helps headrace; a task of
-Kafka Connect's that ended is started again. In the end every row of every table is compared with the database.
+PostgreSQL, Debezium, a registry and Kafka run on this machine. headrace writes Iceberg, with a Hive metastore, and Hudi. The run is
+killed with -9 repeatedly. Then each server in turn is killed and restarted after some seconds. headrace recovers without help; only a
+failed task of Kafka Connect is restarted. At the end every row of every table is compared with the database.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from headrace_stack.servers.server import Server
 
-#: Each transaction is one of what a shop does; `commit` ends it.
+#: Each transaction is a business operation of a shop; `commit` ends it.
 SETUP = """
 create schema torture;
 create table torture.accounts (id bigint primary key, name text not null, balance numeric(14,2), touched int);
@@ -86,7 +86,7 @@ begin
   end loop;
 end $$;
 """
-#: Their columns.
+#: Columns of the tables.
 TABLES = {
     "accounts": ("id", "name", "balance", "touched"),
     "orders": ("id", "account", "state", "note"),
@@ -96,12 +96,12 @@ TABLES = {
 }
 NAME = "torture"
 _CHUNK = 50
-#: Seconds that the load may be late and still make up for them.
+#: Longest delay of the load that it catches up, in seconds.
 _LATE = 5.0
 
 
 class Load(threading.Thread):
-    """Transactions at a rate, until it is told to stop; it waits for a database that is away."""
+    """Transactions at a constant rate until `end`; it waits for an unreachable database."""
 
     def __init__(self, postgres: Postgres, rate: float) -> None:
         super().__init__(daemon=True, name="load")
@@ -129,13 +129,13 @@ class Load(threading.Thread):
         self.join()
 
 
-#: Starts in a row without a batch, after which one is waited for: else a slow machine would never come further.
+#: Consecutive starts without a batch, after which the test waits for one; otherwise a slow machine makes no progress.
 MAX_FRUITLESS_STARTS = 2
 
 
 @dataclass
 class Follower:
-    """``headrace run``, as a process of its own."""
+    """Process of ``headrace run``."""
 
     file: Path
     log: Path
@@ -148,22 +148,27 @@ class Follower:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Kill it, and the JVM with it."""
+        """Kill the process and its JVM."""
         assert self.process is not None
         os.killpg(self.process.pid, number)
         self.process.wait(120)
 
     def check(self) -> None:
-        """AssertionError when it has ended."""
+        """Raise AssertionError if the process has ended."""
         assert self.process is not None
         if self.process.poll() is not None:
             raise AssertionError(
-                f"headrace ended by itself, {self.process.returncode}:\n{self.log.read_text()[-3000:]}"
+                f"headrace exited with status {self.process.returncode}:\n{self.log.read_text()[-3000:]}"
             )
 
     def count_starts(self) -> int:
+<<<<<<< HEAD
         """How often it was about to read its first batch, in all runs."""
         return self.log.read_text().count("reading the source") if self.log.exists() else 0
+=======
+        """Return how often a run was about to read its first batch."""
+        return self.log.read_text().count("looking at the source") if self.log.exists() else 0
+>>>>>>> awsstack
 
     def batches(self) -> list[dict[str, Any]]:
         """Return the progress of all batches, oldest first."""
@@ -172,21 +177,21 @@ class Follower:
 
 @dataclass
 class Result:
-    """What a torture run found out."""
+    """Result of a torture run."""
 
     kills: int = 0
     transactions: int = 0
     seconds: float = 0.0
-    #: Of the connector, after what it does not survive by itself.
+    #: Restarts of failed connector tasks.
     restarts: int = 0
-    #: Server → seconds from when it was back to the end of the first batch that was planned after it.
+    #: Server → seconds from its restart to the end of the first batch planned after it.
     recovered: dict[str, float] = field(default_factory=dict)
-    #: Table and sink → rows that are the same, and those that are not.
+    #: Table and sink → number of equal and of different rows.
     compared: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class Torture:
-    """The servers of a run, and what is done to them."""
+    """Servers of a run and the faults injected into them."""
 
     def __init__(self, work: Path, stack: ExitStack, *, sinks: Sequence[str], metastore: bool, rate: float) -> None:
         shutil.rmtree(work, ignore_errors=True)
@@ -241,18 +246,18 @@ class Torture:
             "transforms": [{"unwrap": {}}],
             "sinks": [{sink: blocks[sink]} for sink in sinks],
             "checkpoint": str(work / "checkpoint"),
-            "maintenance": {"files": 4},  # so that kills meet its steps too
+            "maintenance": {"files": 4},  # so that kills also hit its steps
             "spark": {
                 "spark.master": "local[2]",
                 "spark.sql.shuffle.partitions": 2,
-                # PySpark's metastore lacks the tables that locks are in.
+                # PySpark's metastore lacks the tables of locks.
                 "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
             },
         }
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """While the block runs."""
+        """Run the load during the block."""
         load = Load(self._postgres, self._rate)
         load.start()
         try:
@@ -263,7 +268,7 @@ class Torture:
             self.result.seconds += load.seconds
 
     def kills(self, times: int, dice: random.Random) -> None:
-        """Kill the run so many times: while it starts, while it plans, writes or commits. Now and then it gets on."""
+        """Kill the run repeatedly during start, planning, writes and commits; sometimes let it make progress."""
         fruitless = 0
         for _ in range(times):
             starts, last = self.follower.count_starts(), self._last_batch()
@@ -281,7 +286,7 @@ class Torture:
         return max((int(batch["batch"]) for batch in self.follower.batches()), default=-1)
 
     def outages(self, seconds: float) -> None:
-        """Kill each server in turn, while the run goes on as well as it can."""
+        """Kill each server in turn while the run continues."""
         self.follower.start()
         for name, server in self.servers.items():
             self._wait_until_applied()
@@ -295,7 +300,7 @@ class Torture:
         self.follower.kill(signal.SIGINT)
 
     def compare(self, spark: SparkSession) -> None:
-        """Read what is left until the tables are what the database is, five times at most."""
+        """Process the backlog until the tables equal the database, at most five times."""
         pipeline = Pipeline.from_dict(self._config)
         for _ in range(5):
             time.sleep(3)  # Debezium is behind the last commit
@@ -310,7 +315,7 @@ class Torture:
                 break
 
     def _compare_table(self, pipeline: Pipeline, spark: SparkSession, table: str, sink: str) -> tuple[int, int]:
-        # As texts that PostgreSQL and Spark print alike.
+        # Compare strings, which PostgreSQL and Spark print the same way.
         columns = TABLES[table]
         printed = " || '|' || ".join(f"coalesce({column}::text, 'null')" for column in columns)
         expected = [row[0] for row in self._postgres.query(f"select {printed} from torture.{table}")]  # noqa: S608
@@ -321,22 +326,22 @@ class Torture:
         return len(set(expected) & set(stored)), differ
 
     def _wait_until_applied(self) -> None:
-        """Wait until changes that are made from now on are in all tables."""
+        """Wait until all changes from now on are applied."""
         topic = f"{NAME}.torture.accounts"
         end: list[int] = []
 
         def grows() -> bool:
-            """Kafka has more records than when it was first seen alive; of an event that comes later, no batch is older."""
-            with suppress(Exception):  # whoever is away
+            """Return whether Kafka has more records than at its first response; later events are in later batches."""
+            with suppress(Exception):  # a server is unreachable
                 self._revive()
                 end.append(self._kafka.end_offsets(topic)[0])
             return bool(end) and end[-1] > end[0] + _CHUNK
 
         self._wait_until(grows, "new records", pause=1)
-        self._wait_until(partial(self._has_applied, datetime.now(UTC)), "a batch that is well")
+        self._wait_until(partial(self._has_applied, datetime.now(UTC)), "a successful batch")
 
     def _has_applied(self, after: datetime) -> bool:
-        """Whether a batch that began later brought rows, and failed nowhere."""
+        """Return whether a later batch applied rows without an error."""
         for batch in reversed(self.follower.batches()):
             tables = batch["tables"]
             late = datetime.fromisoformat(batch["started"]) > after
@@ -345,7 +350,7 @@ class Torture:
         return False
 
     def _revive(self) -> None:
-        """Start the connector's task again where it ended, which Kafka Connect leaves to people."""
+        """Restart a failed connector task, which Kafka Connect does not do."""
         status = self._connect.status(NAME)
         if status and any(task["state"] == "FAILED" for task in status["tasks"]):
             url = f"{self._connect.url}/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true"
@@ -357,7 +362,7 @@ class Torture:
         while not is_true():
             self.follower.check()
             if time.monotonic() > deadline:
-                raise AssertionError(f"in vain: {what}\n{self.follower.log.read_text()[-3000:]}")
+                raise AssertionError(f"timeout: {what}\n{self.follower.log.read_text()[-3000:]}")
             time.sleep(pause)
 
 
@@ -370,8 +375,8 @@ def main() -> None:
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--kills", type=int, default=100)
-    cli.add_argument("--away", type=float, default=20, help="seconds that each server is away")
-    cli.add_argument("--rate", type=float, default=500, help="transactions a second")
+    cli.add_argument("--away", type=float, default=20, help="downtime of each server in seconds")
+    cli.add_argument("--rate", type=float, default=500, help="transactions per second")
     cli.add_argument("--seed", type=int, default=1)
     arguments = cli.parse_args()
     with ExitStack() as stack:
@@ -386,7 +391,7 @@ def main() -> None:
 
 
 def _report(torture: Torture, spark: SparkSession) -> None:
-    """Print what came of it so far; ends the program when tables differ."""
+    """Print the result so far; exit if tables differ."""
     torture.compare(spark)
     result = torture.result
     rate = result.transactions / result.seconds

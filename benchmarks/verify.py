@@ -1,4 +1,4 @@
-"""Every cell of a run's final table against the truth, read by the table format's own reader."""
+"""Comparison of every cell of a run's final table with the truth, read with the reader of the table format."""
 
 from collections.abc import Sequence
 from pathlib import Path

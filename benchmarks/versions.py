@@ -1,9 +1,9 @@
-"""How long a batch of 200 updates is in the Hudi sink, beside the log files and the commits of a history.
+"""Time of a batch of 200 updates in the Hudi sink, by the log files and commits in the table's history.
 
     python -m benchmarks.versions --work FOLDER [--commits 0 900 3600] [--rows 100000] [--batches 25] [--in-timeline]
 
-The history is played: log files of the table are copied under the instants of older commits, a second apart, as if these were archived;
-with ``--in-timeline`` they are in the timeline, as they were before headrace archived them.
+The history is simulated: log files of the table are copied under the instants of older commits, one second apart, as if the commits
+were archived. With ``--in-timeline`` the commits are in the timeline, as before archival.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALL = MaintenancePolicy(history_seconds=0, files=1)
 
 
 class Orders:
-    """A table that is written batch by batch."""
+    """Table written in batches."""
 
     def __init__(self, spark: SparkSession, folder: Path, rows: int) -> None:
         self._sink: Sink = HudiSink({"path": str(folder)})
@@ -41,7 +41,7 @@ class Orders:
         self._write(self._make(rows, step=1))
 
     def update(self) -> float:
-        """One more batch; seconds."""
+        """Write a batch; return its seconds."""
         rows, began = self._make(UPDATES, step=499), time.monotonic()
         self._write(rows)
         return time.monotonic() - began
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace) -> Iterator[tuple[int, float]]:
     sink = HudiSink({"path": str(options.work)})
     session = build_session([sink], {"spark.master": "local[2]", "spark.driver.memory": "2g"})
     orders = Orders(Sessions(session, dict(sink.sql_conf)).of("benchmark"), options.work, options.rows)
-    for _ in range(2 * options.batches):  # Java learns its work
+    for _ in range(2 * options.batches):  # warm-up of the JVM
         orders.update()
     orders.maintain()
     played = 0

@@ -1,9 +1,9 @@
-"""What a batch of one change takes, by how many columns its table has.
+"""Time of a batch of one change by the number of columns.
 
     python -m benchmarks.wide iceberg|hudi --work FOLDER [--columns 12,100,500] [--batches 10]
 
-Files of one change each are applied, a file to a batch: JSON with schemas, and columns of numbers, decimals, times and 20 texts. Then
-once more, where each change leaves a text out, as PostgreSQL does with large ones that an update did not touch.
+Each batch applies a file with one change: JSON with schemas, and columns of numbers, decimals, times and 20 strings. A second run
+omits one string per change, as PostgreSQL does with unchanged large values.
 """
 
 import argparse
@@ -19,14 +19,14 @@ from typing import Any
 from headrace import Pipeline
 
 TOPIC, TABLE = "shop.public.wide", "shop.wide"
-#: Option of each sink → where its tables are.
+#: Sink → its option for the location of tables.
 SINKS = {"iceberg": "warehouse", "hudi": "path"}
-#: Batches that come before those that are measured: the table is made, and Java reads its classes.
+#: Warm-up batches, which create the table and load classes.
 WARM = 3
 _LEFT_OUT = "__debezium_unavailable_value"
-#: Columns that may be left out, at most.
+#: Most columns that can be omitted.
 TEXTS = 20
-#: Kinds of columns, in turn, without texts once there are enough of these: the schema of each.
+#: Schemas of columns, used in turn; strings stop at their limit.
 _KINDS: Sequence[dict[str, Any]] = (
     {"type": "string"},
     {"type": "int32"},
@@ -40,14 +40,12 @@ _KINDS: Sequence[dict[str, Any]] = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the median of a batch for each width, and how many times the first width's it is."""
+    """Print the median batch time of each width, and its ratio to the first width."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("sink", choices=SINKS)
     cli.add_argument("--work", type=Path, required=True)
-    cli.add_argument(
-        "--columns", default="12,100,500", help="the widths, the first of which the others are compared with"
-    )
-    cli.add_argument("--batches", type=int, default=10, help="those that are measured")
+    cli.add_argument("--columns", default="12,100,500", help="widths; the first one is the reference")
+    cli.add_argument("--batches", type=int, default=10, help="measured batches")
     options = cli.parse_args(arguments)
     medians: dict[str, dict[int, float]] = {"whole": {}, "left out": {}}
     for columns in map(int, options.columns.split(",")):

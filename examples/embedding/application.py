@@ -1,4 +1,4 @@
-"""A museum's Spark application: headrace keeps two of its tables, beside a query of its own, in its own session and catalog.
+"""Spark application of a museum: headrace maintains two tables in the application's session and catalog, next to its own query.
 
 ::
 
@@ -30,16 +30,16 @@ REPORT = """
 
 
 class Diary(StreamingQueryListener):
-    """Says what every query of the session does: headrace's are among them, under their pipelines' names."""
+    """Listener that prints the start and end of every query, including headrace's, which have the names of their pipelines."""
 
     def onQueryStarted(self, event: Any) -> None:
         print(f"{event.name} began")
 
     def onQueryProgress(self, event: Any) -> None:
-        """Nothing to say."""
+        """Ignore the event."""
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing to say."""
+        """Ignore the event."""
 
     def onQueryTerminated(self, event: Any) -> None:
         print(f"a query ended: {event.exception or 'well'}")
@@ -70,7 +70,7 @@ def make_pipeline(table: str, folder: Path) -> Pipeline:
 
 
 def main(folder: Path) -> None:
-    """Follows artists, works and visits until each has been read once, and says which work had the most visitors."""
+    """Process artists, works and visits until each has been read once, and print the most visited work."""
     spark = build_session(folder)
     spark.streams.addListener(Diary())
     visits = spark.readStream.schema("work_id BIGINT, day DATE, visitors INT").json(str(HERE / "visits"))
@@ -79,12 +79,12 @@ def main(folder: Path) -> None:
     queries = [make_pipeline(table, folder).start(spark, trigger="1 second") for table in ("artists", "works")]
     for query in queries:
         while query.last_progress is None:
-            query.await_termination(0.2)  # raises why, when it has failed
+            query.await_termination(0.2)  # raises the error of a failed query
     mine.processAllAvailable()
     spark.sql(REPORT).show(truncate=False)
 
     for query in queries:
-        query.stop()  # after the batch under way
+        query.stop()  # after the current batch
     mine.stop()
     spark.stop()  # last: a pipeline whose Spark is stopped fails
 

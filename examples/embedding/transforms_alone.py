@@ -1,4 +1,4 @@
-"""Two of headrace's transforms on an application's own DataFrames: no pipeline, no checkpoint, no sink.
+"""Two transforms of headrace on DataFrames of an application, without a pipeline, a checkpoint or a sink.
 
 ::
 
@@ -18,13 +18,13 @@ EVENTS = Path(__file__).parent / "events/museum.public.artists"
 
 
 def make_rows(events: DataFrame) -> DataFrame:
-    """Debezium's envelopes as rows, deleted ones among them, with what was done and when."""
+    """Unwrap Debezium envelopes into rows with operation and time; keep deleted rows."""
     unwrap = Unwrap({"delete.tombstone.handling.mode": "rewrite", "add.fields": "op,source.ts_ms"})
     return unwrap(events)
 
 
 def hide_people(rows: DataFrame) -> DataFrame:
-    """Rows of anything, without who it was."""
+    """Mask personal data in rows."""
     mask = Mask(columns={"name": {"sha256": {"salt": os.environ["SALT"]}}, "email": {"characters": 3}})
     return mask(rows)
 

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 MOST_BYTES, SILENCE, SECONDS = 64_000_000, 10, 60
 #: Status of an error response → the class of headrace's error, its message, and the fix.
 STATUSES: Mapping[int, tuple[type[HeadraceError], str, str]] = {
-    401: (LoginError, "the API does not take the token", "correct `token`"),
-    403: (LoginError, "the token is not for these records", "let its owner read them, or give another `token`"),
-    404: (ConfigError, "there is nothing at this address", "correct `url`"),
-    429: (RetriableError, "the API has had too many requests", "nothing is lost; ask for more at once by `page_size`"),
+    401: (LoginError, "the API rejected the token", "correct `token`"),
+    403: (LoginError, "the token has no permission for these records", "allow it to read them, or use another `token`"),
+    404: (ConfigError, "no such address", "correct `url`"),
+    429: (RetriableError, "the API received too many requests", "nothing is lost; set a larger `page_size`"),
 }
 KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FatalError, LoginError, RetriableError)}
 #: An error of an executor in the text of a Spark error.
-TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s*fix: (.+)")
+CARRIED = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s*fix: (.+)")
 
 
 class HttpSourceConfig(Config):
@@ -117,11 +117,15 @@ class Api:
         try:
             answer = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
         except (OSError, HTTPException) as error:  # includes truncated pages
-            what = f"no whole page came: {type(error).__name__}: {error}"
-            raise RetriableError(what, where=self.where, fix="nothing is lost, and it is asked again") from None
+            what = f"the page is incomplete: {type(error).__name__}: {error}"
+            raise RetriableError(what, where=self.where, fix="nothing is lost, and the request is retried") from None
         if answer.status != 200:
             other = RetriableError if answer.status >= 500 else ConfigError
-            usual = other, f"the API answers {answer.status} {answer.reason}", "see what it says of that"
+            usual = (
+                other,
+                f"the API returned {answer.status} {answer.reason}",
+                "look up this status in the documentation of the API",
+            )
             kind, what, fix = STATUSES.get(answer.status, usual)
             raise kind(what, where=self.where, fix=fix)
         return self._parse(answer.body, count)
@@ -133,15 +137,15 @@ class Api:
         except ValueError:
             if body.lstrip().startswith(b"{"):  # without a Content-Length, a page may be truncated unnoticed
                 raise RetriableError(
-                    "a page ends too early", where=self.where, fix="nothing is lost, and it is asked again"
+                    "the page is truncated", where=self.where, fix="nothing is lost, and the request is retried"
                 ) from None
-            raise ConfigError("what it answers is no JSON", where=self.where, fix="correct `url`") from None
+            raise ConfigError("the response is not JSON", where=self.where, fix="correct `url`") from None
         except (KeyError, TypeError) as error:
-            what = f"a page is not of the form that it has to have: {error}"
+            what = f"the page has an invalid format: {error}"
             raise DataError(what, where=self.where, fix='{"items": […], "next": CURSOR, "total": NUMBER}') from None
         if len(page.items) > count:
-            what = f"it gives {len(page.items)} records where {count} were asked for"
-            raise DataError(what, where=self.where, fix="let the API keep to `limit`")
+            what = f"the API returned {len(page.items)} records for a limit of {count}"
+            raise DataError(what, where=self.where, fix="correct the API, which must respect `limit`")
         return page
 
 
@@ -195,7 +199,7 @@ class HttpSource(RangedSource):
         return {self.config.topic: self._api.ask(end["after"], 1).total - end["count"]}
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        told = TOLD.search(full_text(error))
+        told = CARRIED.search(full_text(error))
         return KINDS[told[1]](told[3], where=told[2], fix=told[4]) if told and told[1] in KINDS else None
 
     @property
@@ -215,8 +219,8 @@ def read_range(api: Api, start: Offset, end: Offset, batches: Iterable[Any]) -> 
         yield pa.RecordBatch.from_pydict({"value": [*map(write_json, page.items)], "offset": [*offsets]})
         after, count = page.next, count + len(page.items)
     if (after, count) != (end["after"], end["count"]):
-        what = f"it gave {end['count'] - start['count']} records up to {end['after']!r} once, and other ones now"
-        raise FatalError(what, where=api.where, fix="start with a new checkpoint; the API must keep what it gave")
+        what = f"the {end['count'] - start['count']} records up to {end['after']!r} have changed"
+        raise FatalError(what, where=api.where, fix="start with a new checkpoint; records of the API must not change")
 
 
 def write_json(value: Any) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Temporary columns of the join.
 KEY, FOUND = "_lookup_key", "_lookup_found"
-TWICE = "lookup: two of its rows have the key"
+TWICE = "lookup: two rows have the key"
 
 
 class LookupConfig(Config):
@@ -66,9 +66,9 @@ class Lookup(Transform):
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         if (path := find_missing_file(error)) and is_under(path, self.config.path):
-            return ConfigError("there is no such table", where=self.where, fix="correct `path`")
+            return ConfigError("no such table", where=self.where, fix="correct `path`")
         if twice := re.search(f"{TWICE} '.*'", full_text(error)):
-            return DataError(twice[0], where=self.where, fix="leave one of them in the table")
+            return DataError(twice[0], where=self.where, fix="remove the duplicate from the table")
         return None
 
     def reads(self) -> Collection[str]:
@@ -83,7 +83,9 @@ class Lookup(Transform):
         (name,) = found
         if taken := match_names(changes.frame.sparkSession, self.config.columns, changes.row_columns):
             raise DataError(
-                f"the row has a column {next(iter(taken))!r}", where=self.where, fix="name the new one otherwise"
+                f"the row has a column {next(iter(taken))!r}",
+                where=self.where,
+                fix="choose another name for the new column",
             )
         frame = changes.frame
         if not changes.envelope:

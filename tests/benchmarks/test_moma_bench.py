@@ -31,7 +31,7 @@ def test_options_pick_variants_and_have_defaults() -> None:
 def test_options_that_leave_no_variant_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_arguments(["--moma", "in", "--work", "out", "--only", "flink"])
-    assert "--only leaves none of headrace-iceberg-mor" in capsys.readouterr().err
+    assert "--only matches none of headrace-iceberg-mor" in capsys.readouterr().err
 
 
 def test_report_has_medians_ratios_and_verdicts(tmp_path: Path) -> None:

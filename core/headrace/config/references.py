@@ -1,7 +1,6 @@
-"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, ``${file:/etc/db.properties:password}``, and those that
-plugins bring.
+"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, ``${file:/etc/db.properties:password}``.
 
-``$${`` stands for a ``${`` that is none.
+Plugins add other secret providers. ``$${`` is an escaped ``${``.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Renewal:
-    """How. ``references``: those of the file, as they are written there; ``build``: the pipeline with what they say now, None when
-    that is what they said.
+    """Renewal of a pipeline whose secrets may have been rotated.
+
+    ``references``: the references of the file, as written; ``build`` returns the pipeline with their present values, None if
+    the values are unchanged.
     """
 
     references: Sequence[str]

@@ -107,8 +107,8 @@ def source_of(api: Server, path: str, *records: Any, **options: Any) -> HttpSour
         (418, b"", 0, ConfigError, "418"),
         (429, b"", 0, RetriableError, "`page_size`"),
         (500, b"", 0, RetriableError, "500"),
-        (200, b'{"items": [{"id": 1}, {"i', 9, RetriableError, "no whole page"),
-        (200, b'{"items": [{"id": 1}, {"i', 0, RetriableError, "ends too early"),
+        (200, b'{"items": [{"id": 1}, {"i', 9, RetriableError, "page is incomplete"),
+        (200, b'{"items": [{"id": 1}, {"i', 0, RetriableError, "page is truncated"),
         (200, b"<html>log in</html>", 0, ConfigError, "`url`"),
         (200, b'{"data": []}', 0, DataError, "'items'"),
         (200, b"[]", 0, DataError, "items"),
@@ -154,7 +154,7 @@ def test_an_executors_error_comes_in_the_same_words(api: Server, headrace_spark:
         frame.collect()
     told = source.explain(caught.value)
     assert type(told) is FatalError
-    assert "it gave 7 records up to 'c7' once, and other ones now" in told.what
+    assert "the 7 records up to 'c7' have changed" in told.what
 
 
 def test_a_pipeline_reads_on_and_tries_again(api: Server, headrace_spark: SparkSession, tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_columns_are_added_in_a_pipeline(headrace_spark: SparkSession, tmp_path:
 
 def test_a_key_that_is_there_twice_is_an_error_and_no_second_row(headrace_spark: SparkSession, tmp_path: Path) -> None:
     lookup = Lookup(write_table(tmp_path, [*COUNTRIES, "DE,Deutschland,Berlin"]))
-    with pytest.raises(DataError, match="two of its rows have the key 'DE'") as caught:
+    with pytest.raises(DataError, match="two rows have the key 'DE'") as caught:
         people(lookup, tmp_path, b'{"id": 1, "country": "NO"}').run(headrace_spark)
-    assert caught.value.fix == "leave one of them in the table"
+    assert caught.value.fix == "remove the duplicate from the table"
 
 
 def test_keys_are_compared_as_what_the_row_has(headrace_spark: SparkSession, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_table_is_sent_to_the_rows(headrace_spark: SparkSession, tmp_path: P
 @pytest.mark.parametrize(
     ("wrong", "kind", "text"),
     [
-        ({"path": "/not/there"}, ConfigError, "there is no such table"),
+        ({"path": "/not/there"}, ConfigError, "no such table"),
         ({"key": "iso"}, ConfigError, "no column 'iso'"),
         ({"columns": {"new": "population"}}, ConfigError, "no column 'population'"),
     ],

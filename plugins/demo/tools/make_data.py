@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from moma_bronze.debezium import Connector, Event, envelope_schema
-from moma_bronze.history import DATES, Change, History, Row, midnight_ms
+from moma_bronze.history import DATES, ArtworkChange, History, Row, midnight_ms
 from moma_bronze.s3_sink import write_topic
 from moma_bronze.table import TEXT_ARRAY, Column, Table
 
@@ -125,7 +125,7 @@ def make(moma: Path, out: Path, codec: str = CODEC) -> dict[str, Any]:
     gone = rows[:: len(rows) // DELETES][:DELETES]
     table = ARTWORKS.at(third)
     events = list(connector.stream(table, list(history.changes(third)), midnight_ms(third)))
-    events += connector.stream(table, [Change("d", row, None) for row in gone], midnight_ms(third) + NOON_MS)
+    events += connector.stream(table, [ArtworkChange("d", row, None) for row in gone], midnight_ms(third) + NOON_MS)
     bronze.add(third, table, events, images(table, [row for row in rows if row not in gone]))
 
     rows = list(history.artists())

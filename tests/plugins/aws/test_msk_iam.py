@@ -150,7 +150,7 @@ def test_the_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     # The file's own options win, but for those that are the login.
     assert kafka._options(())["kafka.reconnect.backoff.ms"] == "2000"
     assert kafka._options(())["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
-    with pytest.raises(ValidationError, match=r"has `auth` and kafka\.sasl\.mechanism, which it sets"):
+    with pytest.raises(ValidationError, match=r"has `auth` and kafka\.sasl\.mechanism, which `auth` sets"):
         source({}, **{"kafka.sasl.mechanism": "PLAIN"})
     (line_to_add,) = list_missing_jars(plugins, "3.5", lambda name: "kafka010" in name)
     path = "software/amazon/msk/aws-msk-iam-auth/2.3.9/aws-msk-iam-auth-2.3.9-all.jar"
@@ -168,7 +168,7 @@ def test_a_pipeline_file(tmp_path: Path) -> None:
         ("msk-iam: {regoin: eu-west-1}", r"orders\.yaml:7 source\.kafka\.auth\.msk-iam\.regoin: unknown key 'regoin'"),
         ("msk-aim: {}", r"orders\.yaml:7 source\.kafka\.auth\.msk-aim: unknown auth 'msk-aim'"),
         ("{msk-iam: {}, other: {}}", r"orders\.yaml:6 source\.kafka\.auth: name exactly one auth"),
-        ("msk-iam: 7", r"the options of 'msk-iam' are a mapping"),
+        ("msk-iam: 7", r"the options of 'msk-iam' must be a mapping"),
     ):
         with pytest.raises(Exception, match=complaint):
             pipeline(text.format(BROKERS, block), tmp_path)

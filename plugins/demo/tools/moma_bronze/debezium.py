@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from moma_bronze.history import Change, Row
+from moma_bronze.history import ArtworkChange, Row
 from moma_bronze.table import Table
 
 Event = dict[str, Any]
@@ -29,10 +29,10 @@ class Connector:
         last = len(rows) - 1
         for i, row in enumerate(rows):
             place = "first" if i == 0 else "last" if i == last else "true"
-            yield self._event(table, Change("r", None, row), place, [None, self._lsn], at_ms)
+            yield self._event(table, ArtworkChange("r", None, row), place, [None, self._lsn], at_ms)
         self._commit()
 
-    def stream(self, table: Table, changes: Sequence[Change], at_ms: int) -> Iterator[Event]:
+    def stream(self, table: Table, changes: Sequence[ArtworkChange], at_ms: int) -> Iterator[Event]:
         """One event per change with full images; hundred changes are a transaction."""
         for start in range(0, len(changes), _TRANSACTION_ROWS):
             commit_ms = at_ms + start // _TRANSACTION_ROWS * _TRANSACTION_MS
@@ -46,7 +46,9 @@ class Connector:
         self._committed = self._lsn
         self._transaction += 1
 
-    def _event(self, table: Table, change: Change, snapshot: str, position: Iterable[int | None], at_ms: int) -> Event:
+    def _event(
+        self, table: Table, change: ArtworkChange, snapshot: str, position: Iterable[int | None], at_ms: int
+    ) -> Event:
         sequence = [None if lsn is None else str(lsn) for lsn in position]
         source = {
             "version": _VERSION,

@@ -1,4 +1,4 @@
-"""The museum's collection at three real dates, and the changes that lead from one to the next."""
+"""Museum's collection at three dates and the changes between them."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ _CHANGES = dict(zip(DATES[1:], ("changes_T1_T2.jsonl.gz", "changes_T2_T3.jsonl.g
 _ARTISTS = "artists_T3_20150815.jsonl.gz"
 
 
-class Change(NamedTuple):
+class ArtworkChange(NamedTuple):
     """One row change; op is Debezium's: c, u or d."""
 
     op: str
@@ -27,25 +27,25 @@ class Change(NamedTuple):
 
 
 class History:
-    """The full files in a folder, or one artwork in `every` of them, the same ones at every date."""
+    """Files of the collection in a folder, limited to one artwork in `every`, the same ones at every date."""
 
     def __init__(self, folder: Path, every: int = 1) -> None:
         self._folder = folder
         self._every = every
 
     def artworks(self, date: str) -> Iterator[Row]:
-        """All artworks as they were at a date, by ascending ObjectID."""
+        """Yield all artworks at a date by ascending ObjectID."""
         return filter(self._keeps, _lines(self._folder / _COLLECTION[date]))
 
-    def changes(self, date: str) -> Iterator[Change]:
+    def changes(self, date: str) -> Iterator[ArtworkChange]:
         """Return the changes between the previous date and this one."""
         for line in _lines(self._folder / _CHANGES[date]):
-            change = Change(line["op"], line.get("before"), line.get("after"))
+            change = ArtworkChange(line["op"], line.get("before"), line.get("after"))
             if self._keeps(change.after or change.before or {}):
                 yield change
 
     def artists(self) -> Iterator[Row]:
-        """All artists as they were at the last date, by ascending ArtistID."""
+        """Yield all artists at the last date by ascending ArtistID."""
         return _lines(self._folder / _ARTISTS)
 
     def _keeps(self, artwork: Row) -> bool:

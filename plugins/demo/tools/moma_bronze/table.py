@@ -1,4 +1,4 @@
-"""A table of the database: its columns, its row images, and what events make of it."""
+"""Table of the database: columns, row images, and the effect of events."""
 
 import hashlib
 import json

@@ -162,13 +162,8 @@ class Follower:
             )
 
     def count_starts(self) -> int:
-<<<<<<< HEAD
-        """How often it was about to read its first batch, in all runs."""
-        return self.log.read_text().count("reading the source") if self.log.exists() else 0
-=======
         """Return how often a run was about to read its first batch."""
-        return self.log.read_text().count("looking at the source") if self.log.exists() else 0
->>>>>>> awsstack
+        return self.log.read_text().count("reading the source") if self.log.exists() else 0
 
     def batches(self) -> list[dict[str, Any]]:
         """Return the progress of all batches, oldest first."""

@@ -22,7 +22,7 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
         log.remember(masks)
     new_masks = [
         f"the mask of {column!r} is new or changed since batch {mask.since}: earlier rows are unchanged in tables, "
-        'their older versions and dead letters; to rebuild them, see "A mask that comes later" in docs/masking.md'
+        'their older versions and dead letters; to rebuild them, see "Adding or changing a mask" in docs/masking.md'
         for column, mask in masks.items()
         if mask.since
     ]

@@ -133,7 +133,7 @@ def test_one_that_comes_with_the_pipelines_format_is_at_home(tmp_path: Path, ins
         assert plan.dialect_of(events(*ENVELOPE)).name == name
 
 
-@pytest.mark.parametrize(("dialect", "said"), [(Unborn, "cannot be built: RuntimeError: not yet"), (Late, "a priority that is no number: 'first'")])  # fmt: skip
+@pytest.mark.parametrize(("dialect", "said"), [(Unborn, "cannot be built: RuntimeError: not yet"), (Late, "a priority that is not a number: 'first'")])  # fmt: skip
 def test_one_that_is_named_and_broken_is_an_error(
     tmp_path: Path, install: Install, dialect: type[Dialect], said: str
 ) -> None:

@@ -38,7 +38,7 @@ def find_wanted(registry: PluginRegistry, plugins: Iterable[Plugin], text: str) 
         needed.setdefault(type(plugin), set()).update(plugin.extras())
     for item in registry.registrations():
         is_named = item.kind == "secret" and f"${{{item.name}:" in text
-        target = registry.load(item) if is_named else item.loaded_target()
+        target = registry.load(item) if is_named else item.find_loaded_target()
         if is_named or (isinstance(target, type) and target in needed):
             name = item.distribution_name
             extras = wanted.setdefault(name, set())

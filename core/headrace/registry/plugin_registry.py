@@ -119,7 +119,7 @@ class PluginRegistry:
 
     def distribution_of(self, plugin: Plugin) -> str | None:
         """Return the name of the distribution that registered a plugin's class; None when there is none."""
-        return next((r.distribution_name for r in self._registrations if r.loaded_target() is type(plugin)), None)
+        return next((r.distribution_name for r in self._registrations if r.find_loaded_target() is type(plugin)), None)
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
         """Return all registrations of a name, headrace's own first."""

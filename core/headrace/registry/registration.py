@@ -60,7 +60,7 @@ class Registration:
         """Whether a pipeline file or a command line can contain the name."""
         return self.name.replace("-", "_").replace(".", "_").isidentifier()
 
-    def loaded_target(self) -> Any:
+    def find_loaded_target(self) -> Any:
         """Return the object if its module is already imported, else None."""
         if not isinstance(self.target, str):
             return self.target

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugin_block import nested_plugin
+from headrace.sdk.plugin_block import plugin_validator
 
 
 class AuthProvider(Plugin, ABC):
@@ -56,6 +56,6 @@ def _quote(value: str) -> str:
 #: Type of the option that holds an auth provider: ``auth: Auth = None``.
 Auth = Annotated[
     AuthProvider | None,
-    nested_plugin("auth", "auth provider"),
+    plugin_validator("auth", "auth provider"),
     Field(json_schema_extra={"x-plugin-block": "auth"}),
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugin_block import nested_plugin
+from headrace.sdk.plugin_block import plugin_validator
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -63,6 +63,6 @@ class Catalog(Plugin, ABC):
 #: Type of the option that holds a catalog: ``sync: Sync = None``.
 Sync = Annotated[
     Catalog | None,
-    nested_plugin("catalog", "catalog"),
+    plugin_validator("catalog", "catalog"),
     Field(json_schema_extra={"x-plugin-block": "catalog"}),
 ]

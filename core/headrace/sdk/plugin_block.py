@@ -26,7 +26,7 @@ def parse_plugin_block(block: Any, noun: str) -> tuple[str, Any]:
     return name, options
 
 
-def nested_plugin(kind: str, noun: str) -> BeforeValidator:
+def plugin_validator(kind: str, noun: str) -> BeforeValidator:
     """Return the validator of an option that holds another plugin: it builds the plugin that a block names."""
     return BeforeValidator(partial(_build_plugin, kind, noun))
 

@@ -46,6 +46,7 @@ def open_folder(address: str, options: Mapping[str, str]) -> S3Folder:
     return folder
 
 
+@pytest.mark.dist
 def test_what_a_bucket_holds(s3: S3, options: dict[str, Any]) -> None:
     s3.create_bucket("lake")
     folder = open_folder("s3a://lake/checkpoints/a", options)
@@ -59,6 +60,7 @@ def test_what_a_bucket_holds(s3: S3, options: dict[str, Any]) -> None:
     assert open_folder("s3a://lake", options).names() == ["checkpoints"]
 
 
+@pytest.mark.dist
 def test_refusals(s3: S3, options: dict[str, Any]) -> None:
     with pytest.raises(HeadraceError) as raised:
         open_folder("s3a://no-such-bucket/c", options).names()

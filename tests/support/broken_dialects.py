@@ -1,4 +1,4 @@
-"""Dialects that each break one promise, and the test of the kit that has to notice."""
+"""Dialects that each break one requirement, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BROKEN: Broken = {}
 
 
 class Actions(Example):
-    """What the template gives. It is right; the others change what it gives."""
+    """Correct dialect of the template; the others change its result."""
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         changes = super().changes(events, frame, key)

@@ -1,4 +1,4 @@
-"""Formats that each break one promise, and the test of the kit that has to notice."""
+"""Formats that each break one requirement, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BROKEN: Broken = {}
 
 
 class Csv(Example):
-    """What the template gives. It is right; the others change what its reader gives."""
+    """Correct format of the template; the others change the result of its reader."""
 
     def open(self, spark: SparkSession, frame: DataFrame, *rest: Any) -> RecordReader:
         return _Reader(super().open(spark, frame, *rest).schema, self, frame)

@@ -1,4 +1,4 @@
-"""Logins that each break one promise of every plugin, and the test of the kit that has to notice."""
+"""Authentication plugins that each break one requirement of every plugin, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIST: list[str] = []
 
 
 class Login(Example):
-    """What the template gives, with one thing more that can be wrong."""
+    """Plugin of the template with one more possible defect."""
 
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
@@ -66,7 +66,7 @@ class WantsOptionsToBeListed(Login):
 
 
 class SilentConfig(ExampleConfig):
-    """A login with an option that nothing is said of."""
+    """Options without a description."""
 
     mechanism: str = "SCRAM-SHA-512"
 
@@ -87,7 +87,7 @@ class HasASilentModel(Login):
 
 
 class OpenConfig(ExampleConfig):
-    """Takes whatever is written."""
+    """Options that accept any key."""
 
     @model_validator(mode="before")
     @classmethod
@@ -163,7 +163,7 @@ class ComplainsOfItsSecret(Login):
 
 
 class OpenPasswordConfig(ExampleConfig):
-    """A user and a password, both text."""
+    """User and password as plain strings."""
 
     password: str  # type: ignore[assignment]
     """Is shown."""

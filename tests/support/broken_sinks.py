@@ -1,4 +1,4 @@
-"""Sinks that each break one promise, and the test of the kit that has to notice."""
+"""Sinks that each break one requirement, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -473,7 +473,7 @@ class ForgetsVersions(MemorySink):
 
 
 class Modest(MemorySink):
-    """Claims nothing."""
+    """Sink without optional capabilities."""
 
     capabilities = Capabilities()
 

@@ -1,4 +1,4 @@
-"""Sources that each break one promise, and the test of the kit that has to notice."""
+"""Sources that each break one requirement, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCHEMA = "key binary, value binary, topic string, partition int, offset bigint"
 
 
 class LogConfig(Config):
-    """Where the log is."""
+    """Location of the log."""
 
     path: str
     """A file of lines."""
 
 
 class Log(RangedSource):
-    """Lines of a file that only grows, each a record. It is right; the others are made from it."""
+    """Correct source of the lines of a growing file; the others derive from it."""
 
     name = "log"
     api_version = 1

@@ -1,4 +1,4 @@
-"""Transforms that each break one promise, and the test of the kit that has to notice."""
+"""Transforms that each break one requirement, and the kit test that must detect it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKEN: Broken = {}
 
 
 class Trim(Example):
-    """What the template gives. It is right, and hides values where a broken one says so."""
+    """Correct transform of the template, which masks values if a derived one declares it."""
 
     def map(self, changes: Changes, function: Any) -> Changes:
         return changes.map_rows(values=dict.fromkeys(self.config.columns, function))
@@ -167,7 +167,7 @@ class DoesSomethingElseTheSecondTime(Trim):
 
 
 class SaltedConfig(ExampleConfig):
-    """Columns of text, and a secret."""
+    """String columns and a secret."""
 
     salt: SecretStr = SecretStr("pepper of the kit")
     """What nobody may see."""

@@ -1,4 +1,4 @@
-"""Bronze folders for tests: what a Debezium PostgreSQL connector and the Confluent S3 sink leave of a database.
+"""Bronze folders for tests, in the format of a Debezium PostgreSQL connector and the Confluent S3 sink.
 
 ::
 
@@ -26,7 +26,7 @@ Columns = Mapping[str, Any]
 
 
 class Bronze:
-    """A folder of topics that share one write-ahead log."""
+    """Folder of topics with one write-ahead log."""
 
     def __init__(self, folder: Path, format: Literal["avro", "json"] = "avro") -> None:  # noqa: A002 - the users' word
         self.folder, self.format = folder, format
@@ -46,7 +46,7 @@ class Bronze:
 
 
 class Topic:
-    """One table's events; those that no file holds yet are in ``pending``, to be shuffled, repeated or bent."""
+    """Events of one table; unwritten ones are in ``pending``, so a test can shuffle, repeat or change them."""
 
     def __init__(self, bronze: Bronze, name: str, key: tuple[str, ...], columns: Columns, *, full: bool) -> None:
         self.bronze, self.name, self.key, self.full = bronze, name, key, full

@@ -1,4 +1,4 @@
-"""Spark's own standalone cluster, of the jars that PySpark brings, and a Python that has PySpark and nothing else."""
+"""Spark standalone cluster from PySpark's jars, and a Python with only PySpark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = {
 
 
 class _Daemon(Server):
-    """A process of the cluster."""
+    """Process of the cluster."""
 
     def fetch(self) -> None:
         """PySpark is installed."""
@@ -46,7 +46,7 @@ class _Daemon(Server):
 
 
 class Master(_Daemon):
-    """The cluster's head; it starts applications and runs none of their code."""
+    """Master of the cluster; it starts applications and runs none of their code."""
 
     name = "spark-master"
     ports: ClassVar[tuple[str, ...]] = ("port", "web_port")
@@ -68,7 +68,7 @@ class Master(_Daemon):
 
 
 class Worker(_Daemon):
-    """A machine of the cluster: one core, on which an executor runs in a folder of its own, with the environment that is given."""
+    """Worker of the cluster: one core and an executor in its own folder, with a given environment."""
 
     name = "spark-worker"
     ports: ClassVar[tuple[str, ...]] = ("port", "web_port")

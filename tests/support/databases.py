@@ -1,4 +1,4 @@
-"""Whole databases for tests, and their rows as the database and Spark print them alike."""
+"""Sample databases for tests, and expressions that print rows the same way in the database and in Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MARIADB = {
 
 @dataclass(frozen=True)
 class Printed:
-    """A table; its columns' expressions in the database and in Spark, those of the key too."""
+    """Table with the expressions of its columns and key in the database and in Spark."""
 
     name: str
     database: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the Python processes of executors are started with."""
+"""Environment of the Python processes of executors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Environment:
     """Variables of this process, and of those of executors, which have the environment that their JVM was started with.
 
-    What AWS's clients would read of whoever runs the tests is gone.
+    AWS variables of the user who runs the tests are removed.
     """
 
     def __init__(self, spark: SparkSession, patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Files of a folder as the files source gives them, without a stream."""
+"""Files of a folder read by the files source, without a stream."""
 
 from __future__ import annotations
 

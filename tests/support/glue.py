@@ -1,4 +1,4 @@
-"""AWS Glue, and S3 where a catalog keeps files there, played by moto in a process of its own."""
+"""AWS Glue and S3 on moto in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Glue(AwsServer):
-    """A catalog in memory at ``endpoint_url``. Any keys will do, which is right for tests of tables and none of logins."""
+    """Catalog in memory at ``endpoint_url``. It accepts any keys, so it cannot test authentication."""
 
     name = "glue"
     region = "eu-west-1"
@@ -85,7 +85,7 @@ def lend_properties(spark: SparkSession, properties: Mapping[str, str]) -> Itera
 
 
 class Refusing(LocalServer):
-    """Answers every question with one refusal of Glue's."""
+    """Server that returns one Glue error to every request."""
 
     def __init__(self) -> None:
         super().__init__(_Handler)

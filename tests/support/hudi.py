@@ -1,4 +1,4 @@
-"""Hudi's own view of a table under test."""
+"""Metadata of a table under test, read by Hudi."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iceberg's own view of a table under test."""
+"""Metadata of a table under test, read by Iceberg."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A login whose module imports too much."""
+"""Authentication plugin whose module imports Spark."""
 
 import pyspark  # noqa: F401 - that is what is wrong
 from tests.support.broken_logins import Login
 
 
 class ImportsSpark(Login):
-    """Works wherever Spark is."""
+    """Plugin that works only with Spark installed."""

@@ -1,4 +1,4 @@
-"""Servers in front of the stand-in for Kinesis: one that looks who comes, and one that sends records, which the stand-in does as AWS does not."""
+"""Proxies in front of the stand-in for Kinesis: one observes requests, one pushes records by AWS's rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace_stack import Kinesis
 
 
 class KinesisProxy(LocalServer):
-    """Hands on what comes for Kinesis. Who makes another one of it looks at what comes, or answers itself."""
+    """Proxy for Kinesis; subclasses observe requests or respond themselves."""
 
     def __init__(self, kinesis: Kinesis) -> None:
         super().__init__(_Handler)
@@ -90,10 +90,10 @@ def frame(kind: str, name: str, content: Mapping[str, Any]) -> bytes:
 
 
 class Sender(KinesisProxy):
-    """Answers SubscribeToShard by the rules of the service's documentation, with what kinesis-local has in its shards.
+    """Proxy that responds to SubscribeToShard as the service's documentation describes, with the records of kinesis-local.
 
-    Kinesis-local sends records itself, but no end of a shard, no time by which they are behind and no first frame, and it refuses whoever
-    subscribes while another does, where AWS lets the newer one take over.
+    kinesis-local also pushes records, but without the end of a shard, the lag and the first frame. It rejects a second subscription,
+    while AWS ends the older one.
     """
 
     #: Seconds until a shard may be subscribed to again, and until a subscription ends: five, and 300, there.

@@ -1,4 +1,4 @@
-"""The kit's tests, for sinks that have more than one type of table or file."""
+"""Kit tests for sinks with several types of tables or files."""
 
 from __future__ import annotations
 

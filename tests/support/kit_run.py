@@ -1,4 +1,4 @@
-"""Runs a kit on many plugins in one pytest within this one, and tells which tests each fails."""
+"""Runner of a kit on many plugins in one nested pytest; it returns the failed tests of each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_tests(kit: type) -> set[str]:
 
 
 class _Outcomes:
-    """Notes what fails, and brings the session that is there."""
+    """Pytest plugin that records failures and provides the current session."""
 
     def __init__(self, spark: SparkSession | None) -> None:
         self._spark = spark

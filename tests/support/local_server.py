@@ -1,4 +1,4 @@
-"""A server of HTTP in this process: a proxy in front of a real server, or what plays one."""
+"""HTTP server in this process: a proxy in front of a real server, or a stand-in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Answers by ``handler``, in threads, on a port of its own while the block lasts."""
+    """Server with ``handler`` in threads on a free port, for the duration of a block."""
 
     daemon_threads = True
 

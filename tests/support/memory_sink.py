@@ -1,4 +1,4 @@
-"""A right sink that keeps its tables in this process: what the kit must pass, and what broken sinks are made from."""
+"""Correct sink with tables in this process. The kit must accept it, and the broken sinks derive from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN = ("string", "boolean", "integer", "long", "map")
 
 @dataclass(frozen=True)
 class Version:
-    """A table as one batch left it."""
+    """Version of a table after a batch."""
 
     rows: tuple[Record, ...] = ()
     schema: DataType | None = None
@@ -48,14 +48,14 @@ TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
 
 
 class MemoryConfig(SinkConfig):
-    """Where the tables are."""
+    """Location of the tables."""
 
     store: str
     """A store in this process, by its name."""
 
 
 class MemorySink(Sink):
-    """``memory: {store: anything}``."""
+    """Plugin of ``memory: {store: anything}``."""
 
     name = "memory"
     api_version = 1

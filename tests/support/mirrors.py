@@ -1,4 +1,4 @@
-"""A Maven repository of one's own, as a company's mirror or the proxy in front of it is: over TLS, with an own certificate."""
+"""Local Maven repository over TLS with its own certificate, like a company's mirror or proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace_stack.servers import key_stores
 
 
 class Mirror(ThreadingHTTPServer):
-    """Answers with the files of a folder. ``certificate``: the file that whoever trusts it names; ``asked``: the paths."""
+    """Server of a folder's files. ``certificate``: file for clients to trust; ``asked``: requested paths."""
 
     def __init__(self, folder: Path, keys: Path) -> None:
         """``keys``: a folder for the server's key, or one that has it."""

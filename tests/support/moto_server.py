@@ -1,4 +1,4 @@
-"""``python moto_server.py -p PORT``: moto's server, in which Glue has the check by which two writers do not lose each other's commits."""
+"""Program ``moto_server.py -p PORT``: moto's server, with the version check of Glue for concurrent commits."""
 
 from __future__ import annotations
 

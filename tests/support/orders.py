@@ -1,4 +1,4 @@
-"""A pipeline of orders from either kind of source, and a process in which Spark is stopped under some of them.
+"""Pipelines of orders from either kind of source, and a process that stops Spark under some of them.
 
 ::
 
@@ -34,7 +34,7 @@ _TRIGGERS = ("1 hour", TRIGGER, TRIGGER)
 
 
 class Orders:
-    """One pipeline of orders from either kind of source into a folder of JSON files."""
+    """Pipeline of orders from either kind of source into a folder of JSON files."""
 
     def __init__(self, folder: Path, kind: str, **options: Any) -> None:
         folder.mkdir(exist_ok=True)

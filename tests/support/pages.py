@@ -1,4 +1,4 @@
-"""The documents' pages, and the blocks of code in them."""
+"""Documentation pages and their code blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=inde
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block and where it is."""
+    """Fenced block and its location."""
 
     page: str
     line: int

@@ -1,4 +1,4 @@
-"""Pipelines for tests: the artists' table from a bronze folder to a lake, with what a test wants to be different."""
+"""Pipelines for tests: the table of artists from a bronze folder to a lake, with changes per test."""
 
 from __future__ import annotations
 

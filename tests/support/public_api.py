@@ -1,8 +1,8 @@
-"""What authors of plugins and applications may rely on, as text: names, signatures, fields, constants.
+"""Public API for authors of plugins and applications as text: names, signatures, fields, constants.
 
 ::
 
-    python -m tests.support.public_api      # writes tests/data/public_api.txt, after a change that is wanted
+    python -m tests.support.public_api      # writes tests/data/public_api.txt after an intended change
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs pytest in one project after the other, in one process: a JVM and a server take longer to start than most of their tests.
+"""Runner of pytest in several projects in one process, because a JVM and a server start slower than most tests run.
 
 The jobs are JSON, a folder and pytest's arguments each; so are the answers, a code and what was printed each, in the last line.
 """
@@ -52,7 +52,7 @@ def postgres() -> Postgres:
 
 
 class _Last:
-    """Registers the fixtures of this module after all others of their names, which they then stand for."""
+    """Pytest plugin that registers the fixtures of this module last, so they override others of the same name."""
 
     def pytest_configure(self, config: pytest.Config) -> None:
         config.pluginmanager.register(sys.modules[__name__])

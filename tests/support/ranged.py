@@ -1,4 +1,4 @@
-"""A small ranged source, a sink that can be held, and a process to kill while it applies a batch.
+"""Small ranged source, a sink that can be paused, and a process to kill during a batch.
 
 ::
 
@@ -29,7 +29,7 @@ TOPIC = "shop.public.orders"
 
 
 class LinesConfig(Config):
-    """A file of numbered lines."""
+    """Location of a file of numbered lines."""
 
     path: str
     limit: int | None = None
@@ -40,7 +40,7 @@ class LinesConfig(Config):
 
 
 class LinesSource(RangedSource):
-    """Lines ``{"line": 1, "topic": …, "key": …, "value": …}`` of a file that only grows; ``partition`` is 0 where one has none."""
+    """Source of lines ``{"line": 1, "topic": …, "key": …, "value": …}`` of a growing file; the default ``partition`` is 0."""
 
     name = "lines"
     api_version = 1
@@ -93,7 +93,7 @@ class LinesSource(RangedSource):
 
 
 class HeldSink(FilesSink):
-    """A files sink that says which batch it has in hand, and keeps it while a file is there."""
+    """Files sink that reports its current batch and holds it while a marker file exists."""
 
     name = "held"
 

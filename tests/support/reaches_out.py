@@ -1,4 +1,4 @@
-"""A login whose module looks for a server when it is imported."""
+"""Authentication plugin whose module contacts a server at import."""
 
 import socket
 from contextlib import suppress
@@ -10,4 +10,4 @@ with suppress(OSError), socket.socket() as one:
 
 
 class ReachesOutAtImport(Login):
-    """Works wherever its module could be imported."""
+    """Plugin that works if its module can be imported."""

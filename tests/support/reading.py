@@ -1,4 +1,4 @@
-"""Readers that take their time."""
+"""Slow readers of tables."""
 
 from __future__ import annotations
 

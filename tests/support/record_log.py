@@ -1,4 +1,4 @@
-"""A source of a broker's records: all that Kafka gives of one, from a file of them, so many in a batch."""
+"""Source of broker records from a file, with all columns of Kafka and a limit per batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINE = (
 
 @dataclass(frozen=True)
 class LogRecord:
-    """A record. ``key`` and ``value``: bytes, or what is written as JSON."""
+    """Record of a broker. ``key`` and ``value`` are bytes, or objects to write as JSON."""
 
     topic: str
     offset: int
@@ -34,7 +34,7 @@ class LogRecord:
 
 
 class RecordLogConfig(Config):
-    """A file of records."""
+    """Location of a file of records."""
 
     path: str
     limit: int | None = None
@@ -42,7 +42,7 @@ class RecordLogConfig(Config):
 
 
 class RecordLog(RangedSource):
-    """The records of a file that only grows."""
+    """Source of the records of a growing file."""
 
     name = "record_log"
     api_version = 1

@@ -1,4 +1,4 @@
-"""Records as a broker gives them (Spark's Kafka columns), and their way to changes without an engine."""
+"""Broker records in Spark's Kafka columns, and their conversion into changes without the engine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A stand-in for what gives the keys of a role: the agent beside a container of ECS or EKS, and AWS's STS.
+"""Stand-in for sources of role credentials: the container agent of ECS or EKS, and STS.
 
-It is neither: it gives the keys of a server of S3 that is here to whoever asks, and looks at nobody's signature. At what was
-signed with these keys the server of S3 looks.
+It returns the keys of a local S3 server to every client and checks no signature. The S3 server checks signatures with these keys.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _STS_ANSWER = f"""<{{0}}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15
 
 
 class RoleServer(LocalServer):
-    """Lends the keys of ``s3``."""
+    """Server that returns the keys of ``s3``."""
 
     def __init__(self, s3: S3) -> None:
         super().__init__(_Handler)

@@ -1,7 +1,7 @@
-"""A proxy in front of an S3 server that answers some requests itself, as S3 does when it is busy, breaks the connection, or lists late.
+"""Proxy in front of an S3 server that injects S3's throttling, broken connections and late listings.
 
-It is no S3: what it says when it fails is copied from S3's documentation. All else is the server's own, signatures too; but the server
-takes no session tokens: questions that have one are signed anew, with its own keys.
+Its error responses are copied from S3's documentation. The server handles all other requests, including signatures. The server does
+not support session tokens, so the proxy signs such requests again with the server's keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ERROR = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer in place of the server's; without a status the connection is reset."""
+    """Injected response; without a status the connection is reset."""
 
     status: int | None
     code: str = ""
@@ -45,7 +45,7 @@ class Fault:
 
 
 class S3Proxy(LocalServer):
-    """Hands requests on to ``s3``; those that ``fail`` names get a fault."""
+    """Proxy to ``s3``; requests selected by ``fail`` get a fault."""
 
     def __init__(self, s3: S3) -> None:
         super().__init__(_Handler)

@@ -1,4 +1,4 @@
-"""Records for the sink ``s3``, what Confluent's connector would make of them, and objects as who does not use Spark reads them."""
+"""Records for the sink ``s3``, the objects of Confluent's connector for them, and a reader of objects without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADERS = "array<struct<key: string, value: binary>>"
 
 @dataclass(frozen=True)
 class Record:
-    """A record of a topic; without a row a tombstone. ``time``: milliseconds since 1970."""
+    """Record of a topic; without a row a tombstone. ``time``: milliseconds since the epoch."""
 
     offset: int
     row: Mapping[str, Any] | None
@@ -48,7 +48,7 @@ def order(offset: int, name: str | None = "a", **more: Any) -> Record:
 
 @dataclass
 class Orders:
-    """A table of the sink, written batch by batch as the engine does it."""
+    """Table of the sink, written in batches as by the engine."""
 
     folder: Path
     session: SparkSession

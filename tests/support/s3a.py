@@ -1,4 +1,4 @@
-"""What S3A has to know of a test's server, told to a session that runs already: by bucket, for it keeps what it knew of one."""
+"""S3A options of a test server for a running session; per bucket, because S3A caches the options of a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder on Python's path with distributions in it, as an installer leaves them."""
+"""Folder on Python's path with installed distributions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 
 
 class Site:
-    """Distributions of one module each; the module's entry point is called like it."""
+    """Distributions of one module each, with an entry point of the same name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

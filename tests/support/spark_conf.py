@@ -1,4 +1,4 @@
-"""Settings of a session, for a while."""
+"""Temporary settings of a session."""
 
 from __future__ import annotations
 

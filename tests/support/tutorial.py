@@ -1,8 +1,8 @@
-"""A page that writes a project step by step, followed line by line.
+"""Runner of a tutorial page that builds a project step by step.
 
-A block with ``title="FILE"`` is the file, or what comes after the blocks of it before; one with ``in="CLASS"`` has members of a class
-of the module, each in the place of the one of its name, or after the one before it. Of ``console`` the lines that begin
-with ``$`` are run, and the others are what has to come of them.
+A block with ``title="FILE"`` is a file or continues it. A block with ``in="CLASS"`` has members of a class of the module; each one
+replaces the member of its name or follows the previous one. Lines of ``console`` blocks that start with ``$`` are run, and the other
+lines are the expected output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.venv import Venv
 
 
 class Tutorial:
-    """What becomes of a page in a folder. What ``pytest`` has to say is found out later, of all its runs at once."""
+    """Run of a page in a folder. The results of all ``pytest`` commands are checked together at the end."""
 
     def __init__(self, page: Path, folder: Path, venv: Venv, path: str) -> None:
         self.project, self._folder, self._venv, self._path = folder, folder, venv, path

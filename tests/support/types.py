@@ -1,7 +1,7 @@
-"""Columns of every type, and how a database and Spark print them alike: what both say is compared.
+"""Columns of every type, with expressions that print values the same way in a database and in Spark.
 
-A ``Type`` is a column of a table. Its values go down the rows, one a row, and null where there are no more. How a value
-arrives depends on a mode of the connector's, such as ``decimal.handling.mode``: for each value of it there is a ``Way``.
+A ``Type`` is a column of a table. Each row has one of its values, and null after the last one. The converted value depends on modes
+of the connector, such as ``decimal.handling.mode``; there is a ``Way`` for each value of a mode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BARE = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "do
 
 @dataclass(frozen=True)
 class Way:
-    """How a type arrives. ``{c}`` is the column, in the database's SQL and in Spark's."""
+    """Representation of a type in the table. ``{c}`` is the column, in the database's SQL and in Spark's."""
 
     #: The type in the table.
     kind: str
@@ -53,7 +53,7 @@ def way_of_bits(sql: str) -> Way:
 
 @dataclass(frozen=True)
 class Quirk:
-    """A value that Debezium changes on the way: what arrives instead, as Spark prints it."""
+    """Value that Debezium changes, and the changed value as printed by Spark."""
 
     value: str
     arrives: Any
@@ -68,7 +68,7 @@ class Quirk:
 
 @dataclass(frozen=True)
 class Type:
-    """A column. ``values`` are SQL's literals."""
+    """Column with ``values`` as SQL literals."""
 
     name: str
     ddl: str
@@ -99,7 +99,7 @@ class Type:
 
 @dataclass(frozen=True)
 class TypeTable:
-    """A table with a column of each type."""
+    """Table with a column of each type."""
 
     types: Sequence[Type]
     #: Types of columns that the connector leaves out of its events, with a value.

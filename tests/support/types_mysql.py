@@ -1,4 +1,4 @@
-"""MySQL's and MariaDB's types."""
+"""Types of MySQL and MariaDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's types."""
+"""Types of PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column of each of SQL Server's types, and how it and Spark print them alike."""
+"""Types of SQL Server, with expressions that print values the same way in SQL Server and in Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _as_it_is(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Type:
-    """A column; its values go down the rows."""
+    """Column with one value per row."""
 
     name: str
     ddl: str

@@ -1,4 +1,4 @@
-"""An environment in which headrace is installed from its wheel."""
+"""Virtual environment with headrace installed from its wheel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.support.spark_conf import interpret_plans
 
 
 class Venv:
-    """A virtual environment with headrace and the plugin from their wheels; the rest comes from this one, PySpark for one.
+    """Virtual environment with headrace and a plugin from their wheels; other packages come from the current environment.
 
-    Of this one's headrace nothing is seen: what is installed in an environment comes first. That a wheel's requirements are
-    complete shows wherever tox installs headrace.
+    Its own packages come first on the path, so the headrace of the current environment is not visible. tox tests that the
+    requirements of a wheel are complete.
     """
 
     def __init__(self, folder: Path, *requirements: str) -> None:

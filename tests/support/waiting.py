@@ -1,4 +1,4 @@
-"""Waiting for what a running pipeline does."""
+"""Waits for results of a running pipeline."""
 
 from __future__ import annotations
 

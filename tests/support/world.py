@@ -1,6 +1,6 @@
-"""Records as the world makes them: a database, a connector that is not always there, and topics of several partitions.
+"""Model of a change history: a database, a connector with outages, and topics of several partitions.
 
-What it does not make, for nobody promises anything of it:
+The model excludes cases without a guarantee:
 
 - an order by place with partitions that are added: envelopes of a database are ordered by its log, and only their order is kept;
 - in the first transaction of a new slot, and in the one after a snapshot in mid-stream, changes from before the snapshot began: their
@@ -27,7 +27,7 @@ TABLES = ("people", "places")
 
 @dataclass(frozen=True)
 class Shape:
-    """What stays the same in a history.
+    """Constants of a history.
 
     ``shared``: both tables are in one topic, ``routed`` by their name or with no rule that says so; ``rewrites``: a delete is a row
     like any other; ``modes``: of the two sinks.
@@ -50,7 +50,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to a row, as a connector tells it. ``number``: the database's own order."""
+    """Change event of a row from a connector. ``number`` is the order in the database."""
 
     number: int
     table: str
@@ -72,7 +72,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Record:
-    """An event, or the tombstone after it, at its place in a topic."""
+    """Event or tombstone with its topic, partition and offset."""
 
     event: Event
     topic: str
@@ -90,7 +90,7 @@ class Record:
 
 
 class Clock:
-    """Where a database is in its log, and what its connector knows of that."""
+    """Log position of a database and state of its connector."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -114,7 +114,7 @@ class Clock:
 
 
 class PostgresClock(Clock):
-    """LSNs, and the last commit that a slot has seen."""
+    """LSNs, and the last commit of a slot."""
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
@@ -156,7 +156,7 @@ class PostgresClock(Clock):
 
 
 class MysqlClock(Clock):
-    """Binlog files, the position in one, and the row of a statement."""
+    """Binlog files, positions, and rows of a statement."""
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
@@ -185,7 +185,7 @@ CONNECTORS = tuple(_CLOCKS)
 
 @dataclass
 class World:
-    """A database, its connector, and the topics that this writes."""
+    """Database, connector and topics."""
 
     shape: Shape
     chance: Random

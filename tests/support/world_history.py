@@ -1,4 +1,4 @@
-"""What happened to a world, and how a pipeline meets its records. The same seed is the same history."""
+"""Random histories of a world and of a pipeline that reads its records. A seed determines a history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.world import CONNECTORS, TABLES, Shape, World
 
 @dataclass(frozen=True)
 class Step:
-    """What a pipeline does next.
+    """Next step of a pipeline.
 
     ``batch``: applies the records up to ``ends``; ``crash``: likewise, and is killed before the batch is noted as done; ``restart`` and
     ``kill``: ends, after another try of what is behind or without, and begins again; ``break``: a ``sink`` fails for ``tables``,
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """What happened, and how a pipeline met it. Its text tells it."""
+    """History of a world and of a pipeline; its string describes it."""
 
     seed: int
     world: World

@@ -1,4 +1,4 @@
-"""A pipeline that meets a world's records in batches, into two sinks that may fail, and what its tables must hold."""
+"""Pipeline that applies a world's records in batches to two failing sinks, and the expected rows of its tables."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make_failing(sink: type[Sink], name: str) -> type[Sink]:
 
 
 class WorldSource(RangedSource):
-    """The records of a history up to an end that a test sets."""
+    """Source of the records of a history up to an end set by a test."""
 
     name = "world"
     api_version = 1
@@ -121,7 +121,7 @@ class WorldSource(RangedSource):
 
 
 class Run:
-    """A pipeline as a test lets it go on."""
+    """Pipeline controlled by a test."""
 
     def __init__(self, history: History, sinks: Sequence[Sink], spark: SparkSession, folder: Path) -> None:
         shape = history.world.shape

@@ -1,4 +1,4 @@
-"""A YARN cluster of one machine: Hadoop's own servers, of the version that PySpark 3.5 has clients for."""
+"""YARN cluster of one machine, of the Hadoop version in PySpark 3.5."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGE = "org.apache.hadoop.yarn.server"
 
 
 class _Daemon(Server):
-    """One of YARN's two servers; its configuration is in its folder."""
+    """Server of YARN with its configuration in its folder."""
 
     def fetch(self) -> None:
         artifacts.fetch("yarn")
@@ -34,7 +34,7 @@ class _Daemon(Server):
 
 
 class ResourceManager(_Daemon):
-    """The cluster's head, which starts applications; its folder is what ``HADOOP_CONF_DIR`` names."""
+    """Resource manager, which starts applications; its folder is the value of ``HADOOP_CONF_DIR``."""
 
     name = "yarn-resources"
     ports: ClassVar[tuple[str, ...]] = ("port", "scheduler_port", "tracker_port", "admin_port", "web_port")
@@ -76,7 +76,7 @@ class ResourceManager(_Daemon):
 
 
 class NodeManager(_Daemon):
-    """A machine of the cluster: it runs drivers and executors, each in a folder of its own, and keeps what they print."""
+    """Node manager, which runs drivers and executors in separate folders and keeps their output."""
 
     name = "yarn-node"
     ports: ClassVar[tuple[str, ...]] = ("port", "localizer_port", "web_port")

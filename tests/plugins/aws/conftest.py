@@ -1,4 +1,4 @@
-"""Glue, as moto plays it, and sessions for the sink of objects."""
+"""Fixtures of Glue (moto) and of sessions for the object sink."""
 
 from __future__ import annotations
 

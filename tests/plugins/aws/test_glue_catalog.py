@@ -1,6 +1,6 @@
-"""What is written down in Glue's catalog, which moto plays, by several at once and under odd names.
+"""Tests of the Glue catalog on moto: concurrent writers and unusual names.
 
-moto refuses nobody, and Lake Formation is not to be had: refusals come from a server that answers what AWS documents.
+moto denies no request and has no Lake Formation. A local server returns the errors that AWS documents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("glue_login")
 
 
 class Storehouse:
-    """Tables in memory that several pipelines write, each commit with a column and a partition of its own."""
+    """Tables in memory with several writers; each commit adds a column and a partition."""
 
     def __init__(self) -> None:
         self.columns, self.partitions = ["id"], dict[tuple[str, ...], str]()

@@ -1,4 +1,4 @@
-"""Iceberg's tables in the catalog of AWS Glue, which moto plays, and S3 with it; what it cannot refuse a server here does."""
+"""Tests of Iceberg tables in the Glue catalog and S3 on moto; a local server returns the errors that moto lacks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def keys(spark: SparkSession) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Catalog:
-    """A catalog as a file describes it, and sessions that have it as the engine gives them to sinks."""
+    """Catalog options and sessions with the catalog, as the engine passes them to sinks."""
 
     sink: IcebergSink
     sessions: Sessions

@@ -1,4 +1,4 @@
-"""Tables of files in Glue's catalog: moto plays Glue; Hudi's own sync to a real Hive metastore says what has to be there.
+"""Tests of file tables in the Glue catalog on moto, compared with Hudi's sync to a real Hive metastore.
 
 Athena is not to be had. What Spark reads by is tried with Spark.
 """

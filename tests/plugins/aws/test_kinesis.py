@@ -1,4 +1,4 @@
-"""Streams of the stand-in for Kinesis, through whole pipelines: what is read on executors, over shards that split and merge."""
+"""Tests of full pipelines on the stand-in for Kinesis, with shards that split and merge."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def headrace_spark(spark: SparkSession) -> SparkSession:
 
 @pytest.mark.one_spark
 class TestKit(SourceConformance):
-    """What every source has to keep; each folder has a stream of its own."""
+    """Kit of every source; each folder has its own stream."""
 
     plugin_class = KinesisSource
 
@@ -152,7 +152,7 @@ def test_rows_and_changes_of_dms_lie_in_different_shards(
 
 
 class Writer:
-    """Writes versions of twenty rows, and shards that are others all the time."""
+    """Writer of versions of twenty rows that keeps splitting and merging shards."""
 
     def __init__(self, kinesis: Kinesis, stream: str) -> None:
         self.kinesis, self.stream = kinesis, stream
@@ -412,7 +412,7 @@ def test_what_an_executor_is_refused_is_said(
 
 
 class AnswersHtml:
-    """Something else at an address."""
+    """Server that is not AWS."""
 
     def __enter__(self) -> str:
         class Handler(BaseHTTPRequestHandler):

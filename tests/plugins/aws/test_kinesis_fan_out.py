@@ -1,7 +1,7 @@
-"""Enhanced fan-out: shards that send their records to a consumer.
+"""Tests of enhanced fan-out: shards that push their records to a consumer.
 
-Consumers are kinesis-local's. Records are sent by a server in front of it, by the rules of the service, for it knows few of them (`Sender`
-says which); what it sends itself is read once. Refusals come from a client here.
+kinesis-local has the consumers. A proxy in front of it pushes records by the rules of the service, because kinesis-local implements
+few of them (see `Sender`); one test reads what kinesis-local pushes. A stub client returns the errors.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -
 
 
 class Refusing:
-    """A client whose subscriptions have what is said here: events, and an error at the end."""
+    """Client whose subscriptions return given events and a final error."""
 
     def __init__(self, *several: list[Any]) -> None:
         self.several = list(several)
@@ -271,7 +271,7 @@ def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
 
 
 class Consumers:
-    """A client that has these states of a consumer, one after the other; None is one that is not there."""
+    """Client with a sequence of consumer states; None is an unregistered consumer."""
 
     def __init__(self, *states: str | None) -> None:
         self.states = list(states)

@@ -1,4 +1,4 @@
-"""Ranges of a Kinesis stream, without Spark and without a server: what is planned, what is read, in which order."""
+"""Tests of ranges of a Kinesis stream without Spark and without a server: planning, reads and order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ModelShard:
 
 
 class Model:
-    """A stream in memory that answers as boto3's client does: pages of any size, empty ones too, and clocks that go back."""
+    """Stream in memory with the interface of boto3: pages of any size, including empty ones, and clocks that go back."""
 
     def __init__(self, seed: int = 0, now: int = 1_700_000_000_000) -> None:
         self.random, self.now = random.Random(seed), now
@@ -173,7 +173,7 @@ class Model:
 
 
 class Sent:
-    """Events as boto3 has them; who has closed them gets none."""
+    """Event stream of boto3; it returns no event after close."""
 
     def __init__(self, events: Iterator[Row]) -> None:
         self._events, self.is_closed = events, False
@@ -188,7 +188,7 @@ class Sent:
 
 
 class Run:
-    """A pipeline of nothing but the source: its offset outlives its planner."""
+    """Pipeline with only the source; its offset outlives its planner."""
 
     def __init__(self, model: Model, stream: KinesisStream = STREAM, /, **options: Any) -> None:
         self.model, self.stream, self.config = model, stream, KinesisConfig(stream="orders", **options)

@@ -1,7 +1,7 @@
-"""Kinesis as a profile or a role, on the driver and on executors.
+"""Tests of Kinesis with a profile or a role, on the driver and on executors.
 
-The stand-in for Kinesis takes whoever asks: a proxy before it sees who that is. STS is moto's, which takes any keys as well and says to whom
-those that it gave belong; when keys end and what is refused, moto does not know: there botocore's Stubber and a server here answer.
+The stand-in for Kinesis accepts any credentials, so a proxy in front of it records them. STS is moto's, which also accepts any keys
+and reports the owner of issued ones. moto has no expiry and no denials; botocore's Stubber and a local server provide these.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sts() -> Iterator[Glue]:
 
 
 class Watcher(KinesisProxy):
-    """Keeps who came with which key and token."""
+    """Proxy that records key and token of each request."""
 
     def __init__(self, kinesis: Kinesis) -> None:
         super().__init__(kinesis)
@@ -70,7 +70,7 @@ def proxy(kinesis: Kinesis) -> Iterator[Watcher]:
 
 
 class Refuses:
-    """STS, which lets nobody assume anything."""
+    """STS that denies every AssumeRole."""
 
     def __enter__(self) -> str:
         class Handler(BaseHTTPRequestHandler):
@@ -175,7 +175,7 @@ def test_a_profile_that_is_not_there(kinesis: Kinesis, stream: str, tmp_path: Pa
 
 
 class StubbedSts:
-    """Answers of STS, one after the other."""
+    """Sequence of STS responses."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         client = boto3.client("sts", "eu-west-1", aws_access_key_id="AKID", aws_secret_access_key="x")

@@ -1,4 +1,4 @@
-"""The login at MSK: what a block means, without a broker. AWS is moto's, or a server here where moto has no answer."""
+"""Tests of the options of MSK authentication without a broker. AWS is moto or a local server."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_the_json_schema() -> None:
 
 
 class Cluster:
-    """What AWS answers for a cluster, or the code with which it refuses."""
+    """Response of AWS for a cluster, or its error code."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: dict[str, str] | str = {}

@@ -1,8 +1,8 @@
-"""The login at a broker that verifies signatures, by Spark. Keys are the JVM's own properties, for its environment cannot change.
+"""Tests of Spark's authentication at a broker that verifies signatures. Keys are JVM properties; its environment cannot change.
 
-The broker is ``headrace_stack.Msk``, and not MSK. STS and MSK's own interface are a server here: it gives AWS's client in
-the JVM keys that the broker has issued, and boto3 the broker's address. Spark keeps clients of tests that are over, and these log in
-again as whoever is known then: that somebody did not log in is told by a run that is refused, and not by the broker.
+The broker is ``headrace_stack.Msk``, not MSK. A local server provides STS and the MSK API: it returns keys that the broker issued
+to the JVM client, and the broker's address to boto3. Spark keeps clients of finished tests, which re-authenticate with the current
+keys. So a rejected run proves a missing login, and the log of the broker does not.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def msk() -> Iterator[Msk]:
 
 
 class Jvm:
-    """What AWS's client in the JVM knows: its properties."""
+    """Credentials of the JVM client: its system properties."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._properties: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
@@ -191,7 +191,7 @@ def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkS
 
 
 class Sts:
-    """AWS's service for roles: gives keys that ``issue`` makes, or says no. And MSK's, which knows ``brokers``."""
+    """STS, which returns keys of ``issue`` or denies the request, and the MSK API, which returns ``brokers``."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []

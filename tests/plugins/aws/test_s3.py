@@ -1,7 +1,7 @@
-"""A pipeline whose tables, objects, dead letters and checkpoint are on S3, killed in the middle: every row is there once.
+"""Tests of a pipeline with tables, objects, dead letters and checkpoint on S3 that is killed: every row exists once.
 
-Real are the broker and the server of S3, which verifies signatures; moto stands in for Glue, and a server here for what gives a
-container the keys of its role. A proxy in front of S3 holds back what the kill is to hit.
+The broker and the S3 server are real, and the latter verifies signatures. moto stands in for Glue, and a local server for the
+container credentials. A proxy in front of S3 delays the requests that the kill must hit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Addresses on ``s3a://``: the jars that they bring, and what is said and done when S3 refuses, is busy or breaks off.
+"""Tests of addresses on ``s3a://``: jars, errors, throttling and broken connections.
 
-The server is real and checks signatures; what it never says a proxy in front of it says, which is no S3.
+The server is real and checks signatures. A proxy in front of it, which is not S3, injects errors that the server never returns.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ if not pipelines.HAS_HUDI:
 
 
 class TestFaults:
-    """Of S3, as Hadoop 3.3 meets them."""
+    """Faults of S3 with Hadoop 3.3."""
 
     pytestmark = spark_tests
 
@@ -420,7 +420,7 @@ class TestFaults:
 
 
 class TestRefusals:
-    """By the server itself."""
+    """Rejections by the server."""
 
     pytestmark = spark_tests
 

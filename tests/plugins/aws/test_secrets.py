@@ -1,4 +1,4 @@
-"""References to secrets of AWS. Secrets Manager and the parameter store are moto's; what it cannot refuse a server here does."""
+"""Tests of references to AWS secrets. moto has Secrets Manager and Parameter Store; a local server returns other errors."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_is_not_there(stored: str) -> None:
 
 
 class Played(LocalServer):
-    """Answers every question with the same refusal."""
+    """Server that returns the same error to every request."""
 
     def __init__(self) -> None:
         super().__init__(_Handler)

@@ -1,4 +1,4 @@
-"""The demo's data is what its manifest says, and its events, applied in order, give the museum's rows."""
+"""Tests of the demo data: it matches its manifest, and its events produce the museum's rows."""
 
 import hashlib
 import json

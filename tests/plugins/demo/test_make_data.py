@@ -1,4 +1,4 @@
-"""The script still makes the data that is shipped: the museum's files, as far as the events hold them, go in again."""
+"""Test that the script rebuilds the shipped data from the museum's rows in its events."""
 
 import gzip
 import importlib

@@ -1,4 +1,4 @@
-"""The live demonstration's database is whole, small, and has its licence beside it."""
+"""Tests of the database of `headrace live`: complete, small, and with its license."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers are made of is fetched once, whole and as locked, or not at all."""
+"""Tests of artifacts: fetched once, complete, with the locked digest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COORDINATES = ["org.acme:rocket:1.0", "org.acme.parts:fin:2.1:tar.gz:left"]
 
 
 class Repository:
-    """A Maven repository with two files, whose requests are counted."""
+    """Maven repository with two files that counts requests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked = folder, list[str]()

@@ -1,4 +1,4 @@
-"""A server's process: its ports, its log, and that it never outlives the process that started it."""
+"""Tests of server processes: ports, log, and the end with the process that started them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ while True:
 
 
 class Toy(Server):
-    """Listens, and remembers how often it was started."""
+    """Server that listens and counts its starts."""
 
     name = "toy"
     patience = 5

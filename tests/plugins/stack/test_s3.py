@@ -1,4 +1,4 @@
-"""The S3 server: it lets in who signs with a key it knows, keeps S3's conditions, and is built once."""
+"""Tests of the S3 server: signatures, conditional requests, and one build per machine."""
 
 from __future__ import annotations
 

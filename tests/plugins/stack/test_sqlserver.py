@@ -1,4 +1,4 @@
-"""The stand-in for SQL Server: Debezium's connector gets on with it, and it says what it is and what it does not know."""
+"""Tests of the SQL Server stand-in: it works with Debezium's connector, identifies itself and reports unsupported requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real servers: each answers, keeps its data through stop, kill and start, and does what its class says."""
+"""Tests of the real servers: requests, data after stop, kill and start, and the helpers of each class."""
 
 from __future__ import annotations
 

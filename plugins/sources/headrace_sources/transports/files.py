@@ -12,8 +12,18 @@ from urllib.parse import unquote
 
 from pydantic import Field, field_validator
 
-from headrace.registry.plugin_registry import registry
-from headrace.sdk import Config, ConfigError, Events, Format, HeadraceError, NativeSource, PluginError, SourceContext
+from headrace.sdk import (
+    Config,
+    ConfigError,
+    Events,
+    Format,
+    HeadraceError,
+    NativeSource,
+    PluginError,
+    SourceContext,
+    get_plugin,
+    list_plugins,
+)
 from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import explain_read_error, make_damage_error
@@ -51,16 +61,16 @@ class FilesConfig(Config):
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
         try:
-            formats = [registry().get("format", str(data.get("format")))]
+            formats = [get_plugin("format", str(data.get("format")))]
         except PluginError:  # the field's validator reports it
-            formats = [format_class for _, format_class in registry().all("format")]
+            formats = [format_class for _, format_class in list_plugins("format")]
         return (*cls.passthrough, *(option for plugin in formats for option in plugin.Config.passthrough))
 
     @field_validator("format")
     @classmethod
     def _check_format(cls, value: str) -> str:
         try:
-            registry().get("format", value)
+            get_plugin("format", value)
         except PluginError as error:
             raise ValueError(f"{error.what}; {error.fix}") from None
         return value
@@ -76,7 +86,7 @@ class FilesSource(NativeSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        format_class: type[Format] = registry().get("format", self.config.format)
+        format_class: type[Format] = get_plugin("format", self.config.format)
         configured = self.config.options()
         #: The files of the last planned batch, one of which may be damaged.
         self._last_batch: tuple[SparkSession, list[str]] | None = None

@@ -44,8 +44,8 @@ def test_the_run_goes_on_where_it_was(
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:
         until(lambda: query.recent_progress, "the first batch")
         kafka.kill()
-        until(lambda: "no broker answers" in (query.status.error or ""), "the trouble")
-        assert query.status.message.startswith("retrying: no broker answers")
+        until(lambda: "no broker responds" in (query.status.error or ""), "the trouble")
+        assert query.status.message.startswith("retrying: no broker responds")
         kafka.start()
         kafka.produce(TOPIC, change("c", 2, "b", lsn=2))
         until_tables(query, lambda: (names(pipeline, spark, TOPIC), {1: "a", 2: "b"}), "the row")

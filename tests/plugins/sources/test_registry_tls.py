@@ -167,7 +167,7 @@ def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, 
         (
             ("registry.pem", "client.pem", "stranger.key"),
             r"`ssl.certificate.location`, \S+/client.pem and \S+/stranger.key, cannot be used: .*MISMATCH",
-            "a key must be that of its certificate",
+            "the key must belong to the certificate",
         ),
         (
             ("registry.pem", "client.pem", "client.locked"),

@@ -172,7 +172,7 @@ class TestAddFields:
     @pytest.mark.parametrize("fields", ["op,op", "op,table:op", "op,table:OP"])
     def test_two_columns_of_one_name(self, envelopes: DataFrame, fields: str) -> None:
         with pytest.raises(
-            DataError, match=r"`add\.fields` makes a second column '__(op|OP)'\n  fix: give it another name: `.*:alias`"
+            DataError, match=r"`add\.fields` adds a second column '__(op|OP)'\n  fix: give it another name: `.*:alias`"
         ):
             unwrap(add_fields=fields)(envelopes)
 

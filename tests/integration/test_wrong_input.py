@@ -285,7 +285,7 @@ def test_envelopes_without_op(tmp_path: Path, spark: SparkSession) -> None:
 def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     file_in(bronze)
     job = pipeline(tmp_path, tables=[{"source": TOPIC, "key": ["artist"], "target": TABLE}])
-    fails(job, spark, DataError, "no key column 'artist'", "did you mean 'artist_id'?")
+    fails(job, spark, DataError, "no such key column: 'artist'", "did you mean 'artist_id'?")
 
 
 @pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))

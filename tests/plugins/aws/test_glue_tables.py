@@ -258,7 +258,7 @@ def test_names_that_are_refused(spark: SparkSession, glue: Glue, database: str, 
     assert (
         refuse("shop.or_ders", "id int", 1, database=database)
         == f"AWS Glue, table {database}.shop_or_ders: the table in Glue is at file:{tmp_path}/shop/or-ders, and this table is at "
-        f"file:{tmp_path}/shop/or_ders\n  fix: name another `database` or `target:`, or drop it in Glue when nobody needs it any more"
+        f"file:{tmp_path}/shop/or_ders\n  fix: set another `database` or `target:`, or drop the table in Glue if it is obsolete"
     )
     assert "the table 'orders' has no database\n  fix: set `database` under `glue:`" in refuse("orders", "id int", 1)
     assert "cannot have the column 'a,b'" in refuse("shop.commas", "id int, `a,b` int", 1, 2, database=database)

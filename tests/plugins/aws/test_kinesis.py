@@ -385,7 +385,7 @@ def test_what_is_wrong_is_said(
         said = refusal(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
         assert "the response is not from AWS\n  fix: check the endpoint" in said
     said = refusal(job(kinesis, stream, tmp_path / "url", {"endpoint.url": "kinesis"}), spark)
-    assert "the endpoint is no URL: kinesis" in said
+    assert "the endpoint is not a URL: kinesis" in said
     monkeypatch.delenv("AWS_REGION")
     assert "no region is set\n  fix: set AWS_REGION" in refusal(job(kinesis, stream, tmp_path / "region"), spark)
     monkeypatch.setenv("AWS_REGION", kinesis.region)

@@ -161,7 +161,7 @@ def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, 
         said = refusal(job(msk, topic, tmp_path, {"mechanism": mechanism}), spark)
         assert "auth msk-iam: the broker rejected the login of this process" in said
         assert "Access denied" in said
-        assert "session token, which may have expired" in said
+        assert "session token, which can have expired" in said
         assert key.secret not in said
 
 

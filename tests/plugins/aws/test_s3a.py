@@ -391,8 +391,8 @@ class TestFaults:
         [
             (SLOW_DOWN, "HEAD", RetriableError, "S3 keeps throttling requests (503 SlowDown)"),
             (RESET, "HEAD", RetriableError, "S3 is unreachable: The target server failed to respond"),
-            (Fault(500, "InternalError"), "HEAD", RetriableError, "S3 has an error of its own"),
-            (SKEWED, "GET", FatalError, "the clock of this machine is more than a quarter of an hour wrong"),
+            (Fault(500, "InternalError"), "HEAD", RetriableError, "S3 reported an internal error"),
+            (SKEWED, "GET", FatalError, "the clock of this machine is wrong by more than 15 minutes"),
             (
                 SKEWED,
                 "HEAD",
@@ -456,7 +456,7 @@ class TestRefusals:
 
     def test_a_class_of_credentials_that_there_is_not(self, spark: SparkSession, s3: S3) -> None:
         address = open_bucket(spark, s3, "classless", aws_credentials_provider="com.example.Mine")
-        assert "there is no such class of credentials: com.example.Mine" in str(refusal(spark, f"{address}/c"))
+        assert "unknown class of a credentials provider: com.example.Mine" in str(refusal(spark, f"{address}/c"))
 
     @pytest.mark.nightly
     def test_a_source_that_may_not_be_read(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:

@@ -327,10 +327,10 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("content", "what"),
         [
-            (b"id,name\n1,Arp\n", "this is not an Avro file: it does not begin with 'Obj' and 1"),
+            (b"id,name\n1,Arp\n", "not an Avro file: it does not start with 'Obj' and 1"),
             (b"", "the file is empty: an Avro file has at least a header"),
-            (b"O", "this is not an Avro file: it does not begin with 'Obj' and 1"),
-            (b"PAR1....PAR1", "this is not an Avro file: it does not begin with 'Obj' and 1"),
+            (b"O", "not an Avro file: it does not start with 'Obj' and 1"),
+            (b"PAR1....PAR1", "not an Avro file: it does not start with 'Obj' and 1"),
         ],
     )
     def test_what_is_no_avro_file(self, spark: SparkSession, tmp_path: Path, content: bytes, what: str) -> None:
@@ -373,7 +373,7 @@ class TestBadFiles:
             events_of(spark, tmp_path, "avro", files=[self.good(tmp_path), gone])
         assert str(raised.value) == (
             f"file:{gone}: a listed file no longer exists\n"
-            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
+            "  fix: restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
         )
 
     def test_bad_files_that_may_be_left_out(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -492,7 +492,7 @@ class TestMixed:
         with pytest.raises(DataError) as raised:
             Reader(session).schema(b'{"schema":null,"payload":{"id":2}}')
         assert str(raised.value) == (
-            'topic moma.public.artists: its records have `"schema": null`, so that their types are unknown\n'
+            'topic moma.public.artists: the records have `"schema": null`, so that their types are unknown\n'
             "  fix: set `schemas.enable=false` in the converter: headrace then infers the types from the data"
         )
 

@@ -689,7 +689,7 @@ def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, s
         "kafka.request.timeout.ms": 1000,
         "fetchOffset.numRetries": 1,
     }
-    with pytest.raises(RetriableError, match=r"whether that port speaks the `kafka.security.protocol`"):
+    with pytest.raises(RetriableError, match=r"that the port uses the pipeline's `kafka.security.protocol`"):
         job(kafka, tmp_path, source).run(spark)
 
 

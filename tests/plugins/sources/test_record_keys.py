@@ -109,7 +109,7 @@ def test_events_of_mongodb_say_what_they_are(spark: SparkSession) -> None:
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}
     event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
     records = [record(event, key={"id": "1"})]
-    says = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: let ExtractNewDocumentState of Debezium's "
+    says = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
     (changes,) = changes_of(spark, records).values()
     with pytest.raises(DataError) as caught:
         Unwrap().apply(changes)

@@ -526,7 +526,7 @@ def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedR
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert str(caught.value) == (
-        f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
+        f"topic rows, schema 7: the JSON Schema has a part that is not a column type: {json.dumps(part)}\n"
         "  fix: exclude the topic, or write the records with Confluent's JsonSchemaConverter"
     )
 

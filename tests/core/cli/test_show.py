@@ -150,7 +150,7 @@ def test_dead_letters(headrace: Headrace) -> None:
     file.rename("a.json")
     gone = headrace("replay", "people.yaml")
     assert (gone.exit_code, gone.stdout) == (0, "")
-    said = "people: 2 dead letters left as they are: the files that they came from are gone, or have fewer records\n"
+    said = "people: 2 dead letters kept: the files that they came from are gone, or have fewer records\n"
     assert gone.stderr == said
     Path("a.json").rename(file)
 
@@ -201,7 +201,7 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
     assert waits.match(why)
     (tmp_path / "lake" / "bad").unlink()
     Pipeline.from_file("shop.yaml").run(spark)
-    assert "fails" not in headrace("status", "shop.yaml").output
+    assert "failing" not in headrace("status", "shop.yaml").output
 
 
 def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:

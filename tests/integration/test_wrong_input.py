@@ -88,7 +88,7 @@ def test_a_file_that_vanishes_after_it_was_planned(tmp_path: Path, spark: SparkS
     job = pipeline(tmp_path)
     fails(job, spark, DataError, "the file is empty")
     path.unlink()
-    fails(job, spark, DataError, "is gone", path.name, "ignoreMissingFiles")
+    fails(job, spark, DataError, "no longer exists", path.name, "ignoreMissingFiles")
     path.write_bytes(whole)
     job.run(spark)
     assert rows(job, spark) == [ARP]

@@ -56,7 +56,9 @@ def test_they_are_laid_out_as_new_ones(example: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_they_import_what_is_public(example: Path) -> None:
     for file in example.rglob("*.py"):
-        allowed = r"headrace(\.sdk)?|headrace_\w+" + (r"|headrace\.testing\.\w+" if file.parent.name == "tests" else "")
+        allowed = r"headrace(\.sdk(\.\w+)?)?|headrace_\w+" + (
+            r"|headrace\.testing\.\w+" if file.parent.name == "tests" else ""
+        )
         found = re.findall(r"^\s*(?:from|import) (headrace\S*)", file.read_text(encoding="utf-8"), re.MULTILINE)
         assert not [module for module in found if not re.fullmatch(allowed, module)], file
 

@@ -268,7 +268,7 @@ class CutsKeys(MemorySink):
         return repr([str(row[column])[:19] for column in table.key])
 
 
-CUT_APPEND, CUT_UPSERT = (f"test_an_{mode}_that_is_cut_off_at_any_step" for mode in ("append", "upsert"))
+CUT_APPEND, CUT_UPSERT = (f"test_{mode}_survives_a_fault_at_any_step" for mode in ("append", "upsert"))
 
 
 @fails("test_failed_write_changes_nothing")

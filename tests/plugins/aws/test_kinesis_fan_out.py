@@ -65,8 +65,8 @@ def sender(kinesis: Kinesis) -> Iterator[Sender]:
 def options(proxy: KinesisProxy, name: str = "etl") -> dict[str, Any]:
     return {
         "endpoint.url": proxy.endpoint_url,
-        "fan_out_consumer.type": "SubscribeToShard",
-        "fan_out_consumer.name": name,
+        "consumer.type": "SubscribeToShard",
+        "consumer.name": name,
     }
 
 
@@ -305,6 +305,6 @@ def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_options_that_contradict() -> None:
-    for wrong in ({"fan_out_consumer.type": "SubscribeToShard"}, {"fan_out_consumer.name": "etl"}):
+    for wrong in ({"consumer.type": "SubscribeToShard"}, {"consumer.name": "etl"}):
         with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` require each other"):
             KinesisConfig(stream="orders", **wrong)

@@ -46,7 +46,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """The installed plugins and a third-party distribution."""
     known = PluginRegistry.from_entry_points()
     known.register(redwood, "headrace-redwood 1.0")
-    monkeypatch.setattr(log_positions, "registry", lambda: known)
+    monkeypatch.setattr(log_positions, "get_registry", lambda: known)
     return known
 
 
@@ -123,7 +123,7 @@ def test_a_topic_of_one_connector_has_the_expressions_of_one(spark: SparkSession
     plans = []
     for known in (plugins, PluginRegistry.from_entry_points()):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(log_positions, "registry", lambda known=known: known)
+            patch.setattr(log_positions, "get_registry", lambda known=known: known)
             (changes,) = changes_of(spark, records).values()
         plan = changes.frame.select(POSITION, SNAPSHOT)._jdf.queryExecution().optimizedPlan()
         plans.append(plan.numberedTreeString().partition("LocalRelation")[0].count("("))

@@ -70,9 +70,13 @@ class TestMetadataTopics:
         ("topic", "columns", "what"),
         [
             ("__debezium-heartbeat.shop", "ts_ms bigint", "Debezium's heartbeats"),
-            ("shop.transaction", "status string, id string, event_count bigint, ts_ms bigint", "where transactions"),
-            ("shop.transaction", "status string, id string, data_collections array<string>", "where transactions"),
-            ("shop.transaction", "status string, id string, ts_ms bigint", "where transactions"),  # a begin alone
+            (
+                "shop.transaction",
+                "status string, id string, event_count bigint, ts_ms bigint",
+                "transaction boundaries",
+            ),
+            ("shop.transaction", "status string, id string, data_collections array<string>", "transaction boundaries"),
+            ("shop.transaction", "status string, id string, ts_ms bigint", "transaction boundaries"),  # a begin alone
             ("shop", f"{SOURCE}, ddl string, ts_ms bigint", "schema changes"),
             ("shop", f"{SOURCE}, tableChanges array<string>, databaseName string", "schema changes"),
             ("history", "source struct<server: string>, position struct<pos: int>, ddl string", "schema changes"),

@@ -212,7 +212,9 @@ def test_a_package_that_is_not_the_locked_one_is_refused(
     repository.folder.mkdir()
     publish(repository, monkeypatch, tmp_path)
     lock(monkeypatch, Artifact("npm:rocket:1.0.0:tgz", "0" * 64, 1))
-    with pytest.raises(ConfigError, match=r"npm:rocket:1\.0\.0:tgz: it has SHA-256 \w+, and artifacts\.lock wants 000"):
+    with pytest.raises(
+        ConfigError, match=r"npm:rocket:1\.0\.0:tgz: SHA-256 mismatch: the file has \w+, and artifacts\.lock has 000"
+    ):
         artifacts.fetch("rocket")
     assert list_cache(tmp_path) == []
     lock(monkeypatch, Artifact("npm:rocket:9.9.9:tgz", "0" * 64, 1))

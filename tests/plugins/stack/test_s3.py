@@ -182,7 +182,7 @@ def test_a_go_that_is_too_old_is_named(module: Path) -> None:
     install_go(module, version=refuse)
     with pytest.raises(ConfigError, match=r"bin/go cannot be used: go: go.mod requires go >= 1.25.0") as raised:
         golang.build(module, PACKAGE, lambda text: None)
-    assert raised.value.fix == "install Go 1.25 or a later one"
+    assert raised.value.fix == "install Go 1.25 or later"
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_why(module: Path) -> None:

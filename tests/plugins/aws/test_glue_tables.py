@@ -262,7 +262,7 @@ def test_names_that_are_refused(spark: SparkSession, glue: Glue, database: str, 
     )
     assert "the table 'orders' has no database\n  fix: set `database` under `glue:`" in refuse("orders", "id int", 1)
     assert "cannot have the column 'a,b'" in refuse("shop.commas", "id int, `a,b` int", 1, 2, database=database)
-    assert "the field 'a-b', of the column 's'" in refuse(
+    assert "the field 'a-b' of the column 's'" in refuse(
         "shop.dashes", "id int, s array<struct<`a-b`: int>>", 1, [(1,)], database=database
     )
     missing = {"database": f"no_{database}", "auto.create.database": "false"}

@@ -547,5 +547,5 @@ def test_nothing_says_which_schema(session: SparkSession) -> None:
 
 
 def test_two_places_of_schemas() -> None:
-    with pytest.raises(ValidationError, match="has both `registry` and `schema.file`"):
+    with pytest.raises(ValidationError, match=r"has both `registry` and `schema\.file`"):
         AvroFormat({"registry": "http://registry:8081", "schema.file": "row.avsc"})

@@ -175,3 +175,15 @@ def test_lines_of_code() -> None:
     """The counter itself: this file's own first lines are a docstring and imports."""
     assert 0 < code_lines(Path(__file__)) < len(Path(__file__).read_text(encoding="utf-8").splitlines())
     assert code_lines(ROOT / "core/headrace/engine/__init__.py") == 0
+
+
+def test_distributions_have_one_version(setup_cfg: ConfigParser) -> None:
+    """The extras of headrace require the same version of the distributions that are built beside it."""
+    from headrace import __version__
+
+    extras = "\n".join(setup_cfg["options.extras_require"].values())
+    for name, folder in (("headrace-stack", "stack"), ("headrace-demo-data", "demo-data")):
+        parser = ConfigParser(interpolation=None)
+        parser.read(ROOT / "plugins" / folder / "setup.cfg", encoding="utf-8")
+        assert (parser["metadata"]["name"], parser["metadata"]["version"]) == (name, __version__)
+        assert f"{name}=={__version__}" in extras

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.sdk import hookimpl
+from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
     from headrace_aws.glue.glue_catalog import GlueCatalog as GlueCatalog
@@ -17,12 +17,6 @@ _FILE_SYSTEMS = {"s3a": "headrace_aws.s3a.s3a_file_system:S3A"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets.aws_secrets:from_secrets_manager",
     "ssm": "headrace_aws.secrets.aws_secrets:from_parameter_store",
-}
-#: Class → its module, imported on first use.
-_MODULES = {
-    class_name: module
-    for paths in (_LOGINS, _CATALOGS)
-    for module, _, class_name in (path.partition(":") for path in paths.values())
 }
 
 
@@ -50,7 +44,4 @@ def headrace_filesystems() -> dict[str, str]:
     return _FILE_SYSTEMS
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_plugins(__name__, _LOGINS, _CATALOGS)

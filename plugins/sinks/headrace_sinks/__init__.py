@@ -1,9 +1,9 @@
 """Built-in sinks."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.sdk import hookimpl
+from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
     from headrace_sinks.console import ConsoleSink as ConsoleSink
@@ -28,11 +28,4 @@ def headrace_sinks() -> dict[str, str]:
     return _CLASSES
 
 
-# Classes are imported on first use: a list of plugins needs none of them. There is no __dir__, as the search for hooks would
-# import every name in it.
-def __getattr__(name: str) -> Any:
-    for path in _CLASSES.values():
-        module, _, attribute = path.partition(":")
-        if attribute == name:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_plugins(__name__, _CLASSES)

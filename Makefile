@@ -35,7 +35,7 @@ live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, D
 
 torture: $(VENV)/.installed-test  ## hours: hundreds of histories, 100 kills, and every server killed under load; every row is compared
 	HEADRACE_HISTORIES=330 $(VENV)/bin/python -m pytest --dist load tests/core/upsert/test_histories.py
-	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_world_histories.py
+	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_end_to_end_histories.py
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
 soak: $(VENV)/.installed-test  ## hours: 10,000 commits into Iceberg and Hudi with maintenance on and 50 kills, every row is compared after each thousand commits

@@ -107,7 +107,7 @@ FILLED = (
 LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
 
 
-# How each way of writing names such a value is in tests/plugins/sources/test_unavailable.py, what a sink does with it in its kit.
+# How each way of writing names such a value is in tests/plugins/sources/dialects/test_unavailable_values.py, what a sink does with it in its kit.
 @pytest.mark.nightly
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.plugins.sources.test_avro_records import PlayedRegistry, encode, fake_registry
-from tests.plugins.sources.test_kafka import change, job, prefix
+from tests.plugins.sources.formats.test_avro_records import PlayedRegistry, encode, fake_registry
+from tests.plugins.sources.transports.test_kafka_source import change, job, prefix
 from tests.support import pipelines
 
 from headrace_stack.servers.kafka import Kafka, Record

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from tests.plugins.aws.test_msk_iam_broker import Jvm
+from tests.plugins.aws.msk.test_msk_iam_broker import Jvm
 from tests.support.glue import Glue, column_types, read_table
 from tests.support.pages import find_block
 

@@ -73,7 +73,7 @@ def test_every_promise_of_the_design_has_a_test_in_make_test() -> None:
 def test_the_marker_is_read_where_it_stands() -> None:
     """Each place that the marker may have, by a test that has it there."""
     assert find_tiers("integration/test_live_types.py::test_values") == {"test-all"}  # the file
-    assert find_tiers("plugins/sinks/test_iceberg.py::TestCopyOnWrite") == {"test-all"}  # a class
+    assert find_tiers("plugins/sinks/iceberg/test_iceberg_sink.py::TestCopyOnWrite") == {"test-all"}  # a class
     assert find_tiers("integration/test_torture.py::test_killed_twice") == {"test-all"}  # a function
     assert find_tiers("integration/test_live.py::test_tables_follow_a_database") == {"test", "test-all"}  # a parameter
     assert find_tiers("integration/test_malformed.py::test_json") == {"test"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,15 +21,7 @@ from headrace_transforms.mask import Mask
 from headrace_transforms.rename import Rename
 from headrace_transforms.unwrap import Unwrap
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = [pytest.mark.spark, pytest.mark.steps]
-
-
-@pytest.fixture(scope="session")
-def headrace_spark(spark: SparkSession) -> SparkSession:
-    return spark
 
 
 class TestMask(TransformConformance):

@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
-from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, fake_registry
+from tests.plugins.sources.formats.test_avro_records import KAFKA, PlayedRegistry, fake_registry
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["fake_registry"]
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-SAMPLES = Path(__file__).parents[2] / "data/debezium"
+SAMPLES = Path(__file__).parents[3] / "data/debezium"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 Block = dict[str, Any]
 

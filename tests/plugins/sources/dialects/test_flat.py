@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-REAL = Path(__file__).parents[2] / "data" / "msk_demo" / "flat"
+REAL = Path(__file__).parents[3] / "data" / "msk_demo" / "flat"
 
 
 def changes(spark: SparkSession, *values: Any, **options: Any) -> Changes:

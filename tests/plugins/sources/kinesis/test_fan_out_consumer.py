@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
-from tests.plugins.aws.test_kinesis import FIRST, Writer, job, offset_of, row, rows
-from tests.plugins.aws.test_kinesis_ranges import SUBSCRIBED, Sent, read_rows, record
+from tests.plugins.sources.kinesis.test_kinesis_ranges import SUBSCRIBED, Sent, read_rows, record
+from tests.plugins.sources.kinesis.test_kinesis_source import FIRST, Writer, job, offset_of, row, rows
 from tests.support.executors import Environment
 from tests.support.kinesis_proxy import KinesisProxy, Sender, begin_events, send
 from tests.support.waiting import stop_at_end, until, until_tables

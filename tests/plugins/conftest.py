@@ -1,4 +1,4 @@
-"""Fixtures of Glue (moto) and of sessions for the object sink."""
+"""Fixtures of Glue (moto), and the session for the kits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from uuid import uuid4
 import pytest
 from tests.support.glue import Glue, Refusing
 
-from headrace.spark.sessions import Sessions
 from headrace_aws.glue import glue_client
-from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,9 +58,3 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def headrace_spark(spark: SparkSession) -> SparkSession:
     """Return the session of headrace's tests, for the kit."""
     return spark
-
-
-@pytest.fixture(scope="module")
-def clones(spark: SparkSession) -> Sessions:
-    """Sessions as the engine gives them to the sink."""
-    return Sessions(spark, S3Sink.sql_conf)

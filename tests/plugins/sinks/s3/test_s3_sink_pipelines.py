@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-REAL = Path(__file__).parents[2] / "data/msk_demo"
+REAL = Path(__file__).parents[3] / "data/msk_demo"
 TOPIC = "shop.public.people"
 #: Avro's types → Connect's, as JsonConverter names them.
 CONNECT = {"int": "int32", "long": "int64", "string": "string", "boolean": "boolean", "double": "double"}

@@ -36,11 +36,6 @@ class Broken(Redwood):
     api_version = 99
 
 
-@pytest.fixture(scope="module")
-def headrace_spark(spark: SparkSession) -> SparkSession:
-    return spark
-
-
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """The installed plugins and a third-party distribution."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.plugins.sources.test_kafka import change, job, names
+from tests.plugins.sources.transports.test_kafka_source import change, job, names
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace.engine.run import query as engine

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from tests.plugins.sources.test_kafka import change, job, names, prefix
+from tests.plugins.sources.transports.test_kafka_source import change, job, names, prefix
 from tests.support import pipelines
 from tests.support.tiers import nightly_after
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SAMPLES = Path(__file__).parents[2] / "data" / "debezium"
+SAMPLES = Path(__file__).parents[3] / "data" / "debezium"
 TOPIC = "moma.public.artists"
 C = "org.apache.kafka.connect.data."
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-DATA = Path(__file__).parents[2] / "data/debezium"
+DATA = Path(__file__).parents[3] / "data/debezium"
 SAMPLES = [json.loads(line) for line in (DATA / "pg_avro.jsonl").read_text().splitlines()]
 KAFKA = "key binary, value binary, topic string, partition int, offset bigint, headers array<struct<key:string,value:binary>>"
 API = {

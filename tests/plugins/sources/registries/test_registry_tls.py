@@ -20,7 +20,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
-from tests.plugins.sources.test_avro_records import ROW, body, make_topic, read, session
+from tests.plugins.sources.formats.test_avro_records import ROW, body, make_topic, read, session
 
 from headrace.errors import ConfigError, RetriableError
 from headrace_sources.formats.avro import AvroFormat

@@ -64,7 +64,7 @@ MALFORMED = Fault(
 )
 EXPIRED = Fault(400, "ExpiredToken", "The provided token has expired.")
 ROLE = "arn:aws:iam::123456789012:role/lake-writer"
-FOLDER = str(Path(__file__).parents[2] / "data/msk_demo/envelope")
+FOLDER = str(Path(__file__).parents[3] / "data/msk_demo/envelope")
 _names = count(1)
 
 

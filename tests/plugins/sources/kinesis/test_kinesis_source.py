@@ -16,7 +16,7 @@ from zlib import crc32
 
 import fastavro
 import pytest
-from tests.plugins.aws.test_kinesis_ranges import aggregate
+from tests.plugins.sources.kinesis.test_kinesis_ranges import aggregate
 from tests.support import pipelines
 from tests.support.executors import Environment
 from tests.support.waiting import stop_at_end, until, until_tables
@@ -45,11 +45,6 @@ def stream(kinesis: Kinesis) -> str:
     name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
     kinesis.create_stream(name)
     return name
-
-
-@pytest.fixture(scope="session")
-def headrace_spark(spark: SparkSession) -> SparkSession:
-    return spark
 
 
 @pytest.mark.one_spark

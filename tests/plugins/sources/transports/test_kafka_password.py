@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from tests.core.conftest import start
-from tests.plugins.sources.test_kafka import change
+from tests.plugins.sources.transports.test_kafka_source import change
 from tests.support import pipelines
 from tests.support.waiting import until
 

@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourcePatternType,
     ResourceType,
 )
-from tests.plugins.sources.test_kafka import change, names
+from tests.plugins.sources.transports.test_kafka_source import change, names
 from tests.support import pipelines
 from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until, until_tables

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-REAL = Path(__file__).parents[2] / "data" / "msk_demo"
+REAL = Path(__file__).parents[3] / "data" / "msk_demo"
 TOPIC = "moma.public.artists"
 
 

@@ -14,7 +14,7 @@ from zlib import crc32
 import py4j.clientserver
 import pytest
 from pydantic import ValidationError
-from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
+from tests.plugins.sources.formats.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
 from tests.support import pipelines
 from tests.support.tiers import nightly_after
 from tests.support.waiting import until
@@ -39,11 +39,6 @@ __all__ = ["fake_registry"]
 def prefix() -> str:
     """Topics of one test: the broker is shared."""
     return f"shop{uuid.uuid4().hex[:8]}.public"
-
-
-@pytest.fixture(scope="session")
-def headrace_spark(spark: SparkSession) -> SparkSession:
-    return spark
 
 
 class TestKit(SourceConformance):

@@ -19,7 +19,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from pydantic import ValidationError
-from tests.plugins.aws.test_kinesis import job, row, rows
+from tests.plugins.sources.kinesis.test_kinesis_source import job, row, rows
 from tests.support.executors import Environment
 from tests.support.glue import Glue
 from tests.support.kinesis_proxy import KinesisProxy

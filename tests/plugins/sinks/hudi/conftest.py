@@ -1,0 +1,10 @@
+"""Modules that are not collected on a Spark that Hudi refuses; test_hudi_refused.py tests the refusal."""
+
+from __future__ import annotations
+
+from headrace.runtime.session.session_builder import spark_line, spark_version
+from headrace_sinks.hudi import HudiSink
+
+collect_ignore = (
+    ["test_hudi_sink.py", "test_hudi_readers.py"] if spark_line(spark_version()) in HudiSink.refuses else []
+)

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
 from headrace.checkpoint.light_reader import open_without_spark, read_history, read_status
 from headrace.cluster.session import build_submitted_session, is_submitted
-from headrace.config.addresses import find_file_systems
-from headrace.config.arguments import check_arguments
 from headrace.config.loader import build
-from headrace.config.model import NO_FORMAT, TableRule
-from headrace.config.redaction import Redaction
-from headrace.config.renewal import Renewal
-from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters.store import TABLE, open_stores, read_all
-from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
 from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
-from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.error_translation import (
     SparkDiedError,
     redacted_errors,
@@ -35,7 +27,7 @@ from headrace.engine.plan.error_translation import (
     translate,
 )
 from headrace.engine.plan.pipeline_plan import Plan
-from headrace.engine.plan.routing import Routes
+from headrace.engine.plan.pipeline_spec import PipelineSpec
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_warnings
@@ -45,18 +37,11 @@ from headrace.errors import ConfigError, HeadraceError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
-from headrace.registry.plugin_registry import registry
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
 from headrace.runtime.session.session_check import check_session
-from headrace.sdk.config import option_text
-from headrace.sdk.dialect import Dialect
-from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.sink import Sink, Table
-from headrace.sdk.source import Source
-from headrace.sdk.transform import Transform
-from headrace.secret_values import find_secrets, wrap_secrets
+from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
@@ -71,76 +56,16 @@ __all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError",
 
 #: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
 DEAD_LETTERS = TABLE
-#: Types of the arguments that Python does not check, and of the items of lists.
-_ARGUMENTS = {"name": str, "source": Source, "checkpoint": str, "spark": Mapping, "settings": Settings, "value": Format}
-_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
 #: Default trigger of continuous mode.
 DEFAULT_TRIGGER = "500 milliseconds"
 
 
-@dataclass
-class Pipeline:
-    """Pipeline built from objects; ``from_file`` and ``from_dict`` build it from YAML and from a mapping.
-
-    ``value`` and ``key`` are the formats of a source that gives bytes; a key without one is written like the value, and
-    ``"none"`` is not read.
-    """
-
-    name: str
-    source: Source
-    sinks: Sequence[Sink]
-    checkpoint: str
-    tables: Sequence[TableRule | Mapping[str, Any]] = ()
-    transforms: Sequence[Transform] = ()
-    #: Dialects with options, and dialects of other distributions. headrace's own, and those of source and formats, are always active.
-    dialects: Sequence[Dialect] = ()
-    value: Format | None = None
-    key: Format | Literal["none"] | None = None
-    spark: Mapping[str, Any] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
-    #: Removes the pipeline's secrets from texts.
-    redact: Redaction = field(default_factory=Redaction, repr=False)
-    #: Rebuilds the pipeline of a file with references after a failed authentication.
-    renewal: Renewal | None = field(default=None, repr=False)
+class Pipeline(PipelineSpec):
+    """Pipeline built from objects; ``from_file`` and ``from_dict`` build it from YAML and from a mapping."""
 
     def __post_init__(self) -> None:
-        check_arguments(vars(self), _ARGUMENTS, _LISTS)
-        if self.key != NO_FORMAT:
-            check_arguments(vars(self), {"key": Format})
-        if not self.sinks:
-            raise ConfigError("the pipeline has no sink", fix="add at least one")
-        if self.source.yields_records and self.value is None:
-            raise ConfigError(
-                f"the source {self.source.name!r} yields bytes, and no format decodes them",
-                fix="add `value: {json: {}}` next to it",
-            )
-        formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
-        dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
-        spark, self.spark = self.spark, wrap_secrets(self.spark)
-        key = self.key or (self.value if self.source.yields_records else None)
-        plan = Plan(
-            name=self.name,
-            source=self.source,
-            sinks=tuple(self.sinks),
-            checkpoint=self.checkpoint,
-            routes=Routes(
-                [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
-            ),
-            dialects=dialects,
-            fallback_dialects=fallback_dialects,
-            transforms=tuple(self.transforms),
-            value_format=self.value,
-            key_format=None if key == NO_FORMAT else key,
-            spark_conf={key: option_text(value) for key, value in self.spark.items()},
-            settings=self.settings,
-            dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
-            redact=self.redact,
-            renewal=self.renewal,
-        )
-        said = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
-        self.current_plan = CurrentPlan(replace(plan, file_systems=find_file_systems(registry(), *said)))
-        for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
-            self.redact.add(secret)
+        super().__post_init__()
+        self.current_plan = CurrentPlan(self.build_plan())
         self._read_sessions: Sessions | None = None
 
     @property

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace import Pipeline, pipeline as pipelines
+from headrace import Pipeline
 from headrace.config import loader
+from headrace.engine.plan import pipeline_spec
 from headrace.errors import DataError, HeadraceError, PluginError
 from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.dialect import Dialect
@@ -74,8 +75,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         hooks["headrace_dialects"] = {one.name: one for one in dialects}
         module = SimpleNamespace(**{name: hookimpl(lambda found=found: found) for name, found in hooks.items()})
         made.register(module, distribution)
-        for room in (pipelines, loader):
-            monkeypatch.setattr(room, "registry", lambda: made)
+        for module_with_registry in (pipeline_spec, loader):
+            monkeypatch.setattr(module_with_registry, "registry", lambda: made)
         return made
 
     known: dict[str, PluginRegistry] = {}

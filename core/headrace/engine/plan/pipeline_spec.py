@@ -1,0 +1,100 @@
+"""Description of a pipeline as a user gives it, and the plan that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from headrace.config.addresses import find_file_systems
+from headrace.config.arguments import check_arguments
+from headrace.config.model import NO_FORMAT, TableRule
+from headrace.config.redaction import Redaction
+from headrace.config.renewal import Renewal
+from headrace.config.settings import Settings
+from headrace.dead_letters.table_store import choose_dead_letter_table
+from headrace.engine.plan.dialect_choice import choose_dialects
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.errors import ConfigError
+from headrace.registry.plugin_registry import registry
+from headrace.sdk.config import option_text
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.format import Format
+from headrace.sdk.sink import Sink
+from headrace.sdk.source import Source
+from headrace.sdk.transform import Transform
+from headrace.secret_values import find_secrets, wrap_secrets
+
+#: Types of the arguments that Python does not check, and of the items of lists.
+_ARGUMENTS = {"name": str, "source": Source, "checkpoint": str, "spark": Mapping, "settings": Settings, "value": Format}
+_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
+
+
+@dataclass
+class PipelineSpec:
+    """Plugins and options of a pipeline.
+
+    ``value`` and ``key`` are the formats of a source that yields bytes; a key without a format is read like the value, and
+    ``"none"`` is not read.
+    """
+
+    name: str
+    source: Source
+    sinks: Sequence[Sink]
+    checkpoint: str
+    tables: Sequence[TableRule | Mapping[str, Any]] = ()
+    transforms: Sequence[Transform] = ()
+    #: Dialects with options, and dialects of other distributions. headrace's own, and those of source and formats, are always active.
+    dialects: Sequence[Dialect] = ()
+    value: Format | None = None
+    key: Format | Literal["none"] | None = None
+    spark: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    #: Removes the pipeline's secrets from texts.
+    redact: Redaction = field(default_factory=Redaction, repr=False)
+    #: Rebuilds the pipeline of a file with references after a failed authentication.
+    renewal: Renewal | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_arguments(vars(self), _ARGUMENTS, _LISTS)
+        if self.key != NO_FORMAT:
+            check_arguments(vars(self), {"key": Format})
+        if not self.sinks:
+            raise ConfigError("the pipeline has no sink", fix="add at least one")
+        if self.source.yields_records and self.value is None:
+            raise ConfigError(
+                f"the source {self.source.name!r} yields bytes, and no format decodes them",
+                fix="add `value: {json: {}}` next to it",
+            )
+        for _, secret in find_secrets(self.spark):
+            self.redact.add(secret)
+        self.spark = wrap_secrets(self.spark)
+
+    def build_plan(self) -> Plan:
+        """Return the plan: dialects are chosen, tables are routes, every address has its file system, and secrets are redacted."""
+        formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
+        dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
+        key = self.key or (self.value if self.source.yields_records else None)
+        rules = [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
+        plan = Plan(
+            name=self.name,
+            source=self.source,
+            sinks=tuple(self.sinks),
+            checkpoint=self.checkpoint,
+            routes=Routes(rules),
+            dialects=dialects,
+            fallback_dialects=fallback_dialects,
+            transforms=tuple(self.transforms),
+            value_format=self.value,
+            key_format=None if key == NO_FORMAT else key,
+            spark_conf={key: option_text(value) for key, value in self.spark.items()},
+            settings=self.settings,
+            dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
+            redact=self.redact,
+            renewal=self.renewal,
+        )
+        for _, secret in [secret for plugin in plan.plugins for secret in plugin.config.secrets()]:
+            self.redact.add(secret)
+        addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
+        return replace(plan, file_systems=find_file_systems(registry(), *addresses))

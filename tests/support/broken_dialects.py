@@ -157,7 +157,7 @@ class MakesRowsOfTombstones(Actions):
 
 @fails(BROKEN, READS)
 class AsksForTooLittle(Actions):
-    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
         from pyspark.sql.types import StructType
 
         row = StructType().add("id", "int")

@@ -62,7 +62,7 @@ def changes_of(
     dialect: Dialect | None = None,
     keyed: bool = True,
     key: Collection[str] = (),
-    whole_before: bool = True,
+    with_row_before: bool = True,
     tombstones: bool = False,
 ) -> dict[str, Changes]:
     """Return the changes of each topic. ``keyed``: read the records' keys; ``key``: key columns of a rule; ``tombstones``:
@@ -73,7 +73,7 @@ def changes_of(
     found = {}
     decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
     for events in decoder.decode(context, topics_of(spark, records)):
-        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
+        schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
         frame = events.load(spark, schema)
         if not tombstones and dialect.position_parts(events) is not None:
             frame = drop_tombstones(frame)

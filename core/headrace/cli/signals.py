@@ -14,13 +14,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Request to stop a run. ``asked_by``: the first signal or event that requested it, else None."""
+    """Request to stop a run. ``requested_by``: the first signal or event that requested it, else None."""
 
     def __init__(self) -> None:
-        self.asked_by: str | None = None
+        self.requested_by: str | None = None
 
-    def ask(self, who: str) -> None:
-        self.asked_by = self.asked_by or who
+    def request(self, cause: str) -> None:
+        self.requested_by = self.requested_by or cause
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -33,16 +33,16 @@ class Stop:
                 signal.signal(number, handler)
 
     def _count_signal(self, number: int, _: FrameType | None) -> None:
-        if self.asked_by is not None:
+        if self.requested_by is not None:
             raise KeyboardInterrupt
-        self.ask(signal.Signals(number).name)
+        self.request(signal.Signals(number).name)
 
 
 class _Interruptible:
     """Signal handling of the program, also while it waits for a JVM or starts one.
 
-    That JVM ignores SIGTERM, for ``timeout`` and systemd send it to all processes at once and a batch has to be finished.
-    It ends when this process does.
+    The JVM ignores SIGTERM, because ``timeout`` and systemd send it to all processes and the batch must be finished.
+    The JVM ends when this process does.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: A jar, as Maven and Spark write it.
 COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar(:[^:\s]+)?)?")
-#: Kind → the class that its plugins derive from. Imported on use, for pydantic comes with it: the names alone are known
+#: Kind → the class that its plugins derive from. Imported on use, because it imports pydantic: the names alone are known
 #: without.
 BASES = {
     "source": "headrace.sdk.source:Source",

@@ -21,14 +21,16 @@ def promote(first: DataType, second: DataType, path: str = "") -> DataType:
     if first == second:
         return first
     if isinstance(first, T.StructType) and isinstance(second, T.StructType):
-        theirs = {field.name: field for field in second}
+        other_fields = {field.name: field for field in second}
         fields = []
         for field in first:
-            other = theirs.pop(field.name, None)
+            other = other_fields.pop(field.name, None)
             inner = f"{path}.{field.name}" if path else field.name
             kind = promote(field.dataType, other.dataType, inner) if other else field.dataType
             fields.append(T.StructField(field.name, kind, nullable=True))
-        return T.StructType([*fields, *(T.StructField(f.name, f.dataType, nullable=True) for f in theirs.values())])
+        return T.StructType(
+            [*fields, *(T.StructField(f.name, f.dataType, nullable=True) for f in other_fields.values())]
+        )
     if isinstance(first, T.ArrayType) and isinstance(second, T.ArrayType):
         return T.ArrayType(promote(first.elementType, second.elementType, path), containsNull=True)
     if isinstance(first, T.MapType) and isinstance(second, T.MapType):
@@ -91,16 +93,16 @@ def add_missing_fields(known: DataType, found: DataType) -> DataType:
     from pyspark.sql import types as T
 
     if isinstance(known, T.StructType) and isinstance(found, T.StructType):
-        theirs = {field.name: field for field in found}
+        other_fields = {field.name: field for field in found}
         fields = []
         for field in known:
-            other = theirs.pop(field.name, None)
+            other = other_fields.pop(field.name, None)
             fields.append(
                 T.StructField(
                     field.name, add_missing_fields(field.dataType, other.dataType) if other else field.dataType
                 )
             )
-        return T.StructType([*fields, *theirs.values()])
+        return T.StructType([*fields, *other_fields.values()])
     if isinstance(known, T.ArrayType) and isinstance(found, T.ArrayType):
         return T.ArrayType(add_missing_fields(known.elementType, found.elementType))
     return known

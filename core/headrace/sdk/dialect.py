@@ -33,7 +33,7 @@ class Dialect(Plugin, ABC):
         """Return the kind of a topic that describes the stream itself ("heartbeats") and has no table; else None."""
         return None
 
-    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
         """Return the part of the schema that has to be read. ``key``: key columns from the pipeline file."""
         return schema
 

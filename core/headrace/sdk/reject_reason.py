@@ -37,7 +37,7 @@ _MEANINGS = {
     RejectReason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
-    RejectReason.OTHER_TABLE: "it is of another table than the topic's first record, and no rule says that a topic has several",
+    RejectReason.OTHER_TABLE: "it belongs to another table than the topic's first record, and no rule declares a topic with several",
 }
 #: Reasons of records without a readable event.
 UNREADABLE = (

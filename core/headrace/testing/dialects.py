@@ -133,7 +133,7 @@ class DialectConformance(PluginConformance):
         assert len(harness.collect(*harness.events, None)) == len(harness.events)
 
     def test_read_schema_contains_all_required_fields(self, harness: DialectHarness) -> None:
-        wanted = harness.dialect.read_schema(harness.schema, key=self.key, whole_before=True)
+        wanted = harness.dialect.read_schema(harness.schema, key=self.key, with_row_before=True)
         assert harness.collect(*harness.events, wanted=wanted) == harness.collect(*harness.events)
 
     def test_plan_runs_no_python(self, harness: DialectHarness) -> None:

@@ -24,7 +24,7 @@ def test_the_first_signal_asks_and_the_second_interrupts(number: signal.Signals)
     before, stop = signal.getsignal(number), Stop()
     with stop.on_signals():
         send(number)
-    assert stop.asked_by == number.name
+    assert stop.requested_by == number.name
     with stop.on_signals(), pytest.raises(KeyboardInterrupt):
         send(number)
     assert signal.getsignal(number) is before

@@ -195,7 +195,7 @@ class TestInAPipeline:
         self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
     ) -> list[tuple[Any, ...]]:
         transform = unwrap(mode)
-        [changes] = changes_of(spark, events, whole_before=transform.reads_before).values()
+        [changes] = changes_of(spark, events, with_row_before=transform.reads_before).values()
         done = transform.apply(changes)
         assert not done.envelope
         assert {OP, KEY, POSITION, ERROR} <= set(done.own_columns)
@@ -239,7 +239,7 @@ class TestInAPipeline:
 
     def test_deletes_alone_have_the_columns_and_types_of_the_table(self, spark: SparkSession) -> None:
         value = {"before": {"id": 1, "name": "x"}, "after": None, "source": SOURCE_BLOCK, "op": "d"}
-        [changes] = changes_of(spark, [record(value)], keyed=False, key=["id"], whole_before=True).values()
+        [changes] = changes_of(spark, [record(value)], keyed=False, key=["id"], with_row_before=True).values()
         done = unwrap().apply(changes)
         assert done.frame.select("id", "name").schema.simpleString() == "struct<id:bigint,name:string>"
         assert rows_of(done, "id", "name", DELETED) == [{"id": 1, "name": None, DELETED: True}]

@@ -41,11 +41,11 @@ def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int
             click.echo(f"to show each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
 
 
-def _count_by_kind(letters: DataFrame) -> DataFrame:
+def _count_by_kind(frame: DataFrame) -> DataFrame:
     """Count dead letters by table, reason and error."""
     from pyspark.sql import functions as F
 
-    counts = letters.groupBy("table", "reason", "error").agg(
+    counts = frame.groupBy("table", "reason", "error").agg(
         F.count("*").alias("records"), F.min("seen").alias("first seen"), F.max("seen").alias("last seen")
     )
     shown = ("table", "reason", "records", "first seen", "last seen", "error")

@@ -57,7 +57,7 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
             with stop.on_signals():
                 _watch(query, view, stop)
     except KeyboardInterrupt:
-        if stop.asked_by is None:
+        if stop.requested_by is None:
             raise
         os._exit(INTERRUPTED)  # a normal exit would wait for the threads of the batch
     except Exception:
@@ -107,7 +107,7 @@ def _start(
         except BrokenPipeError:
             # The reader of the pipe has closed it: the run ends, and the batch succeeds.
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
-            stop.ask("stdout was closed")
+            stop.request("stdout was closed")
 
     def say(done: Maintained) -> None:
         view.report(str(done))
@@ -133,8 +133,8 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             if status.error != away:
                 away = status.error
                 view.report(f"{away}\n  retrying until it answers" if away else "the source answers again")
-            if stop.asked_by and stopper is None:
-                view.report(f"{stop.asked_by}: stopping after the current batch; a second signal stops immediately")
+            if stop.requested_by and stopper is None:
+                view.report(f"{stop.requested_by}: stopping after the current batch; a second signal stops immediately")
                 # stop() waits for the batch; signals reach only this thread.
                 stopper = threading.Thread(target=_stop, args=[query], daemon=True)
                 stopper.start()
@@ -143,7 +143,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     except Py4JJavaError:
         raise
     except (Py4JError, ConnectionError, SparkDiedError) as error:
-        if not stop.asked_by:
+        if not stop.requested_by:
             if isinstance(error, SparkDiedError):
                 raise
             raise spark_died() from error

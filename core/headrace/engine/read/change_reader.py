@@ -107,9 +107,9 @@ class ChangeReader:
         """
         dialect = self._plan.dialect_of(events)
         reject_own_names(events.schema.names, events.topic, envelope=False)
-        whole_before = every_field or needs_row_before(self._plan, events, route)
+        with_row_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
-        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
+        schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
         frame = events.load(session, schema)
         if every_field and self._plan.hides_values:
             frame = drop_decoded_bytes(frame)

@@ -58,10 +58,10 @@ class Follower:
         counts = {}
         for sink in SINKS:
             frames = [self.read_table(name, sink).selectExpr(f"'{name}' as name") for name in names]
-            whole = frames[0]
+            union = frames[0]
             for frame in frames[1:]:
-                whole = whole.unionAll(frame)
-            counts[sink] = {row["name"]: row["count"] for row in whole.groupBy("name").count().collect()}
+                union = union.unionAll(frame)
+            counts[sink] = {row["name"]: row["count"] for row in union.groupBy("name").count().collect()}
         return counts
 
     def read_row(self, change: ShopChange) -> Row | None:

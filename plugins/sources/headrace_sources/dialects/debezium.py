@@ -97,7 +97,7 @@ class DebeziumDialect(ConnectorDialect):
             return "logical messages"
         return None
 
-    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 
         images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_type_of(schema, name), StructType)}
@@ -107,7 +107,7 @@ class DebeziumDialect(ConnectorDialect):
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
         names = {name.lower() for name in key}  # the session's case sensitivity is unknown here
-        before = row if whole_before else StructType([field for field in row if field.name.lower() in names])
+        before = row if with_row_before else StructType([field for field in row if field.name.lower() in names])
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])

@@ -39,7 +39,7 @@ class DmsDialect(Dialect):
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         return "control records of AWS DMS" if self.matches(schema) and _ROW not in schema.names else None
 
-    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 
         # Only the key of the row before an update is read. Both rows get one type, so that they can be compared.

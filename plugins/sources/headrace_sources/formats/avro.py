@@ -180,7 +180,7 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
             raise DataError(
                 "a listed file no longer exists",
                 where=file,
-                fix="restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it",
+                fix="restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it",
             ) from error
         if options.get("ignoreCorruptFiles") == "true":
             return None
@@ -203,7 +203,7 @@ def _is_whole(spark: SparkSession, conf: Any, file: str) -> bool:
 
 
 #: A batch keeps its planned list of files, so that a moved file is an error without `ignoreMissingFiles`.
-_FIX = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written"
+_FIX = "move it out of the folder and set `ignoreMissingFiles: true` next to `path:`; nothing of this batch was written"
 
 
 def _describe_damage(path: Any, conf: Any, text: str) -> str:

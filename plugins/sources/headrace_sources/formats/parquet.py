@@ -36,7 +36,7 @@ class ParquetFormat(Format):
             try:
                 schema = self._merge_schemas(spark, [file], options)
             except Exception as error:
-                fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+                fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
                 raise DataError("not a complete Parquet file", where=file, fix=fix) from error
             before = groups.get(schema.json())
             groups[schema.json()] = Scan((*(before.files if before else ()), file), schema)

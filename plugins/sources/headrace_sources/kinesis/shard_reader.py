@@ -148,7 +148,7 @@ class ShardReader:
 
     def _fetch(self) -> dict[str, Any] | None:
         """Return a page; None if the shard is busy or the iterator has expired."""
-        asked = time.monotonic()
+        requested = time.monotonic()
         try:
             page = self._pages.read(
                 replace(self._reading.begin, sequence=self._sequence), self._reading.most_records - self._records
@@ -161,7 +161,7 @@ class ShardReader:
             self.due, self._pause = now + self._pause, min(2 * self._pause, _MAX_PAUSE)
             return None
         self._answered, self._pause = time.monotonic(), self._pages.pause
-        self.due = asked + self._pages.gap
+        self.due = requested + self._pages.gap
         return page
 
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:

@@ -23,7 +23,7 @@ _WIRE, _PART, _TABLE = "_headrace_wire", "_headrace_part", "_headrace_table"
 
 #: Fix for unreadable keys.
 KEY_FIX = (
-    "name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are written, "
+    "name key columns of the value, `tables: - {source: …, key: [id]}`; or write next to `value:` how the keys are written, "
     "or `key: none`"
 )
 

@@ -20,7 +20,7 @@ def explain_read_error(error: BaseException, path: str) -> DataError | None:
         return DataError(
             "a listed file no longer exists",
             where=missing,
-            fix="restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it",
+            fix="restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it",
         )
     if match := _DAMAGED.search(full_text(error)):
         file = re.sub("^file:/+", "file:/", unquote(match[1] or match[2]))
@@ -30,6 +30,6 @@ def explain_read_error(error: BaseException, path: str) -> DataError | None:
 
 def make_damage_error(file: str) -> DataError:
     """Return the error for a file that cannot be read to its end."""
-    move = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+    move = "move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
     fix = f"replace it with a complete file, or {move}; nothing of this batch was written"
     return DataError("the file is truncated or damaged", where=file, fix=fix)

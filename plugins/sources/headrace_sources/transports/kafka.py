@@ -219,8 +219,8 @@ class KafkaSource(NativeSource):
         assert context.stream is not None
         assert context.batch is not None
         shares = self._shares_of(context.spark, context.stream)
-        of_all = shares.end(context.batch)
-        end = {topic: of_all[topic] for topic in shares.ranges(context.batch)}  # only topics with new records
+        end_offsets = shares.end(context.batch)
+        end = {topic: end_offsets[topic] for topic in shares.ranges(context.batch)}  # only topics with new records
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 

@@ -69,9 +69,9 @@ class SchemaRegistry(Server):
             "apicurio.storage.sql.kind": "h2",
             "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
         }
-        given = [f"-D{name}={value}" for name, value in options.items()]
+        properties = [f"-D{name}={value}" for name, value in options.items()]
         (program,) = artifacts.unpack("registry").glob("apicurio-registry-app-*-runner.jar")
-        return jvm_command.command("-jar", str(program), options=given, heap="512m")
+        return jvm_command.command("-jar", str(program), options=properties, heap="512m")
 
     def ready(self) -> bool:
         try:

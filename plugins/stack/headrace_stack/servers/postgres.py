@@ -82,7 +82,7 @@ class Postgres(Server):
 
     def prepare(self) -> None:
         if self.uid is not None:
-            self._open_to_nobody()
+            self._grant_to_nobody()
         secret = self.folder / "password"
         secret.write_text(self.password, encoding="utf-8")
         if self.uid is not None:
@@ -107,8 +107,8 @@ class Postgres(Server):
             "log_timezone": "UTC",
             "timezone": "UTC",
         }
-        given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [self._programs / "postgres", "-D", self._data, *given]
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [self._programs / "postgres", "-D", self._data, *arguments]
 
     def ready(self) -> bool:
         return self.log_says("database system is ready to accept connections")
@@ -122,7 +122,7 @@ class Postgres(Server):
         own = self.folder / "programs"
         return (own if own.exists() else artifacts.unpack_native("postgres")) / "bin"
 
-    def _open_to_nobody(self) -> None:
+    def _grant_to_nobody(self) -> None:
         """Copy the programs for other users, who cannot read root's cache."""
         closed = [parent for parent in self.folder.parents if not parent.stat().st_mode & 0o001]
         if closed:

@@ -74,7 +74,7 @@ class ClientSession:
 
     def _answer_message(self, kind: int, message: bytes) -> bytes:
         if kind == Kind.BATCH:
-            result = self._ask(tds.batch_of(message), [])
+            result = self._execute(tds.batch_of(message), [])
             return tds.empty_answer() if result is None else tds.rows(result)
         if kind == Kind.CALL:
             return self._answer_call(tds.call_of(message))
@@ -86,17 +86,17 @@ class ClientSession:
         name, parameters = call
         if name in _EXECUTE:
             # Statement, declarations of the parameters, parameters.
-            return tds.call_answer(self._ask(parameters[0], parameters[2:]))
+            return tds.call_answer(self._execute(parameters[0], parameters[2:]))
         if name in _PREPARE_AND_EXECUTE:
             handle = len(self._prepared) + 1
             self._prepared[handle] = parameters[2]
-            return tds.call_answer(self._ask(parameters[2], parameters[3:]), handle)
+            return tds.call_answer(self._execute(parameters[2], parameters[3:]), handle)
         if name in _EXECUTE_PREPARED:
-            return tds.call_answer(self._ask(self._prepared[parameters[0]], parameters[1:]))
+            return tds.call_answer(self._execute(self._prepared[parameters[0]], parameters[1:]))
         if name in _FORGET:
             return tds.call_answer(None)
-        return tds.call_answer(self._ask(f"exec {name}", parameters))
+        return tds.call_answer(self._execute(f"exec {name}", parameters))
 
-    def _ask(self, statement: str, parameters: Sequence[Any]) -> Result | None:
+    def _execute(self, statement: str, parameters: Sequence[Any]) -> Result | None:
         with self._lock:
             return answer(statement, parameters, self._database)

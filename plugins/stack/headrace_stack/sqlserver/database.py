@@ -39,14 +39,14 @@ class CapturedTable:
         cells = [(place, self.columns[place].type.keep_or_null(value)) for place, value in self._cells(where)]
         return [row for row in self.rows if all(row[place] == value for place, value in cells)]
 
-    def new_row(self, given: Mapping[str, Value]) -> list[Value]:
+    def new_row(self, values: Mapping[str, Value]) -> list[Value]:
         row = [column.default for column in self.columns]
-        self.write(row, given)
+        self.write(row, values)
         return row
 
-    def write(self, row: list[Value], given: Mapping[str, Value]) -> None:
+    def write(self, row: list[Value], values: Mapping[str, Value]) -> None:
         """Write values into a row. Refused for an invalid value."""
-        for place, value in self._cells(given):
+        for place, value in self._cells(values):
             column = self.columns[place]
             if isinstance(column.type, RowVersion):
                 raise Refused("Cannot insert an explicit value into a timestamp column.", 273)
@@ -56,8 +56,8 @@ class CapturedTable:
                 words = f"Cannot insert the value NULL into column '{column.name}', table '{self.name}'"
                 raise Refused(f"{words}; column does not allow nulls.", 515)
 
-    def _cells(self, given: Mapping[str, Value]) -> list[tuple[int, Value]]:
-        return [(self.place(name), value) for name, value in given.items()]
+    def _cells(self, values: Mapping[str, Value]) -> list[tuple[int, Value]]:
+        return [(self.place(name), value) for name, value in values.items()]
 
 
 class CapturedDatabase:
@@ -148,19 +148,19 @@ class CapturedDatabase:
         self._check_keys(table)
         return [(table, before, after) for before, after in changes]
 
-    def _insert(self, table: CapturedTable, given: Mapping[str, Value]) -> list[Value]:
-        row = table.new_row(given)
+    def _insert(self, table: CapturedTable, values: Mapping[str, Value]) -> list[Value]:
+        row = table.new_row(values)
         self._count_version(table, row)
         table.rows.append(row)
         return list(row)
 
     def _update(
-        self, table: CapturedTable, where: Mapping[str, Value], given: Mapping[str, Value]
+        self, table: CapturedTable, where: Mapping[str, Value], values: Mapping[str, Value]
     ) -> list[tuple[list[Value] | None, list[Value] | None]]:
         changes: list[tuple[list[Value] | None, list[Value] | None]] = []
         for row in table.find_rows(where):
             before = list(row)
-            table.write(row, given)
+            table.write(row, values)
             self._count_version(table, row)
             changes.append((before, list(row)))
         return changes

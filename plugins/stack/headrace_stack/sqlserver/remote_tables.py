@@ -44,15 +44,15 @@ class RemoteTables(ABC):
 
     def create_table(self, name: str, columns: Sequence[str], key: Sequence[str] = ()) -> None:
         """Create a table. ``columns``: ``name type [not null] [default literal]``; ``key``: columns of the primary key."""
-        self._ask({"do": "create", "table": name, "columns": list(columns), "key": list(key)})
+        self._request({"do": "create", "table": name, "columns": list(columns), "key": list(key)})
 
     def add_column(self, table: str, column: str) -> None:
         """Add a column and a capture instance, to which the connector switches. A third instance ends the oldest."""
-        self._ask({"do": "add column", "table": table, "column": column})
+        self._request({"do": "add column", "table": table, "column": column})
 
     def rows(self, table: str) -> list[dict[str, Value]]:
         """Return the current rows in key order."""
-        rows = self._ask({"do": "rows", "table": table})
+        rows = self._request({"do": "rows", "table": table})
         return [{name: decode_value(value) for name, value in row.items()} for row in rows]
 
     @contextmanager
@@ -60,7 +60,7 @@ class RemoteTables(ABC):
         """Commit changes together at the end of the block; discard them if it raises."""
         changes = TableChanges()
         yield changes
-        self._ask({"do": "transaction", "statements": changes.statements})
+        self._request({"do": "transaction", "statements": changes.statements})
 
     def insert(self, table: str, *rows: Mapping[str, Value]) -> None:
         """Insert rows in one transaction; omitted columns get their default."""
@@ -77,7 +77,7 @@ class RemoteTables(ABC):
         with self.transaction() as changes:
             changes.delete(table, where)
 
-    def _ask(self, work: dict[str, Any]) -> Any:
+    def _request(self, work: dict[str, Any]) -> Any:
         code, answer = request("POST", self.control_url, work)
         if code != 200:
             raise Refused(answer["words"], answer["number"])

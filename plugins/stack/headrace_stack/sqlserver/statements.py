@@ -48,25 +48,25 @@ def answer(statement: str, parameters: Sequence[Any], database: CapturedDatabase
     if (fixed := _FIXED.get(text.lower())) is not None:
         return fixed
     if text.lower() == "select sysdatetimeoffset()":
-        return _one(type_of("datetimeoffset"), _format_time(datetime.now(UTC)))
+        return _single_value(type_of("datetimeoffset"), _format_time(datetime.now(UTC)))
     for pattern, handler in _KNOWN:
         if words := pattern.match(text):
             return handler(Statement(words, parameters, database))
     raise Refused(f"this stand-in for SQL Server does not support the statement: {text}")
 
 
-def _one(kind: SqlType, value: Value, name: str = "") -> Result:
+def _single_value(kind: SqlType, value: Value, name: str = "") -> Result:
     return Result([(name, kind)], [[value]])
 
 
 #: Statement → constant result.
 _FIXED = {
-    "select @@version": _one(Text("nvarchar", 300), VERSION),
-    "select cast(serverproperty('engineedition') as int)": _one(_INT, 3),
-    "select 1": _one(_INT, 1),
+    "select @@version": _single_value(Text("nvarchar", 300), VERSION),
+    "select cast(serverproperty('engineedition') as int)": _single_value(_INT, 3),
+    "select 1": _single_value(_INT, 1),
     "exec sys.sp_cdc_help_jobs": Result([("job_type", _NAME), ("pollinginterval", _INT)], [["capture", 1]]),
     # The last scan of the log found no change.
-    "select top 1 start_lsn from sys.dm_cdc_log_scan_sessions order by session_id desc": _one(
+    "select top 1 start_lsn from sys.dm_cdc_log_scan_sessions order by session_id desc": _single_value(
         Text("nvarchar", 23), "00000000:00000000:0000\0", "start_lsn"
     ),
 }
@@ -88,7 +88,7 @@ def _parse_default(question: Statement) -> Result:
         raise Refused(f"this stand-in for SQL Server does not parse {name}")
     kind = type_of(name)
     try:
-        return _one(kind, kind.keep(text))
+        return _single_value(kind, kind.keep(text))
     except Refused:
         raise Refused(f"Error converting string value '{text}' into data type {name} using culture ''.", 9819) from None
 
@@ -127,37 +127,37 @@ def _capture_instances(question: Statement) -> Result:
 
 @_answers(r"select count\(\*\) from cdc\.change_tables$")
 def _count(question: Statement) -> Result:
-    return _one(_INT, len(question.database.instances))
+    return _single_value(_INT, len(question.database.instances))
 
 
 @_answers(r"select min\(start_lsn\) from cdc\.change_tables$")
 def _first_start(question: Statement) -> Result:
-    return _one(_LSN, min((i.start for i in question.database.instances), default=None))
+    return _single_value(_LSN, min((i.start for i in question.database.instances), default=None))
 
 
 @_answers(r"select sys\.fn_cdc_get_max_lsn\(\)$")
 def _last_lsn(question: Statement) -> Result:
-    return _one(_LSN, question.database.last)
+    return _single_value(_LSN, question.database.last)
 
 
 @_answers(r"select sys\.fn_cdc_get_min_lsn\( ?@p0 ?\)$")
 def _first_lsn(question: Statement) -> Result:
-    return _one(_LSN, question.database.instance(question.parameters[0]).start)
+    return _single_value(_LSN, question.database.instance(question.parameters[0]).start)
 
 
 @_answers(r"select sys\.fn_cdc_increment_lsn\( ?@p0 ?\)$")
 def _next_lsn(question: Statement) -> Result:
-    return _one(_LSN, increment(question.parameters[0]))
+    return _single_value(_LSN, increment(question.parameters[0]))
 
 
 @_answers(r"select max\(start_lsn\) from cdc\.lsn_time_mapping where tran_id <> 0x00$")
 def _last_commit(question: Statement) -> Result:
-    return _one(_LSN, max(_transactions(question), default=None))
+    return _single_value(_LSN, max(_transactions(question), default=None))
 
 
 @_answers(r"select max\(start_lsn\) from \(select top \( ?@p0 ?\) start_lsn from cdc\.lsn_time_mapping where ")
 def _nth_commit(question: Statement) -> Result:
-    return _one(_LSN, max(_transactions(question)[: question.parameters[0]], default=None))
+    return _single_value(_LSN, max(_transactions(question)[: question.parameters[0]], default=None))
 
 
 @_answers(
@@ -166,7 +166,7 @@ def _nth_commit(question: Statement) -> Result:
 def _nth_commit_after(question: Statement) -> Result:
     most, first = question.parameters
     later = [lsn for lsn in _transactions(question) if lsn >= first]
-    return _one(_LSN, max(later[: most + 1], default=None))
+    return _single_value(_LSN, max(later[: most + 1], default=None))
 
 
 def _transactions(question: Statement) -> list[Lsn]:

@@ -289,7 +289,7 @@ class TestKeys:
         ]
 
     def test_the_same_when_before_is_read_no_further_than_the_key(self, spark: SparkSession) -> None:
-        assert self.keys(spark, keyed=False, key=["id"], whole_before=False) == [{"id": 1}, {"id": 2}, {"id": 3}]
+        assert self.keys(spark, keyed=False, key=["id"], with_row_before=False) == [{"id": 1}, {"id": 2}, {"id": 3}]
 
     def test_records_without_a_key_and_no_rule(self, spark: SparkSession) -> None:
         records = [record(value, offset=i) for i, value in enumerate(self.EVENTS)]
@@ -311,9 +311,9 @@ class TestSchemas:
     ENVELOPE = struct(before=ROW, after=ROW, source=struct(connector=T.StringType()), op=T.StringType())
 
     def read_schema(
-        self, schema: T.StructType, *, key: tuple[str, ...] = (), whole_before: bool = False
+        self, schema: T.StructType, *, key: tuple[str, ...] = (), with_row_before: bool = False
     ) -> T.StructType:
-        return DebeziumDialect().read_schema(schema, key=key, whole_before=whole_before)
+        return DebeziumDialect().read_schema(schema, key=key, with_row_before=with_row_before)
 
     @pytest.mark.parametrize(
         ("schema", "recognised"),
@@ -341,13 +341,13 @@ class TestSchemas:
         assert self.read_schema(self.ENVELOPE, key=("other",)).names == ["after", "source", "op"]
 
     def test_all_of_it_when_somebody_needs_it(self) -> None:
-        assert self.read_schema(self.ENVELOPE, key=("id",), whole_before=True) == self.ENVELOPE
+        assert self.read_schema(self.ENVELOPE, key=("id",), with_row_before=True) == self.ENVELOPE
 
     def test_both_images_are_rows_of_one_table(self) -> None:
         before = struct(id=T.DoubleType(), old=T.StringType())
         schema = struct(before=before, after=struct(id=T.LongType(), new=T.StringType()), op=T.StringType())
         row = struct(id=T.LongType(), new=T.StringType(), old=T.StringType())
-        assert self.read_schema(schema, whole_before=True) == struct(before=row, after=row, op=T.StringType())
+        assert self.read_schema(schema, with_row_before=True) == struct(before=row, after=row, op=T.StringType())
 
     def test_envelopes_without_before(self) -> None:
         schema = struct(after=self.ROW, op=T.StringType())

@@ -76,7 +76,7 @@ def test_what_is_said_of_keys_is_said_of_keys(spark: SparkSession) -> None:
         keys(spark, [envelope("c", 1, b"garbage", 0)])
     assert str(caught.value) == (
         "topic moma.public.artists: none of the keys is a JSON object\n"
-        "  fix: name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are "
+        "  fix: name key columns of the value, `tables: - {source: …, key: [id]}`; or write next to `value:` how the keys are "
         "written, or `key: none`"
     )
 

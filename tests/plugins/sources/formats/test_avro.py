@@ -311,7 +311,7 @@ def test_real_files(spark: SparkSession) -> None:
 class TestBadFiles:
     """Nothing of a batch is written when one of its files cannot be read."""
 
-    FIX = "\n  fix: move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written"
+    FIX = "\n  fix: move it out of the folder and set `ignoreMissingFiles: true` next to `path:`; nothing of this batch was written"
 
     @staticmethod
     def good(folder: Path) -> Path:
@@ -373,7 +373,7 @@ class TestBadFiles:
             events_of(spark, tmp_path, "avro", files=[self.good(tmp_path), gone])
         assert str(raised.value) == (
             f"file:{gone}: a listed file no longer exists\n"
-            "  fix: restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
+            "  fix: restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it"
         )
 
     def test_bad_files_that_may_be_left_out(self, spark: SparkSession, tmp_path: Path) -> None:

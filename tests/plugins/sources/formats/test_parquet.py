@@ -60,7 +60,7 @@ def test_types_that_are_another_kind(spark: SparkSession, tmp_path: Path) -> Non
 
 
 class TestBadFiles:
-    FIX = "\n  fix: replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+    FIX = "\n  fix: replace it, or move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
 
     @pytest.mark.parametrize("content", [b"", b"id,name\n1,Arp\n", b"PAR1" * 10])
     def test_what_is_no_parquet_file(self, spark: SparkSession, tmp_path: Path, content: bytes) -> None:

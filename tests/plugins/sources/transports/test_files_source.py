@@ -250,7 +250,7 @@ class TestUnreadable:
         assert found.where.endswith(f"{path}")
         assert str(found).endswith(
             ": a listed file no longer exists\n"
-            "  fix: restore it, or set `ignoreMissingFiles: true` beside `path:` to continue without it"
+            "  fix: restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it"
         )
 
     def test_a_file_that_is_gone_when_its_batch_comes(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_missing_file_is_reported(headrace: Headrace, sample: Path, command: str
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "where", "meant"),
+    ("right", "wrong", "where", "suggestion"),
     [
         ("checkpoint:", "chekpoint:", "artists.yaml:12 chekpoint", "checkpoint"),
         ("format: avro", "formt: avro", "artists.yaml:3 source.files.formt", "format"),
@@ -26,14 +26,14 @@ def test_missing_file_is_reported(headrace: Headrace, sample: Path, command: str
     ],
 )
 def test_unknown_key_is_reported(
-    headrace: Headrace, sample: Path, right: str, wrong: str, where: str, meant: str
+    headrace: Headrace, sample: Path, right: str, wrong: str, where: str, suggestion: str
 ) -> None:
     sample.write_text(SAMPLE.replace(right, wrong))
     result = headrace("check", "artists.yaml")
     assert result.exit_code == 2
     assert f"unknown key {wrong.split(':', maxsplit=1)[0]!r}" in result.stderr
     assert where in result.stderr
-    assert f"did you mean {meant!r}?" in result.stderr
+    assert f"did you mean {suggestion!r}?" in result.stderr
 
 
 def test_reference_without_a_value_is_reported(

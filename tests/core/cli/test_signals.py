@@ -77,8 +77,8 @@ def test_handlers_are_unchanged_outside_the_main_thread() -> None:
 
 
 def test_jvm_ignores_sigterm_and_other_processes_do_not() -> None:
-    asks = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"]
+    command = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"]
     with interruptible():
-        jvm = subprocess.run(asks, capture_output=True, text=True, check=True, preexec_fn=lambda: None)
-        other = subprocess.run(asks, capture_output=True, text=True, check=True)
+        jvm = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=lambda: None)
+        other = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (jvm.stdout, other.stdout) == ("True\n", "False\n")

@@ -81,12 +81,12 @@ def test_references_are_listed_as_written(folder: Path) -> None:
 
 def test_fetched_secrets_are_cached_until_authentication_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_cache()
-    answers = iter(["first", "second", "third"])
+    values = iter(["first", "second", "third"])
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     def fetch() -> str:
-        return fetch_cached("test:one", lambda: next(answers))
+        return fetch_cached("test:one", lambda: next(values))
 
     assert [fetch(), fetch()] == ["first", "first"]
     now[0] += CACHE_SECONDS

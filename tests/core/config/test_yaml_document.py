@@ -99,7 +99,7 @@ class TestBuild:
         assert parse(yaml.safe_dump(data, allow_unicode=True), "p.yaml").data == data
 
 
-class TestNotYaml:
+class TestInvalidYaml:
     def test_duplicate_key_is_rejected(self) -> None:
         assert error_of("name: a\nsink: {}\nname: b\n") == (
             "pipeline.yaml:3 name: the key 'name' is duplicate, first in line 1\n  fix: keep one of them"

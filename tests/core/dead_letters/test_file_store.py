@@ -1,4 +1,4 @@
-"""File store of dead letters, which keeps the first record of each."""
+"""File store of dead letters. A repeated batch keeps the timestamps of its first attempt."""
 
 from __future__ import annotations
 

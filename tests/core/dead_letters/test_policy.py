@@ -29,7 +29,7 @@ def test_stop_error_contains_table_reason_and_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "records", "dead_letters", "is_over"),
+    ("limit", "records", "dead_letters", "is_exceeded"),
     [
         (None, 10, 10, False),
         (2, 10, 2, False),
@@ -40,9 +40,9 @@ def test_stop_error_contains_table_reason_and_fix() -> None:
         ("5%", 99, 99, False),  # a percentage of few records is not significant
     ],
 )
-def test_limit_of_dead_letters(limit: int | str | None, records: int, dead_letters: int, is_over: bool) -> None:
+def test_limit_of_dead_letters(limit: int | str | None, records: int, dead_letters: int, is_exceeded: bool) -> None:
     policy = DeadLetterPolicy(limit=limit)
-    if not is_over:
+    if not is_exceeded:
         policy.check_limit(records, dead_letters)
         return
     with pytest.raises(RuleError, match=f"{dead_letters} of {records} records are dead letters"):

@@ -96,18 +96,18 @@ def test_joined_backlog_survives_the_repetition_of_its_last_batch(spark: SparkSe
     world = World(shape, Random(1), 1)
     run = Run(History(0, world, ()), [Files({"path": f"{tmp_path}/out", "mode": "changelog"})], spark, tmp_path)
 
-    def happen(number: int) -> Step:
+    def make_batch(number: int) -> Step:
         for table in TABLES:
             world.put(table, number)
             world.truncate(table)  # a truncate is a dead letter if rows are appended
         return Step("batch", ends=world.ends())
 
     try:
-        run.take(happen(1))
+        run.take(make_batch(1))
         run.take(Step("break", sink=0, tables=TABLES[:1], when="before"))
         for number in (2, 3):
-            run.take(happen(number))
-        last = happen(4)
+            run.take(make_batch(number))
+        last = make_batch(4)
         run.apply(last, notes=False)  # the process is killed before the batch is recorded as done
         run.take(replace(last, what="mend"))
         run.take(last)

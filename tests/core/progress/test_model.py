@@ -33,7 +33,7 @@ def test_lag_in_milliseconds_is_in_the_file() -> None:
     assert BatchProgress.from_json(batch.json()) == batch
 
 
-def test_filtered_rows_are_in_the_file() -> None:
+def test_records_left_out_per_topic_are_in_the_file() -> None:
     counted = replace(BatchProgress.from_json(FILE), left_out={"tx": 3})
     assert BatchProgress.from_json(counted.json()) == counted
 

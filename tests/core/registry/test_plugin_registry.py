@@ -140,7 +140,7 @@ class TestLazy:
         )
 
 
-class TestRefused:
+class TestRejected:
     def test_duplicate_is_reported_with_both_distributions(self) -> None:
         found = registry_with(("shout", Shout), ("shout", Shout))
         assert error_of(found, "shout") == (
@@ -338,7 +338,7 @@ class TestDisable:
         )
 
 
-class TestContain:
+class TestErrorContainment:
     """Errors that a plugin raises while headrace inspects it."""
 
     @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), GeneratorExit("no"), StopIteration("no")])

@@ -27,7 +27,7 @@ def test_types_are_requested_by_topic() -> None:
     log = SchemaLog(file_types=lambda topic: {"price": topic}, table_types=table_types, ruled=("schema_unknown",))
     assert log.file_types(VALUE) == log.file_types(KEY) == {"price": "shop.orders"}
     assert log.table_types(VALUE) == log.table_types(KEY) == log.table_types(VALUE) == {"id": IntegerType()}
-    assert requested == ["shop.orders"], "once a run"
+    assert requested == ["shop.orders"], "once per run"
     assert "schema_unknown" in log.ruled
 
 

@@ -29,17 +29,17 @@ def test_change_older_than_the_delete_of_its_key_is_dropped(
     monkeypatch.setattr(deleted, "_BROADCAST_BYTES", small)
     monkeypatch.setattr(deleted, "_BROADCAST_ROWS", few)
     chance = Random(1)
-    every = [(n, f"k{n % 3}", Decimal(n)) for n in range(40)]
+    all_keys = [(n, f"k{n % 3}", Decimal(n)) for n in range(40)]
     keys = DeletedKeys(Folder(spark, str(tmp_path)), 3600)
     removed: dict[tuple[int, str, Decimal], str] = {}
     for batch in range(3):
-        deletes = {key: f"{chance.randrange(100):02}" for key in chance.sample(every, 15)}
+        deletes = {key: f"{chance.randrange(100):02}" for key in chance.sample(all_keys, 15)}
         removed.update({key: max(at, removed.get(key, "")) for key, at in deletes.items()})
         rows = [(*key, at, True) for key, at in deletes.items()] + [
-            (*key, "99", False) for key in every if key not in deletes
+            (*key, "99", False) for key in all_keys if key not in deletes
         ]
         keys.remember(spark.createDataFrame(rows, SCHEMA), ["id", "code", "price"], batch)
-    changes = [(*key, f"{chance.randrange(100):02}", chance.random() < 0.3) for key in every]
+    changes = [(*key, f"{chance.randrange(100):02}", chance.random() < 0.3) for key in all_keys]
     expected = [change for change in changes if change[3] >= removed.get(change[:3], "")]
     assert 5 < len(expected) < len(changes) - 5
     for log in (keys, DeletedKeys(Folder(spark, str(tmp_path)), 3600)):

@@ -31,7 +31,7 @@ def test_newer_row_gets_the_stored_value_with_its_origin(spark: SparkSession) ->
     assert fill(rows, stored) == [(1, "large", "0C", {"text": "0A"}), (2, "new", "0C", None)]
 
 
-def test_stored_row_gets_a_late_value_and_keeps_its_position(spark: SparkSession) -> None:
+def test_stored_row_gets_late_value_and_stays_older_than_newer_changes(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "told", "0B", False, None)], ROWS)
     stored = spark.createDataFrame([(1, "first", "0C", {"text": "0A"})], STORED)
     assert fill(rows, stored) == [(1, "told", "0C!", {"text": "0B"})]

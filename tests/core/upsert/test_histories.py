@@ -39,7 +39,7 @@ PARTITION = "nook"
 ADDED = ("integer", "number", "title")
 
 
-class Between(Enum):
+class BetweenBatches(Enum):
     """Event between two batches."""
 
     RESTART = auto()
@@ -51,7 +51,7 @@ class History:
     """Changes of a database, and the batches in which they arrive, with the events between them."""
 
     database: Database
-    batches: list[list[Change] | Between]
+    batches: list[list[Change] | BetweenBatches]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class KeyChanges:
     """Share of key changes among the changes, and whether they may omit values."""
 
     share: float
-    leave_out: bool
+    omit_values: bool
 
 
 @st.composite
@@ -69,29 +69,29 @@ def histories(draw: st.DrawFn) -> History:
     tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
     # A key change takes its omitted values from another key. The changes of each key must then arrive in order.
     shuffled, ordered = draw(st.sampled_from([(False, True), (True, True), (True, False)]))
-    key_changes = KeyChanges(draw(st.sampled_from([0.05, 0.3])), leave_out=ordered)
+    key_changes = KeyChanges(draw(st.sampled_from([0.05, 0.3])), omit_values=ordered)
     for step in range(draw(st.integers(5, 40))):
         _step(database, chance.choice(tables), columns, chance, step, key_changes)
     arrives = list(database.log)
     if shuffled:
-        arrives = _by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
+        arrives = _shuffle_by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
     for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
         arrives.insert(chance.randint(arrives.index(change) + 1 if ordered else 0, len(arrives)), change)
-    batches: list[list[Change] | Between] = []
+    batches: list[list[Change] | BetweenBatches] = []
     largest = draw(st.sampled_from([5, 24, 24]))
     while arrives:
         size = chance.randint(largest // 6 + 1, largest)
         batches.append(arrives[:size])
         arrives = arrives[size:]
-        batches += [what for what in Between if chance.random() < 0.3]
+        batches += [event for event in BetweenBatches if chance.random() < 0.3]
     return History(database, batches)
 
 
-def _by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
+def _shuffle_by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
     """Shuffle the changes, but keep the order per key, like the partitions of a topic."""
-    places = [(change.table, change.key) for change in changes]
-    left = {place: [c for c in changes if (c.table, c.key) == place] for place in places}
-    return [left[place].pop(0) for place in chance.sample(places, len(places))]
+    keys = [(change.table, change.key) for change in changes]
+    left = {key: [c for c in changes if (c.table, c.key) == key] for key in keys}
+    return [left[key].pop(0) for key in chance.sample(keys, len(keys))]
 
 
 def _step(
@@ -117,7 +117,7 @@ def _step(
     elif dice < 0.33:
         database.truncate(table)
     elif dice < 0.33 + key_changes.share and (free := [k for k in KEYS if k not in rows]):
-        database.rekey(table, key, chance.choice(free), left_out if key_changes.leave_out else ())
+        database.rekey(table, key, chance.choice(free), left_out if key_changes.omit_values else ())
     else:
         parts = {name: inner for name, inner in value.items() if name not in left_out}
         database.update(table, {"id": key, **parts}, unavailable=left_out)
@@ -140,10 +140,10 @@ def test_column_is_unavailable_before_the_table_contains_it(spark: SparkSession,
 def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> None:
     stream = Stream(sink, spark, folder)
     for batch in history.batches:
-        if batch is Between.RESTART:
+        if batch is BetweenBatches.RESTART:
             stream.restart()
             stream.apply_again()
-        elif batch is Between.MAINTENANCE:
+        elif batch is BetweenBatches.MAINTENANCE:
             stream.maintain(*TABLES)
         else:
             stream.apply(*batch)

@@ -55,34 +55,36 @@ def stream(spark: SparkSession, folder: Path) -> Stream:
 
 
 def test_key_changes_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_row(keys=(1, 2)), stream(spark, tmp_path)
-    mine.apply(*database.log)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
-    assert [(t.rows_in, t.applied, t.superseded) for t in mine.progress[-1].tables] == [(4, 2, 2)]
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    target.apply(*database.log)
+    assert target.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
+    assert [(t.rows_in, t.applied, t.superseded) for t in target.progress[-1].tables] == [(4, 2, 2)]
 
 
 @pytest.mark.parametrize("new_first", [False, True])
 def test_key_changes_in_separate_batches(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
-    database, mine = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     insert, update, delete, reinsert = database.log
     for batch in [insert, reinsert, update, delete] if new_first else [insert, update, delete, reinsert]:
-        mine.apply(batch)
-        mine.restart()
-        mine.apply_again()
-    assert mine.rows(TABLE) == database.rows(TABLE)
+        target.apply(batch)
+        target.restart()
+        target.apply_again()
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 def test_values_are_taken_from_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
     database = move_row(keys=(1, 2))
-    mine = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    target = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
     insert, update, delete, reinsert = database.log
-    mine.apply(insert, update)
-    mine.apply(delete, reinsert)
-    mine.restart()
-    mine.apply_again()
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(insert, update)
+    target.apply(delete, reinsert)
+    target.restart()
+    target.apply_again()
+    assert target.rows(TABLE) == database.rows(TABLE)
     assert not [
-        name for name in mine.sink.read_back(spark, Table(TABLE, ("id",))).columns if "gift" in name or "moved" in name
+        name
+        for name in target.sink.read_back(spark, Table(TABLE, ("id",))).columns
+        if "gift" in name or "moved" in name
     ]
 
 
@@ -90,55 +92,55 @@ def test_values_are_taken_from_the_stored_row(spark: SparkSession, tmp_path: Pat
 def test_values_are_carried_if_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    database, mine = move_row(keys=(1, 2)), stream(session, tmp_path)
+    database, target = move_row(keys=(1, 2)), stream(session, tmp_path)
     insert, update, delete, reinsert = database.log
-    mine.apply(insert, update, reinsert)
-    mine.apply(delete)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(insert, update, reinsert)
+    target.apply(delete)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 def test_key_change_back_to_a_former_key(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_row(keys=(1, 2, 1)), stream(spark, tmp_path)
+    database, target = move_row(keys=(1, 2, 1)), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})
-    mine.apply(*database.log)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(*database.log)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 def test_value_of_a_change_overrides_the_carried_value(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.update(TABLE, {"id": 2, "name": "d"}, unavailable=["text"])
     *before, delete, reinsert, update, left_out = database.log
-    mine.apply(*before, reinsert)
-    mine.apply(update, left_out)
-    mine.apply(delete)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
+    target.apply(*before, reinsert)
+    target.apply(update, left_out)
+    target.apply(delete)
+    assert target.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
 @pytest.mark.parametrize("late", nightly_after(1, [0, 1]))
 def test_carried_value_arrives_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, late: int) -> None:
     """One of the changes of a deleted row with the same key is repeated together with the carried value."""
-    database, mine = move_row_to_used_key(keys=(1, 2)), stream(spark, tmp_path)
+    database, target = move_row_to_used_key(keys=(1, 2)), stream(spark, tmp_path)
     *removed, insert, delete, moved = database.log
-    mine.apply(*removed)
-    mine.apply(moved)
-    mine.apply(removed[late], insert, delete)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+    target.apply(*removed)
+    target.apply(moved)
+    target.apply(removed[late], insert, delete)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
 def test_carried_value_arrives_before_its_row_and_with_the_previous_row(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = Database(), stream(spark, tmp_path)
+    database, target = Database(), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
     database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
     database.delete(TABLE, 2)
     database.rekey(TABLE, 1, 2, unavailable=["text"])
     before, insert, removed, delete, moved = database.log
-    mine.apply(before, insert, delete)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
-    mine.apply(removed)
-    assert mine.rows(TABLE) == []
-    mine.apply(moved)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+    target.apply(before, insert, delete)
+    assert target.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
+    target.apply(removed)
+    assert target.rows(TABLE) == []
+    target.apply(moved)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
 @pytest.mark.parametrize("repeated", nightly_after(1, [False, True]))
@@ -147,40 +149,40 @@ def test_value_carried_too_early_is_carried_again(spark: SparkSession, tmp_path:
 
     With ``repeated``, a second batch repeats the insert of an older row.
     """
-    database, mine = move_row_to_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
+    database, target = move_row_to_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
     before, removed, insert, first, second, leaves, third = database.log
     for batch in [[before, removed], [before, second]] if repeated else [[before, removed, second]]:
-        mine.apply(*batch)
+        target.apply(*batch)
     for change in (leaves, third):
-        mine.apply(change)
-    mine.apply(insert, first)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
+        target.apply(change)
+    target.apply(insert, first)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
 
 
 def test_later_value_of_the_stored_row_overrides_a_carried_value(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.rekey(TABLE, 2, 3, unavailable=["text"])
     insert, update, *moved, later, delete, reinsert = database.log
-    mine.apply(insert, update)
+    target.apply(insert, update)
     for batch in (moved, [later], [delete, reinsert]):
-        mine.apply(*batch)
-        mine.restart()
-        mine.apply_again()
-    assert mine.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
+        target.apply(*batch)
+        target.restart()
+        target.apply_again()
+    assert target.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
 
 
 @pytest.mark.nightly
 def test_waiting_value_is_carried_along_with_a_row_that_moves_twice(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_row(keys=(1, 2, 3)), stream(spark, tmp_path)
+    database, target = move_row(keys=(1, 2, 3)), stream(spark, tmp_path)
     insert, update, delete, late, delete_2, third = database.log
-    mine.apply(insert, update, delete)
+    target.apply(insert, update, delete)
     database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
     database.rekey(TABLE, 5, 6, unavailable=["text"])
     database.rekey(TABLE, 6, 7, unavailable=["text"])
-    mine.apply(delete_2, third, *database.log[6:])
-    mine.apply(late)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(delete_2, third, *database.log[6:])
+    target.apply(late)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 @pytest.mark.nightly
@@ -192,15 +194,15 @@ def test_random_order_of_key_changes(
     """The changes of each key arrive in order, like in a partition; the order of the keys is random."""
     database = move_row(keys=(1, 2, 3))
     database.update(TABLE, {"id": 3, "name": "c"}, unavailable=["text"])
-    mine = stream(spark, tmp_path_factory.mktemp("moved"))
+    target = stream(spark, tmp_path_factory.mktemp("moved"))
     left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()
     while any(left.values()):
         batch.append(left[data.draw(st.sampled_from([key for key in left if left[key]]))].pop(0))
         if data.draw(st.booleans()):
-            mine.apply(*batch)
+            target.apply(*batch)
             batch = []
-    mine.apply(*batch)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(*batch)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def tombstones(spark: SparkSession, *records: tuple[int, int, int]) -> DataFrame
     return rows(spark, *found).drop("_headrace_deleted")
 
 
-def ids_removed(
+def removed_ids(
     tombstone_rows: DataFrame, stored: DataFrame, deleted: DeletedKeys | None = None, epoch: int = 0
 ) -> list[int]:
     with deletes_for(tombstone_rows, stored, ["id"], epoch_text(epoch) + SORTABLE, deleted) as deletes:
@@ -77,7 +77,7 @@ def test_row_must_precede_the_tombstone_in_the_same_partition(spark: SparkSessio
         (6, stored_position(0, 256)),
     )
     tombstone_rows = tombstones(spark, *[(id_, 0, 256) for id_ in range(1, 8)])
-    assert ids_removed(tombstone_rows, stored) == [1, 5]
+    assert removed_ids(tombstone_rows, stored) == [1, 5]
 
 
 def test_row_of_another_epoch_is_kept(spark: SparkSession) -> None:
@@ -85,14 +85,14 @@ def test_row_of_another_epoch_is_kept(spark: SparkSession) -> None:
         spark, (1, stored_position(0, 1)), (2, stored_position(0, 1, epoch=1)), (3, stored_position(0, 1, epoch=17))
     )
     tombstone_rows = tombstones(spark, (1, 0, 2), (2, 0, 2), (3, 0, 2))
-    assert [ids_removed(tombstone_rows, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
+    assert [removed_ids(tombstone_rows, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
 
 
 def test_row_without_a_record_location_in_its_position_is_kept(spark: SparkSession) -> None:
-    of_a_file = F.concat(F.lit("0"), sortable(F.lit(7)), F.lit("216part-0.avro/15"))
-    of_no_log = F.concat(F.lit("0"), record_place(F.lit(1), F.lit(0)))
-    stored = rows(spark, (1, of_a_file), (2, of_no_log), (3, F.lit(None).cast("string")))
-    assert ids_removed(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
+    file_position = F.concat(F.lit("0"), sortable(F.lit(7)), F.lit("216part-0.avro/15"))
+    position_without_log = F.concat(F.lit("0"), record_place(F.lit(1), F.lit(0)))
+    stored = rows(spark, (1, file_position), (2, position_without_log), (3, F.lit(None).cast("string")))
+    assert removed_ids(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
 
 
 def test_delete_sorts_immediately_after_the_row(spark: SparkSession) -> None:
@@ -112,7 +112,7 @@ def test_applied_delete_between_row_and_tombstone_takes_precedence(spark: SparkS
     deleted.remember(late.withColumn("_headrace_deleted", F.lit(True)), ["id"], 1)
     stored = rows(spark, *[(id_, stored_position(0, 2, lsn=7)) for id_ in (1, 2, 3, 4)])
     tombstone_rows = tombstones(spark, *[(id_, 0, 4) for id_ in (1, 2, 3, 4)])
-    assert ids_removed(tombstone_rows, stored, deleted) == [2, 3, 4]
+    assert removed_ids(tombstone_rows, stored, deleted) == [2, 3, 4]
 
 
 @pytest.mark.parametrize("database", SOURCES)

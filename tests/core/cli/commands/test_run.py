@@ -144,7 +144,7 @@ def test_live_screen_is_shown_and_ctrl_c_stops_the_run(sample: Path) -> None:
     assert "SIGINT: stopping after the current batch" in last
     assert re.search(r"artists: 1 batch in [\d.]+ s", last)
     assert re.search(r"moma\.artists +iceberg +900 +900 +0 +0\s*$", last)
-    assert "\x1b[?25h" in seen[before:], "the cursor is back"
+    assert "\x1b[?25h" in seen[before:], "the cursor must be visible again"
     assert not any(noise in live + last for noise in NOISE)
 
 

@@ -110,11 +110,11 @@ def test_no_table_is_checked_if_maintenance_is_disabled(spark: SparkSession) -> 
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_batch_waits_only_for_exclusive_steps(spark: SparkSession, exclusive: bool) -> None:
-    running, may_end, order = threading.Event(), threading.Event(), list[str]()
+    running, can_finish, order = threading.Event(), threading.Event(), list[str]()
 
     def compact() -> str:
         running.set()
-        assert may_end.wait(30)
+        assert can_finish.wait(30)
         order.append("step")
         return "done"
 
@@ -130,7 +130,7 @@ def test_batch_waits_only_for_exclusive_steps(spark: SparkSession, exclusive: bo
     batch = threading.Thread(target=apply_batch, args=("shop.a",))
     batch.start()
     batch.join(0.2 if exclusive else 30)
-    may_end.set()
+    can_finish.set()
     batch.join()
     run.maintainer.finish()
     assert order == (["shop.b", "step", "shop.a"] if exclusive else ["shop.b", "shop.a", "step"])
@@ -173,7 +173,7 @@ def test_duration_of_checks_extends_the_pause_of_a_table(spark: SparkSession) ->
     assert sink.checks == ["shop.a"]
 
 
-def test_jump_of_the_clock_does_not_make_steps_due(spark: SparkSession) -> None:
+def test_forward_jump_of_the_clock_is_ignored(spark: SparkSession) -> None:
     wall, elapsed = [1000.0], [50.0]
     clock = SteadyClock(lambda: wall[0], lambda: elapsed[0])
     elapsed[0] += 10

@@ -124,7 +124,7 @@ class BuggySink(FilesSink):
         raise KeyError("no such key")
 
 
-def explain_mistake(sink: Sink) -> str:
+def explain_bug(sink: Sink) -> str:
     plan = Plan("shop", FILES, (sink,), "checkpoint", Routes([]), (), settings=Settings())
     try:
         sink.check_table(Table("orders"), "append")
@@ -138,16 +138,16 @@ def test_unexplained_error_names_the_plugin_that_raised_it(monkeypatch: pytest.M
     unpackaged plugins to the program of the user.
     """
     sink = BuggySink(path="/out")
-    assert explain_mistake(sink).startswith("'no such key'\n")
+    assert explain_bug(sink).startswith("'no such key'\n")
     hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": BuggySink}))
-    for distribution, said in (
+    for distribution, error in (
         ("acme 1.0", "'stumbles' of acme raises KeyError: "),
         ("headrace 0.1.0", "'no such key'"),
     ):
         known = PluginRegistry()
         known.register(hooks, distribution)
         monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
-        assert explain_mistake(sink).startswith(said)
+        assert explain_bug(sink).startswith(error)
 
 
 class Lookup(Transform):

@@ -65,7 +65,7 @@ def rows(pipeline: Pipeline, spark: SparkSession, table: str) -> list[dict[str, 
     return pipelines.rows(pipeline, spark, table, key="id")
 
 
-def read_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]]:
+def list_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]]:
     found = pipeline.read("dead_letters", spark=spark).select("table", "reason", "offset").orderBy("table", "offset")
     return [tuple(row) for row in found.collect()]
 
@@ -80,7 +80,7 @@ def test_second_table_of_a_topic_is_not_mixed_with_the_first_without_a_rule(
     deliver(tmp_path, 100, *SECOND, event("t", "orders", 70))
     run(pipeline, spark)
     assert [(row["id"], row["name"]) for row in rows(pipeline, spark, "shop.people")] == [(1, "Arp")]
-    assert read_letters(pipeline, spark) == [("shop.people", "other-table", n) for n in (1, 100, 102, 103)]
+    assert list_dead_letters(pipeline, spark) == [("shop.people", "other-table", n) for n in (1, 100, 102, 103)]
 
 
 def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_p
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.people") == PEOPLE
     assert rows(pipeline, spark, "shop.orders") == ORDERS
-    assert read_letters(pipeline, spark) == [("shop.all", "undecodable", 3)]
+    assert list_dead_letters(pipeline, spark) == [("shop.all", "undecodable", 3)]
 
 
 def test_dead_letters_are_replayed_into_their_table_after_a_rule_is_added(spark: SparkSession, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_dead_letters_are_replayed_into_their_table_after_a_rule_is_added(spark:
     deliver(tmp_path, 100, *SECOND)
     run(build(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]}), spark)
     pipeline = build(tmp_path, ROUTED)
-    assert len(read_letters(pipeline, spark)) == 3
+    assert len(list_dead_letters(pipeline, spark)) == 3
     list(replay(pipeline.plan, spark))
     assert pipeline.read_dead_letters(spark) is None
     assert rows(pipeline, spark, "shop.orders") == ORDERS

@@ -106,7 +106,7 @@ def test_plan_that_changes_the_number_of_rows_is_rejected(
     assert error in str(raised.value)
 
 
-def test_transform_that_drops_the_columns_of_headrace_is_rejected(changes: Changes) -> None:
+def test_transform_with_an_invalid_result_is_rejected(changes: Changes) -> None:
     lost = transform(lambda frame: frame.drop(ERROR, POSITION))
     with pytest.raises(PluginError, match="it removes required columns: _headrace_error, _headrace_position"):
         apply_transform(lost, changes, None)

@@ -134,7 +134,7 @@ def test_tables_continue_while_one_catches_up(shop: Shop, spark: SparkSession, k
         until(lambda: len(errors(query)) >= 2, "batches without the table")
         assert all(f"the disk is {kind}" in error and "fix: mend it" in error for error in errors(query))
         shop.broken.unlink()
-        until(lambda: shop.ids(BAD) == [0, 1], "the table that was broken")
+        until(lambda: shop.ids(BAD) == [0, 1], "the table that failed")
         shop.add(2)
         until(lambda: shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2], "both tables")
         assert not [table.error for table in query.recent_progress[-1].tables if table.error]
@@ -279,11 +279,11 @@ def test_table_that_exceeds_the_timeout_is_deferred(tmp_path: Path, spark: Spark
         for number in range(3):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
-        until(lambda: errors(query), "a batch without the table that hangs")
+        until(lambda: errors(query), "a batch without the blocked table")
         assert "was not written within 15 seconds" in errors(query)[0]
         assert "table.timeout" in errors(query)[0]
         shop.broken.unlink()
-        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that hung")
+        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that was blocked")
 
 
 @pytest.mark.parametrize("shop", ["ranged"], indirect=True)
@@ -338,7 +338,7 @@ def test_table_is_retried_after_any_error(tmp_path: Path, spark: SparkSession) -
     tables = catch_up.CatchUp(backlogs, apply)
     backlogs.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
     tables.start(is_delayed=True)
-    until(lambda: len(attempts) == 2, "the second try")
+    until(lambda: len(attempts) == 2, "the second attempt")
     assert "ValueError: nobody thought of it" in str(backlogs.errors[BAD])
     until(lambda: not backlogs.errors, "the table")
     assert [part.first for part in attempts] == [7, 7, 7]
@@ -362,7 +362,7 @@ def table(name: str, error: str | None) -> TableProgress:
 
 
 @pytest.mark.nightly
-def test_table_catches_up_after_its_column_type_is_fixed(tmp_path: Path, spark: SparkSession) -> None:
+def test_incompatible_column_type_fails_only_its_own_table(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists, works = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("artists", "works"))
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}

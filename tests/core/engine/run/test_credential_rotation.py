@@ -154,7 +154,7 @@ def test_source_continues_from_its_offset_after_failed_authentication(
         until(lambda: environment.both(1), "the first row")
         environment.rotate("second", environment.source_passwords, environment.sink_passwords)
         environment.add(2)
-        until(lambda: environment.renewals > 3, "several questions")
+        until(lambda: environment.renewals > 3, "several renewals")
         assert query.is_active
         assert "retrying: the lines let nobody in" in query.status.message
         environment.rotate("second", environment.key)
@@ -162,7 +162,7 @@ def test_source_continues_from_its_offset_after_failed_authentication(
         environment.rotate("third", environment.key, environment.source_passwords, environment.sink_passwords)
         environment.add(3)
         until(lambda: environment.both(1, 2, 3), "the third row")
-        until(lambda: query.status.error is None, "the end of the trouble")
+        until(lambda: query.status.error is None, "the end of the error")
     assert query.exception is None
     assert environment.opened == ["first", "second", "third"]
 
@@ -174,7 +174,7 @@ def test_salt_does_not_change_during_a_run(environment: Environment, spark: Spar
         until(lambda: environment.both(1), "the first row")
         environment.rotate("second", environment.key, environment.source_passwords, environment.sink_passwords)
         append(environment.log, [1], GOOD)
-        until(lambda: environment.ids()[0] == [1, 1], "the same row once more")
+        until(lambda: environment.ids()[0] == [1, 1], "the same row again")
     assert len({row["item"] for row in environment.rows(GOOD)}) == 1
 
 
@@ -204,7 +204,7 @@ def test_tables_continue_while_one_waits_for_credentials(environment: Environmen
         environment.add(3)
         until(lambda: environment.ids() == [[1, 2, 3], [1]], "the other table")
         environment.rotate("second", environment.key)
-        until(lambda: environment.both(1, 2, 3), "the table that was refused")
+        until(lambda: environment.both(1, 2, 3), "the table whose credentials were rejected")
         environment.rotate(
             "second", environment.source_passwords
         )  # until then, the source continues with the previous password
@@ -239,7 +239,7 @@ def test_secret_provider_may_be_temporarily_unavailable(
         environment.secrets_are_unavailable = True
         environment.rotate("second", environment.key, environment.source_passwords, environment.sink_passwords)
         environment.add(2)
-        until(lambda: environment.renewals > 2, "questions")
+        until(lambda: environment.renewals > 2, "renewals")
         environment.secrets_are_unavailable = False
         until(lambda: environment.both(1, 2), "the second row")
         monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.2)
@@ -254,7 +254,7 @@ def test_stopped_run_does_not_wait_for_credentials(environment: Environment, spa
     environment.add(1)
     until(lambda: environment.both(1), "the first row")
     environment.source_passwords.write_text("second")
-    until(lambda: environment.renewals > 1, "questions")
+    until(lambda: environment.renewals > 1, "renewals")
     began = time.monotonic()
     query.stop()
     assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS / 2

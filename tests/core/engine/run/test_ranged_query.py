@@ -63,12 +63,12 @@ def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path
     arguments = [str(path) for path in (orders.log, orders.checkpoint, orders.folder, orders.hold)]
     with kill_at_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
         orders.in_hand()
-        until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not held")
+        until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not blocked")
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
-    written_down = (orders.checkpoint / "ranged/offsets/0").read_text()
-    assert json.loads(written_down) == {"start": {"line": 0}, "end": {"line": 4}}
+    planned = (orders.checkpoint / "ranged/offsets/0").read_text()
+    assert json.loads(planned) == {"start": {"line": 0}, "end": {"line": 4}}
     assert not (orders.checkpoint / "ranged/commits").exists()
     assert orders.read_batches("second") == {}
 
@@ -79,7 +79,7 @@ def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path
     batches: list[int] = []
     ranged.pipeline(source, sinks, orders.checkpoint).run(spark, on_progress=lambda p: batches.append(p.batch))
 
-    assert (orders.checkpoint / "ranged/offsets/0").read_text() == written_down
+    assert (orders.checkpoint / "ranged/offsets/0").read_text() == planned
     assert batches == [0, 1, 2]
     assert (
         orders.read_batches("first") == orders.read_batches("second") == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8, 9], 2: [10]}
@@ -225,11 +225,11 @@ def test_stop_is_possible_from_inside_a_batch(spark: SparkSession, orders: Order
     started: list[Query] = []
     started_batch = threading.Event()
 
-    def first_is_enough(progress: BatchProgress) -> None:
+    def stop_after_first_batch(progress: BatchProgress) -> None:
         assert started_batch.wait(60)
         started[0].stop()
 
-    with stop_at_end(orders.start(spark, on_progress=first_is_enough)) as query:
+    with stop_at_end(orders.start(spark, on_progress=stop_after_first_batch)) as query:
         started.append(query)
         started_batch.set()
         assert query.await_termination(60)
@@ -246,11 +246,11 @@ def test_stop_during_a_call_of_the_source(spark: SparkSession, orders: Orders) -
     with stop_at_end(query):
         source.answers.clear()
         asked = source.asked
-        until(lambda: source.asked > asked, "a question")
+        until(lambda: source.asked > asked, "a call of the source")
         stopper = threading.Thread(target=query.stop)
         stopper.start()
         orders.add(1)
-        until(query._state.is_stopping, "the wish to stop")
+        until(query._state.is_stopping, "the stop request")
         source.answers.set()
         stopper.join(60)
         assert not stopper.is_alive()
@@ -284,7 +284,7 @@ def test_stop_while_spark_starts_the_next_batch(
     orders.in_hand()
     stopper = threading.Thread(target=query.stop, daemon=True)
     stopper.start()
-    until(query._state.is_stopping, "the wish to stop")
+    until(query._state.is_stopping, "the stop request")
     orders.hold.unlink()
     stopper.join(60)
     assert not stopper.is_alive()
@@ -364,7 +364,7 @@ def test_run_continues_when_an_unreachable_source_recovers(
     with stop_at_end(orders.start(spark, source=source)) as query:
         until(lambda: orders.ids() == [1], "the first batch")
         source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
-        until(lambda: query.status.message.startswith("retrying: busy "), "the trouble")
+        until(lambda: query.status.message.startswith("retrying: busy "), "the error of the source")
         assert "fix: wait" in (query.status.error or "")
         assert query.is_active
         orders.add(2)
@@ -372,7 +372,7 @@ def test_run_continues_when_an_unreachable_source_recovers(
         until(lambda: orders.ids() == [1, 2], "the second batch")
         assert query.status.error is None
         source.failures = [RetriableError("busy")] * 10_000
-        until(lambda: query.status.error is not None, "the trouble")
+        until(lambda: query.status.error is not None, "the error of the source")
     assert query.exception is None
 
 
@@ -402,7 +402,7 @@ def test_checkpoint_allows_one_run_at_a_time(spark: SparkSession, orders: Orders
         with pytest.raises(ConfigError, match=r"is in use by another run(.|\n)*fix: "):
             orders.start(spark)
         orders.add(1)
-        until(lambda: orders.ids() == [1], "the first run goes on")
+        until(lambda: orders.ids() == [1], "a batch of the first run")
     orders.add(2)
     orders.pipeline().run(spark)
     assert orders.ids() == [1, 2]
@@ -456,11 +456,11 @@ def test_native_and_ranged_pipelines_run_concurrently(spark: SparkSession, tmp_p
         for n, orders in enumerate(pipelines):
             orders.add(n, n + 10)
         for n, orders in enumerate(pipelines):
-            until(lambda orders=orders, n=n: orders.ids() == [n, n + 10], "what was added")  # type: ignore[misc]
+            until(lambda orders=orders, n=n: orders.ids() == [n, n + 10], "the new records")  # type: ignore[misc]
         queries[0].stop()
         assert [query.is_active for query in queries] == [False, True, True, True]
         pipelines[-1].add(99)
-        until(lambda: 99 in pipelines[-1].ids(), "what was added after another one's stop")
+        until(lambda: 99 in pipelines[-1].ids(), "new records after the other query was stopped")
 
 
 @pytest.mark.spark

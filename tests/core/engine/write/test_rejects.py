@@ -86,7 +86,6 @@ class RejectsStep:
     ) -> Rejected:
         """Handle changes with these reasons at the positions 0A, 0B …; the bytes of each change are its reason.
 
-
         ``others`` are additional sinks, ``file`` is the source file, and ``raws`` replace the bytes.
         """
         rows = [
@@ -96,9 +95,9 @@ class RejectsStep:
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
         sinks = (self.sink,) if truncates else ()
         modes: dict[Sink, TableMode] = {self.sink: "upsert", **(others or {})}
-        job = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
+        table_plan = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
         events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
-        return self.rejects.handle(changes, job, events, self.marker)
+        return self.rejects.handle(changes, table_plan, events, self.marker)
 
     @property
     def rows(self) -> list[int]:

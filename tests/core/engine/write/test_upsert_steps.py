@@ -93,9 +93,8 @@ def test_appended_rows_of_two_topics_have_distinct_positions(spark: SparkSession
     for appended in (upsert_steps.append_rows(rows, both), upsert_steps.changelog_rows(rows, both)):
         assert rows_of(appended, "name", "_headrace_position") == [("a", "0A/north"), ("b", "0A/south")]
         assert "_headrace_topic" not in appended.columns
-    upserts = upsert_steps.drop_before_truncate(
-        rows, state
-    )  # upserts compare the changes of a key only by the position of the database
+    # Upserts compare the changes of a key only by the position of the database.
+    upserts = upsert_steps.drop_before_truncate(rows, state)
     assert upserts.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
     assert rows_of(upserts, "name", "_headrace_position") == [("a", "0A"), ("b", "0A")]
 

@@ -59,7 +59,7 @@ def columns_of(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"{quote_name(name)} string" for name in names)
 
 
-def number_names(width: int) -> list[str]:
+def make_names(width: int) -> list[str]:
     return [f"c{i}" for i in range(width)]
 
 
@@ -117,25 +117,25 @@ def decode(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     return decode_again
 
 
-def mark_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+def mark_unavailable_values(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     changes = envelopes(spark, names)
     return lambda: mark_unavailable(changes, placeholder_tests(dict.fromkeys(names, T.StringType()), "left out"))
 
 
-def fill_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+def fill_unavailable_values(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     rows = spark.createDataFrame(
         [], f"id int, {columns_of(names)}, {OWN}, _headrace_unchanged struct<c0 boolean, c1 boolean>"
     )
     return lambda: fill_from_older(rows, ["id"])
 
 
-@pytest.mark.parametrize("step", [decode, mark_left_out, fill_left_out])
-def test_step_that_derives_columns_calls_java_once_per_column(
+@pytest.mark.parametrize("step", [decode, mark_unavailable_values, fill_unavailable_values])
+def test_step_that_derives_columns_looks_them_up_only_once(
     spark: SparkSession, step: Callable[[SparkSession, list[str]], Callable[[], object]]
 ) -> None:
     calls = []
     for width in (NARROW, NARROW, WIDE, WIDE):
-        run = step(spark, number_names(width))
+        run = step(spark, make_names(width))
         with java_calls() as count:
             run()
             calls.append(count())
@@ -148,7 +148,7 @@ def test_number_of_java_calls_does_not_depend_on_the_columns(
 ) -> None:
     calls = []
     for width in (NARROW, NARROW, WIDE):  # the first run includes lookups that happen once
-        run = step(spark, number_names(width))
+        run = step(spark, make_names(width))
         with java_calls() as count:
             run()
             calls.append(count())

@@ -170,19 +170,19 @@ def test_jar_with_a_classifier_comes_from_a_lock_and_others_from_ivy(
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
     known = {SINGLE: [release(mirror, SINGLE)]}
     assert describe_jars(SINGLE, spark_version="3.5.7", report=print) == known[SINGLE]
-    ivys = cache / "ivy.jar"
+    ivy_jar = cache / "ivy.jar"
 
     def fetch(coordinates: list[str], *_: object, **__: object) -> list[Path]:
         assert coordinates == [TWO]
-        ivys.write_bytes(b"by Ivy")
-        return [ivys]
+        ivy_jar.write_bytes(b"by Ivy")
+        return [ivy_jar]
 
     monkeypatch.setattr(ivy, "fetch", fetch)
     settings = {"spark.jars.repositories": "https://repo.example.com"}
     wanted = {"spark_version": "3.5.7", "conf": settings, "locks": known}
     assert find_cached_jars([SINGLE, TWO], **wanted) is None  # type: ignore[arg-type]
     jars = resolve_jars([SINGLE, TWO], **wanted)  # type: ignore[arg-type]
-    assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivys]
+    assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivy_jar]
     assert find_cached_jars([SINGLE, TWO], **wanted) == jars  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"{SINGLE}: no lock contains this single jar"):
         resolve({}, SINGLE)

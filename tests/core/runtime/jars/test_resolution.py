@@ -297,7 +297,7 @@ def maven_repository(folder: Path) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.spark
-class TestSparksOwnIvy:
+class TestRealIvy:
     """Tests of the real spark-submit with a repository on the local disk."""
 
     @pytest.fixture(autouse=True)

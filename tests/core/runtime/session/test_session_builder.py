@@ -81,7 +81,7 @@ def test_unsupported_spark_version_is_rejected() -> None:
         check_supported([Lake()], "4.0")
 
 
-def test_jars_are_on_the_class_path_of_a_local_driver_and_sent_to_the_executors_of_a_cluster() -> None:
+def test_jars_are_on_local_class_path_and_sent_to_cluster_executors() -> None:
     assert class_path([], listed="", is_local=True) == {}
     assert class_path([], listed="/a.jar", is_local=True) == {"spark.jars": "/a.jar"}
     assert class_path(["/b.jar"], listed="", is_local=True) == {"spark.driver.extraClassPath": "/b.jar"}

@@ -134,8 +134,9 @@ def explain_bug(sink: Sink) -> str:
 
 
 def test_unexplained_error_names_the_plugin_that_raised_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error contains the distribution of a third-party plugin. Built-in plugins belong to headrace, and
-    unpackaged plugins to the program of the user.
+    """The error names the distribution only for third-party plugins.
+
+    Built-in plugins belong to headrace, and unpackaged plugins to the program of the user.
     """
     sink = BuggySink(path="/out")
     assert explain_bug(sink).startswith("'no such key'\n")

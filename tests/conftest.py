@@ -1,4 +1,4 @@
-"""One Spark session per test process, with the jars of every built-in plugin that works on this Spark."""
+"""Shared fixtures: one Spark session per test process, with the jars of all plugins that support its Spark version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 
-# One server of each kind for all tests of a process.
+# Fixtures that start one server of each kind per test process.
 pytest_plugins = ["headrace_stack.fixtures"]
 
-# A loaded machine is slow, and no test is about that.
+# The tests must also pass on a slow machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -37,9 +37,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesAn
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Group tests before xdist reads the groups, and sort those that are left once pytest has deselected the others."""
+    """Group tests before xdist reads the groups, and sort the selected tests after pytest has deselected the others."""
     for item in items:
-        # A kit's tests of every plugin run no Spark.
+        # The tests of this class run no Spark, although kits of other plugins inherit them.
         if isinstance(item, pytest.Function) and item.function.__qualname__.startswith("PluginConformance."):
             item.add_marker(pytest.mark.one_spark)
     add_groups(items)
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
-    """Return the broker of all tests of this process: with SASL, and for records of up to 60 MB."""
+    """Return a broker for all tests of this process, with SASL and records of up to 60 MB."""
     size = str(60 * 1024 * 1024)
     with Kafka(sasl=True, config={"message.max.bytes": size, "replica.fetch.max.bytes": size}) as server:
         yield server
@@ -82,13 +82,13 @@ def spark() -> Iterator[SparkSession]:
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
-        # It would leave the classes of thousands of plans, which no other start has.
+        # The archive would contain the classes of thousands of plans, which no other process loads.
         patch.delenv("HEADRACE_CLASS_ARCHIVES", raising=False)
         session = build_session(
             plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
         )
-    # Interpreted where the rows are few and the plans many. Compiled are those of all types (test_live_types.py), of every
-    # program that a test starts, and all on Spark 4.0.
+    # Interpreted plans are faster for many plans with few rows. Compiled plans run in test_live_types.py (all types),
+    # in every program that a test starts, and in all tests on Spark 4.0.
     if line == "3.5":
         for key, value in INTERPRETED.items():
             session.conf.set(key, value)

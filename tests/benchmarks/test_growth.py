@@ -7,7 +7,7 @@ import pytest
 from benchmarks.growth import UPDATES, Growth, deliver, main
 
 
-def test_figures_of_a_run_are_medians_by_span_and_ratios() -> None:
+def test_figures_are_medians_per_span_and_ratios() -> None:
     batches = [1.0] * 49 + [9.0] + [2.0] * 50 + [3.0] * 10
     text = str(
         Growth(batches, maintenance=30.0, seconds=200.0, files=1234, bytes=3 * 2**20, scan=0.6, copy_scan=0.4, failed=2)
@@ -18,7 +18,7 @@ def test_figures_of_a_run_are_medians_by_span_and_ratios() -> None:
     )
 
 
-def test_updates_are_newer_than_all_before_and_the_same_each_time(tmp_path: Path) -> None:
+def test_updates_have_increasing_lsns_and_are_reproducible(tmp_path: Path) -> None:
     for turn in range(2):
         deliver(tmp_path / "a", 1000, turn)
         deliver(tmp_path / "b", 1000, turn)
@@ -31,7 +31,7 @@ def test_updates_are_newer_than_all_before_and_the_same_each_time(tmp_path: Path
     assert again == [first.read_text(), second.read_text()]
 
 
-def test_a_sink_that_is_no_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sink_other_than_table_format_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["files", "--work", "out"])
     assert "invalid choice: 'files'" in capsys.readouterr().err

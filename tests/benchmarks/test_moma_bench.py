@@ -11,7 +11,7 @@ CHANGES = {"step1": 1000, "step2": 2000, "step3": 500}
 
 
 def run(variant: str, number: int, seconds: float, *, code: int = 0) -> list[Result]:
-    """A run whose steps take ``seconds`` each on two cores."""
+    """Return the results of a run whose steps take ``seconds`` each on two cores."""
     steps = [Result(variant, number, step, seconds, 2 * seconds) for step in CHANGES]
     total = Result(
         variant, number, "total", 4 * seconds, 8 * seconds, peak_mib=100 * seconds, others_cpu_s=seconds, code=code
@@ -19,7 +19,7 @@ def run(variant: str, number: int, seconds: float, *, code: int = 0) -> list[Res
     return [*steps, total]
 
 
-def test_options_pick_variants_and_have_defaults() -> None:
+def test_options_select_variants_and_have_defaults() -> None:
     options = parse_arguments(["--moma", "in", "--work", "out"])
     assert (options.every, options.repeat, select_variants(options.only)) == (1, 3, list(VARIANTS))
     assert select_variants(parse_arguments(["--moma", "in", "--work", "out", "--only", "^headrace"]).only) == [
@@ -28,13 +28,13 @@ def test_options_pick_variants_and_have_defaults() -> None:
     ]
 
 
-def test_options_that_leave_no_variant_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_match_no_variant_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_arguments(["--moma", "in", "--work", "out", "--only", "flink"])
     assert "--only matches none of headrace-iceberg-mor" in capsys.readouterr().err
 
 
-def test_report_has_medians_ratios_and_verdicts(tmp_path: Path) -> None:
+def test_report_contains_medians_ratios_and_verdicts(tmp_path: Path) -> None:
     ours, theirs = "headrace-iceberg-mor", "byhand-iceberg-mor"
     lines = tmp_path / "results.jsonl"
     for number, (mine, other) in enumerate([(2.0, 4.0), (3.0, 3.0), (5.0, 4.0)], 1):
@@ -59,6 +59,6 @@ def test_report_has_medians_ratios_and_verdicts(tmp_path: Path) -> None:
     assert "Other processes used at most 0.25 of a core" in text
 
 
-def test_report_of_a_failed_run_has_no_figures() -> None:
+def test_report_of_failed_run_contains_no_figures() -> None:
     text = report(run("streamer-mor", 1, 2.0, code=1), [], CHANGES)
     assert "| streamer-mor | - | - | - | - | - | - | - | - | 1 FAILED |" in text

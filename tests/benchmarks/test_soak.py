@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path: Path) -> None:
+def test_latest_change_of_each_row_wins_even_if_it_arrives_late(tmp_path: Path) -> None:
     shop = Shop(tmp_path, random.Random(3))
     shop.fill(50)
     for _ in range(30):
@@ -27,13 +27,13 @@ def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path
     for event in sorted(events, key=lambda event: event["source"]["lsn"]):
         latest[(event["after"] or event["before"])["id"]] = event["after"]
     assert {key: row["turn"] for key, row in latest.items() if row} == shop.rows
-    places = [event["source"]["lsn"] for event in events]
-    assert places != sorted(places)  # some come late
-    assert len(set(places)) < len(places)  # and some again
+    offsets = [event["source"]["lsn"] for event in events]
+    assert offsets != sorted(offsets)  # some events arrive late
+    assert len(set(offsets)) < len(offsets)  # and some arrive twice
     assert {event["op"] for event in events} == {"r", "c", "u", "d"}
 
 
-def test_figures_are_one_line() -> None:
+def test_figures_are_printed_on_one_line() -> None:
     table = TableFigures(1200, TableSize(files=3, delete_files=1, versions=20), 40, 5 << 20, 0.25)
     text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], 900 << 20, {"hudi": table}))
     assert text == (
@@ -47,7 +47,7 @@ def test_figures_are_one_line() -> None:
 @pytest.mark.spark
 @pytest.mark.one_spark
 @pytest.mark.timeout(2400)
-def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
+def test_rows_are_correct_and_files_are_few_after_many_commits_and_two_kills(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in interpret_plans(tmp_path / "conf").items():
@@ -64,17 +64,18 @@ def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
     log = run.log.read_text(encoding="utf-8")
     for sink, table in tables.items():
         assert table.rows == len(run.shop.rows)
-        # Without maintenance 600. It is due at 40 log files, comes eight batches later at the soonest, and takes one or two.
+        # Without maintenance, there would be 600 files. Maintenance is due at 40 log files, starts at least
+        # eight batches later and takes one or two batches.
         assert (table.size.files or 0) + (table.size.delete_files or 0) < 120, table
         assert f"shop.orders → {sink}: compact: " in log
         assert f"shop.orders → {sink}: expire: " in log
     assert "failed" not in log
 
 
-def test_a_soak_that_was_stopped_goes_on_where_it_was(
+def test_interrupted_soak_resumes_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a soak without Spark: what it would run, and what it would compare."""
+    """The runs and the comparison are mocked, so that no Spark starts."""
     runs: list[tuple[int, dict[int, int]]] = []
 
     def run(soak: Soak, kills: int) -> None:
@@ -107,7 +108,7 @@ def test_a_soak_that_was_stopped_goes_on_where_it_was(
         main(["--work", str(tmp_path / "stopped"), *options, "--rows", "30"])
 
 
-def test_a_sink_that_is_no_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sink_other_than_table_format_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--work", "out", "--sinks", "files"])
     assert "invalid choice: 'files'" in capsys.readouterr().err

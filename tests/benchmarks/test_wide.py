@@ -7,7 +7,7 @@ import pytest
 from benchmarks.wide import deliver, main, report
 
 
-def test_seconds_are_compared_with_the_first_width_of_whole_rows() -> None:
+def test_seconds_are_compared_with_narrowest_complete_rows() -> None:
     medians = {"whole": {12: 0.5, 500: 2.0}, "left out": {12: 1.0, 500: 3.0}}
     assert report("iceberg", medians) == [
         "iceberg, whole: 12 columns 0.50 s (1.0x), 500 columns 2.00 s (4.0x)",
@@ -15,7 +15,7 @@ def test_seconds_are_compared_with_the_first_width_of_whole_rows() -> None:
     ]
 
 
-def test_a_file_is_one_change_of_so_many_columns(tmp_path: Path) -> None:
+def test_file_contains_one_change_with_requested_columns(tmp_path: Path) -> None:
     deliver(tmp_path, 500, 0, leaves_out=False)
     deliver(tmp_path, 500, 1, leaves_out=True)
     first, second = (json.loads(file.read_text())["payload"] for file in sorted(tmp_path.rglob("*.json")))
@@ -25,7 +25,7 @@ def test_a_file_is_one_change_of_so_many_columns(tmp_path: Path) -> None:
     assert left_out == ["c0"]
 
 
-def test_a_sink_that_is_no_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sink_other_than_table_format_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["files", "--work", "out"])
     assert "invalid choice: 'files'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The program as a user meets it: called in this process, or started."""
+"""Fixtures that call the program in the test process or start it as a process."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ sink:
 checkpoint: lake/_checkpoints/artists
 """
 
-#: Printed by the JVM itself, for Spark 4 starts it with that module: nothing can keep it quiet.
-_JVM_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+#: The JVM prints this warning because Spark 4 starts it with this module. No option suppresses it.
+_JVM_WARNING = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 Headrace = Callable[..., Result]
 
@@ -46,7 +46,7 @@ def salt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def headrace() -> Headrace:
-    """Calls the program in this process."""
+    """Return a function that calls the program in this process."""
 
     def call(*arguments: str, color: bool = False) -> Result:
         from headrace.cli.main import cli
@@ -58,7 +58,7 @@ def headrace() -> Headrace:
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The sample pipeline file in the current folder, with nothing in bronze/."""
+    """Write the sample pipeline file and an empty folder bronze/ into a new working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bronze").mkdir()
     file = tmp_path / "artists.yaml"
@@ -68,14 +68,14 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
-    """An empty registry in place of what is installed."""
+    """Replace the registry of installed plugins with an empty one."""
     made = PluginRegistry()
     monkeypatch.setattr(plugin_registry, "registry", lambda: made)
     return made
 
 
 def deliver(folder: Path, *offsets: int) -> None:
-    """Puts files of the demo's connector into ``folder``/bronze; without offsets, all of them."""
+    """Copy files of the demo's connector into ``folder``/bronze; without offsets, copy all of them."""
     topic = Path("topics/moma.public.artists/partition=0")
     (folder / "bronze" / topic).mkdir(parents=True, exist_ok=True)
     for file in sorted((DATA / topic).iterdir()):
@@ -84,20 +84,20 @@ def deliver(folder: Path, *offsets: int) -> None:
 
 
 def start(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
-    """Starts the program as a process of its own."""
+    """Start the program as a process."""
     command = [sys.executable, "-m", "headrace", *arguments]
     environment = {**os.environ, "SALT": "pepper", "PYTHONUNBUFFERED": "1", "TERM": "xterm-256color"}
-    for name in ("COLUMNS", "LINES"):  # tox sets them: they outdo the size of the test's own terminal
+    for name in ("COLUMNS", "LINES"):  # tox sets them, and they would override the size of a test's terminal
         environment.pop(name, None)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload, no-any-return]
 
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
-    """What it said on stdout and stderr."""
+    """Wait for the process, check its exit code, and return its stdout and stderr."""
     try:
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == code, err
-    return out, (err or "").replace(_JVM_SAYS, "")  # none where the test has a terminal of its own
+    return out, (err or "").replace(_JVM_WARNING, "")  # None if the test redirects stderr to a terminal

@@ -1,4 +1,4 @@
-"""A secret is its text where it is used, and is not where it is shown."""
+"""Secrets, whose values are available to code and redacted in output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.secret_values import Secret
 
 
 class Login(Config):
-    """What a catalog wants to know."""
+    """Credentials of a catalog."""
 
     uri: str
     properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
@@ -28,18 +28,18 @@ def secret() -> Secret:
     return Secret("s3cr3t", "${env:PW}")
 
 
-def test_a_secret_is_its_text_to_whoever_uses_it() -> None:
+def test_secret_equals_its_value() -> None:
     assert secret() == "s3cr3t"
     assert f"{secret()}" == str(secret()) == "s3cr3t"
     assert json.dumps([secret()]) == '["s3cr3t"]'
 
 
-def test_a_secret_is_shown_as_it_was_written() -> None:
+def test_secret_is_shown_as_its_reference() -> None:
     for kept in (secret(), copy.deepcopy(secret()), pickle.loads(pickle.dumps(secret()))):
         assert repr({"password": kept}) == "{'password': '${env:PW}'}"
 
 
-def test_a_config_shows_no_secret_and_gives_all_of_them() -> None:
+def test_config_hides_secrets_in_output_and_lists_them() -> None:
     config = Login.model_validate(
         {
             "uri": secret(),
@@ -67,7 +67,7 @@ def test_a_config_shows_no_secret_and_gives_all_of_them() -> None:
     ]
 
 
-def test_an_option_that_is_made_of_a_secret_is_one() -> None:
+def test_option_derived_from_a_secret_is_a_secret() -> None:
     texts: list[Any] = [secret(), ["a", secret()], {"a": [secret()]}]
     assert [option_text(text) for text in texts] == ["s3cr3t", "a,s3cr3t", '{"a": ["s3cr3t"]}']
     assert all("s3cr3t" not in repr(option_text(text)) for text in texts)

@@ -1,4 +1,4 @@
-"""Epochs and orders of the checkpoint: what was raised, for which batch and table."""
+"""Epochs and orders in the checkpoint, by batch and table."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def folder(spark: SparkSession, tmp_path: Path) -> Folder:
     return Folder(spark, str(tmp_path))
 
 
-def test_an_epoch_is_of_the_batches_from_which_on_it_was_raised(folder: Folder) -> None:
+def test_epoch_applies_from_the_batch_in_which_it_was_raised(folder: Folder) -> None:
     epochs = Epochs(folder)
     epochs.add(3, "restored")
     assert [epochs.of(batch, "a") for batch in (2, 3, 4)] == [0, 1, 1]
     assert Epochs(folder).of(3, "b") == 1
 
 
-def test_a_tables_epoch_leaves_the_others_and_is_raised_once_for_a_batch(folder: Folder) -> None:
+def test_epoch_of_one_table_is_raised_once_per_batch(folder: Folder) -> None:
     epochs = Epochs(folder)
-    for _ in range(2):  # a batch that is repeated
+    for _ in range(2):  # the second time as a repeated batch
         assert epochs.add(5, "ordered anew", "a").number == 1
     assert [epochs.of(5, table) for table in ("a", "b")] == [1, 0]
     epochs.add(6, "restored")
     assert [Epochs(folder).of(6, table) for table in ("a", "b")] == [2, 2]
 
 
-def test_a_file_from_before_tables_had_epochs_is_read(folder: Folder) -> None:
+def test_file_without_epochs_per_table_is_read(folder: Folder) -> None:
     old = {"number": 1, "from_batch": 2, "raised": "2026-11-01T00:00:00+00:00", "reason": ""}
     folder.write("epochs.json", json.dumps([old]))
     epochs = Epochs(folder)
@@ -50,7 +50,7 @@ def test_a_file_from_before_tables_had_epochs_is_read(folder: Folder) -> None:
     assert json.loads(text)[0] == old
 
 
-def test_orders_are_kept_by_topic(folder: Folder) -> None:
+def test_orders_are_stored_per_topic(folder: Folder) -> None:
     assert Orders(folder).get("orders") is None
     Orders(folder).put({"orders": Order("place", "cluster a"), "lines": Order("lsn")})
     Orders(folder).put({"orders": Order("lsn")})

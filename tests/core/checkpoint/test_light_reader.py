@@ -1,4 +1,4 @@
-"""Reading a checkpoint without Spark: which addresses, and what of them."""
+"""Checkpoint reader that does not start Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
-def test_a_local_checkpoint(form: str, tmp_path: Path) -> None:
+def test_local_checkpoint_is_read(form: str, tmp_path: Path) -> None:
     folder = open_without_spark(form.format(tmp_path), {}, ())
     assert folder is not None
     assert read_history(folder, WHERE) == []
@@ -56,7 +56,7 @@ def test_a_local_checkpoint(form: str, tmp_path: Path) -> None:
     assert status.summary.batches == 2
 
 
-def test_addresses_of_other_schemes_are_their_file_systems(tmp_path: Path) -> None:
+def test_file_system_plugin_opens_address_of_its_scheme(tmp_path: Path) -> None:
     conf = {"spark.hadoop.fs.store.key": "b", "spark.master": "local"}
     found = open_without_spark("STORE://a", conf, [Store()])
     assert isinstance(found, LocalFolder)
@@ -64,20 +64,20 @@ def test_addresses_of_other_schemes_are_their_file_systems(tmp_path: Path) -> No
     assert open_without_spark("hdfs://a/b", conf, [Store()]) is None
 
 
-def test_settings_that_only_hadoop_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_that_depends_on_hadoop_settings_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_without_spark("lake", {"spark.hadoop.fs.defaultFS": "hdfs://a"}, ()) is None
     assert open_without_spark("file://host/lake", {}, ()) is None
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     assert open_without_spark("lake", {}, ()) is None
 
 
-def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "progress").write_text("")
     with pytest.raises(ConfigError, match="progress: cannot be read: Not a directory"):
         read_history(LocalFolder(tmp_path), WHERE)
 
 
-def test_a_checkpoint_of_another_layout_is_rejected(tmp_path: Path) -> None:
+def test_checkpoint_with_another_layout_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "headrace.json").write_text('{"layout": 1, "pipeline": "shop", "id": "a"}')
     with pytest.raises(
         ConfigError, match="checkpoint lake: has layout 1; this version of headrace reads layout 2 only"

@@ -1,4 +1,4 @@
-"""What batches leave to later ones is read by all that come later."""
+"""Store of rows that a batch keeps for later batches."""
 
 from __future__ import annotations
 
@@ -18,59 +18,57 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def row_of(spark: SparkSession, kind: str, **values: str) -> DataFrame:
-    """A key, and a struct of what was told of it."""
+    """Return a row with a key and a struct of values."""
     inner = ", ".join(f"'{name}', cast({value} as {kind})" for name, value in values.items())
-    return spark.sql(f"select 'k' as key, named_struct({inner}) as told")
+    return spark.sql(f"select 'k' as key, named_struct({inner}) as carried")
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
-    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
+@pytest.mark.parametrize("reopen", [False, True])
+def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, reopen: bool) -> None:
+    store = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch, value in enumerate(("array(1)", "array(2, null)", "null")):
-        kept.add(row_of(spark, "array<int>", tags=value), batch, lambda rows: rows)
+        store.add(row_of(spark, "array<int>", tags=value), batch, lambda rows: rows)
     wide = row_of(spark, "array<bigint>", tags="array(1099511627776)", more="null")
-    kept.add(wide, 3, lambda rows: rows)
-    # As a kill in the middle leaves it.
+    store.add(wide, 3, lambda rows: rows)
+    # A killed process leaves such a folder.
     (tmp_path / f"0-4-{int(time.time() * 1000)}-0123abcd" / "_temporary").mkdir(parents=True)
-    if again:
-        kept = RowStore(Folder(spark, str(tmp_path)), 3600)
+    if reopen:
+        store = RowStore(Folder(spark, str(tmp_path)), 3600)
     for _ in range(2):
-        rows = kept.read(spark, wide.schema, kept.names)
+        rows = store.read(spark, wide.schema, store.names)
         assert rows.schema.simpleString() == wide.schema.simpleString()
-        found = [row["told"]["tags"] for row in rows.collect()]
+        found = [row["carried"]["tags"] for row in rows.collect()]
         assert sorted(found, key=str) == sorted([[1], [2, None], None, [2**40]], key=str)
-    narrow = kept.read(spark, row_of(spark, "array<int>", tags="null").schema, kept.of(0))
-    assert [row["told"]["tags"] for row in narrow.collect()] == [[1]]
+    narrow = store.read(spark, row_of(spark, "array<int>", tags="null").schema, store.of(0))
+    assert [row["carried"]["tags"] for row in narrow.collect()] == [[1]]
 
 
-def test_many_small_folders_become_one(spark: SparkSession, tmp_path: Path) -> None:
-    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
+def test_many_small_folders_are_compacted_into_one(spark: SparkSession, tmp_path: Path) -> None:
+    store = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch in range(15):
-        kept.add(row_of(spark, "int", n=str(batch)), batch, lambda rows: rows)
+        store.add(row_of(spark, "int", n=str(batch)), batch, lambda rows: rows)
     wide = row_of(spark, "bigint", n="1099511627776")
-    kept.add(wide, 15, lambda rows: rows)
-    assert len(list(tmp_path.iterdir())) == len(kept.names) == 1
-    rows = kept.read(spark, wide.schema, kept.names)
-    assert {row["told"]["n"] for row in rows.collect()} == {*range(15), 2**40}
+    store.add(wide, 15, lambda rows: rows)
+    assert len(list(tmp_path.iterdir())) == len(store.names) == 1
+    rows = store.read(spark, wide.schema, store.names)
+    assert {row["carried"]["n"] for row in rows.collect()} == {*range(15), 2**40}
 
 
-def test_what_was_written_is_known_where_the_cluster_writes_no_success_files(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_rows_are_found_if_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     RowStore(Folder(session, str(tmp_path)), 3600).add(row_of(session, "int", n="7"), 3, lambda rows: rows)
     assert not list(tmp_path.glob("*/_SUCCESS"))
-    kept = RowStore(Folder(session, str(tmp_path)), 3600)
-    rows = kept.read(session, row_of(session, "bigint", n="7").schema, kept.of(3))
-    assert [row["told"]["n"] for row in rows.collect()] == [7]
+    store = RowStore(Folder(session, str(tmp_path)), 3600)
+    rows = store.read(session, row_of(session, "bigint", n="7").schema, store.of(3))
+    assert [row["carried"]["n"] for row in rows.collect()] == [7]
 
 
-def test_columns_whose_types_have_one_checksum_are_still_two(spark: SparkSession, tmp_path: Path) -> None:
-    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
-    # CRC-32 is the same for both, and folders were once named by it.
+def test_columns_with_equal_checksums_are_distinguished(spark: SparkSession, tmp_path: Path) -> None:
+    store = RowStore(Folder(spark, str(tmp_path)), 3600)
+    # Both names have the same CRC-32.
     for batch, name in enumerate(("aspjwwk", "rnrsgud")):
-        kept.add(row_of(spark, "int", **{name: "7"}), batch, lambda rows: rows)
+        store.add(row_of(spark, "int", **{name: "7"}), batch, lambda rows: rows)
     wanted = row_of(spark, "int", aspjwwk="0", rnrsgud="0").schema
-    found = [row["told"].asDict() for row in kept.read(spark, wanted, kept.names).collect()]
+    found = [row["carried"].asDict() for row in store.read(spark, wanted, store.names).collect()]
     assert sorted(found, key=str) == [{"aspjwwk": 7, "rnrsgud": None}, {"aspjwwk": None, "rnrsgud": 7}]

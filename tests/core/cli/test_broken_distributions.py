@@ -1,4 +1,4 @@
-"""Distributions that are broken or hostile, installed: they hurt those alone who use them."""
+"""Broken and hostile distributions, which affect only the pipelines that use them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def dialect(plugin: str, body: str) -> str:
 
 
 TAKES_ALL = "    @classmethod\n    def matches(cls, schema):\n        return True\n"
-#: Module → its code, and what is said of the plugin of that name.
-WRECKS: dict[str, tuple[str, str]] = {
+#: Module → its code, and the reported state of the plugin with the same name.
+BROKEN_MODULES: dict[str, tuple[str, str]] = {
     "quits": ("raise SystemExit('no licence')", "not loaded: SystemExit: no licence"),
     "halts": ("class Halt(KeyboardInterrupt): pass\nraise Halt('enough')", "not loaded: Halt: enough"),
     "ends": ("raise GeneratorExit", "not loaded: GeneratorExit"),
@@ -126,7 +126,7 @@ WRECKS: dict[str, tuple[str, str]] = {
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     made = Site(tmp_path_factory.mktemp("isolation") / "site")
-    for module, (code, _) in WRECKS.items():
+    for module, (code, _) in BROKEN_MODULES.items():
         made.install(module, code)
     made.install("bare", "raise SystemExit", metadata="")
     made.install("vague", "", points="vague = :")
@@ -136,25 +136,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(autouse=True)
 def path(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them are installed, for processes that a test starts."""
+    """Install all broken distributions for the processes that a test starts."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site.folder), os.environ.get("PYTHONPATH", "")]))
 
 
-def list_others(folder: Path) -> dict[str, dict[str, Any]]:
+def list_third_party(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the JSON of `headrace plugins` by distribution; headrace's own as a list of states."""
     out, _ = finish(start(folder, "plugins", "--json"))
     items = json.loads(out)
     own = {(item["state"], item["reason"]) for item in items if item["distribution"].startswith("headrace 0")}
     assert own == {("ok", None)}
-    others = [item for item in items if not item["distribution"].startswith("headrace 0")]
-    found = {item["distribution"]: item for item in others}
-    assert len(found) == len(others)
+    third_party = [item for item in items if not item["distribution"].startswith("headrace 0")]
+    found = {item["distribution"]: item for item in third_party}
+    assert len(found) == len(third_party)
     return found
 
 
-def test_each_is_listed_with_what_is_wrong_with_it(tmp_path: Path) -> None:
-    found = list_others(tmp_path)
-    for module, (_, reason) in WRECKS.items():
+def test_each_broken_distribution_is_listed_with_the_reason(tmp_path: Path) -> None:
+    found = list_third_party(tmp_path)
+    for module, (_, reason) in BROKEN_MODULES.items():
         item = found.pop(f"headrace-{module} 1.0")
         assert item["name"] == module
         if reason:
@@ -167,7 +167,7 @@ def test_each_is_listed_with_what_is_wrong_with_it(tmp_path: Path) -> None:
     assert (bare["name"], bare["reason"]) == ("bare", "not loaded: SystemExit")
 
 
-def test_help_schema_and_jars_do_without_them(tmp_path: Path) -> None:
+def test_help_schema_and_jars_ignore_broken_distributions(tmp_path: Path) -> None:
     out, _ = finish(start(tmp_path, "--help"))
     commands = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
     assert commands.count("run") == 1
@@ -186,7 +186,7 @@ def test_help_schema_and_jars_do_without_them(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None:
+def test_pipeline_that_uses_no_broken_plugin_runs(sample: Path) -> None:
     deliver(sample.parent, 0)
     sample.write_text(sample.read_text().replace("iceberg: {warehouse: lake/, mode: upsert}", "files: {path: lake/}"))
     out, _ = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
@@ -199,7 +199,7 @@ def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "error"),
     [
         ("unwrap: {", "starts: {}\n  - unwrap: {", "artists.yaml:7 transforms.0.starts\n"),
         ("unwrap: {", "loose: {}\n  - unwrap: {", "of headrace-loose 1.0 has a Config that is not a Config"),
@@ -207,23 +207,23 @@ def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None
         ("unwrap: {", "lacks: {}\n  - unwrap: {", "headrace-lacks 1.0 (ModuleNotFoundError: No module named 'rudder')"),
     ],
 )
-def test_one_that_a_file_names_is_an_error_with_its_line(sample: Path, old: str, new: str, said: str) -> None:
+def test_broken_plugin_in_a_file_is_reported_with_its_line(sample: Path, old: str, new: str, error: str) -> None:
     sample.write_text(sample.read_text().replace(old, new))
     _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
     assert "artists.yaml:7 transforms.0" in err
-    assert said in err
+    assert error in err
 
 
-def test_a_reference_that_names_one_is_the_error(sample: Path) -> None:
+def test_reference_to_broken_secret_provider_is_reported(sample: Path) -> None:
     sample.write_text(sample.read_text().replace("env:SALT", "vault:salt"))
     _, err = finish(start(sample.parent, "check", "artists.yaml"), code=2)
     assert "${vault:salt}: the secret 'vault' of headrace-vault 1.0 cannot be imported: SystemExit: no vault" in err
 
 
-def test_what_is_turned_off_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a plugin's name, or by a distribution's in any spelling."""
+def test_disabled_plugin_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins are disabled by their name, or by the name of their distribution in any spelling."""
     monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "greedy, Headrace_Quits ,nobody")
-    found = list_others(tmp_path)
+    found = list_third_party(tmp_path)
     greedy, quits = found["headrace-greedy 1.0"], found["headrace-quits 1.0"]
     assert (greedy["kind"], greedy["state"], quits["kind"], quits["state"]) == ("dialect", "off", None, "off")
     assert quits["reason"] == "disabled by HEADRACE_DISABLE_PLUGINS"
@@ -233,7 +233,7 @@ def test_what_is_turned_off_is_not_imported(tmp_path: Path, monkeypatch: pytest.
     )
 
 
-def test_what_is_turned_off_and_named_says_so(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_plugin_in_a_file_is_reported(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "unwrap")
     _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
     assert f"the transform 'unwrap' of headrace {__version__} is disabled" in err

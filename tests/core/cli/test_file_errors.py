@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file is said with its line, before anything starts."""
+"""Errors in a pipeline file, which are reported with their line before the pipeline starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.core.conftest import SAMPLE, Headrace
 
 
 @pytest.mark.parametrize("command", ["run", "check", "status", "show", "jars"])
-def test_a_file_that_is_not_there(headrace: Headrace, sample: Path, command: str) -> None:
+def test_missing_file_is_reported(headrace: Headrace, sample: Path, command: str) -> None:
     result = headrace(command, "artist.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: there is no file 'artist.yaml'\n")
@@ -17,7 +17,7 @@ def test_a_file_that_is_not_there(headrace: Headrace, sample: Path, command: str
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "where", "meant"),
+    ("right", "wrong", "where", "suggestion"),
     [
         ("checkpoint:", "chekpoint:", "artists.yaml:12 chekpoint", "checkpoint"),
         ("format: avro", "formt: avro", "artists.yaml:3 source.files.formt", "format"),
@@ -25,16 +25,20 @@ def test_a_file_that_is_not_there(headrace: Headrace, sample: Path, command: str
         ("target:", "targt:", "artists.yaml:5 tables.0.targt", "target"),
     ],
 )
-def test_an_unknown_key(headrace: Headrace, sample: Path, right: str, wrong: str, where: str, meant: str) -> None:
+def test_unknown_key_is_reported(
+    headrace: Headrace, sample: Path, right: str, wrong: str, where: str, suggestion: str
+) -> None:
     sample.write_text(SAMPLE.replace(right, wrong))
     result = headrace("check", "artists.yaml")
     assert result.exit_code == 2
     assert f"unknown key {wrong.split(':', maxsplit=1)[0]!r}" in result.stderr
     assert where in result.stderr
-    assert f"did you mean {meant!r}?" in result.stderr
+    assert f"did you mean {suggestion!r}?" in result.stderr
 
 
-def test_a_reference_without_a_value(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_without_a_value_is_reported(
+    headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SALT")
     result = headrace("run", "artists.yaml")
     assert result.exit_code == 2
@@ -42,7 +46,7 @@ def test_a_reference_without_a_value(headrace: Headrace, sample: Path, monkeypat
     assert "${env:SALT}: the environment has no variable 'SALT'" in result.stderr
 
 
-def test_an_unknown_plugin(headrace: Headrace, sample: Path) -> None:
+def test_unknown_plugin_is_reported(headrace: Headrace, sample: Path) -> None:
     sample.write_text(SAMPLE.replace("- unwrap:", "- unwarp:"))
     result = headrace("run", "artists.yaml", "--available-now")
     assert result.exit_code == 3
@@ -51,7 +55,7 @@ def test_an_unknown_plugin(headrace: Headrace, sample: Path) -> None:
     )
 
 
-def test_what_a_sink_cannot_keep_is_said_before_spark_starts(headrace: Headrace, sample: Path) -> None:
+def test_table_that_a_sink_rejects_is_reported_before_spark_starts(headrace: Headrace, sample: Path) -> None:
     sample.write_text(SAMPLE.replace("upsert", "append").replace("rewrite", "tombstone"))
     result = headrace("run", "artists.yaml")
     assert result.exit_code == 2
@@ -59,7 +63,7 @@ def test_what_a_sink_cannot_keep_is_said_before_spark_starts(headrace: Headrace,
     assert "starting Spark" not in result.stderr
 
 
-def test_a_secret_is_in_no_error(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_contain_no_secret(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SALT", "hot pepper")
     sample.write_text(SAMPLE.replace("name: artists\n", 'name: "${env:SALT}"\n'))
     result = headrace("check", "artists.yaml", "--traceback")
@@ -75,7 +79,7 @@ def test_a_secret_is_in_no_error(headrace: Headrace, sample: Path, monkeypatch: 
         (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
     ],
 )
-def test_wrong_options(headrace: Headrace, sample: Path, arguments: list[str], complaint: str) -> None:
+def test_invalid_options_are_rejected(headrace: Headrace, sample: Path, arguments: list[str], complaint: str) -> None:
     result = headrace("run", "artists.yaml", *arguments)
     assert result.exit_code == 2
     assert complaint in result.stderr

@@ -1,4 +1,4 @@
-"""Values of every type, as ``headrace show --format json`` has them."""
+"""Values of every type in the output of ``headrace show --format json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOON = datetime(2015, 7, 17, 12, 0, 0, 120000, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "found"),
+    ("value", "kind", "expected"),
     [
         (None, T.TimestampType(), None),
         (None, STRUCT, None),
@@ -36,17 +36,17 @@ NOON = datetime(2015, 7, 17, 12, 0, 0, 120000, tzinfo=UTC)
         (T.Row(at=NOON, raw=[b"\xe9", None]), STRUCT, {"at": "2015-07-17T12:00:00.120000Z", "raw": ["\\xe9", None]}),
     ],
 )
-def test_values(value: Any, kind: T.DataType, found: Any) -> None:
-    assert to_json_value(value, kind) == found
-    json.dumps(found, default=str, allow_nan=False)
+def test_value_is_converted_to_json(value: Any, kind: T.DataType, expected: Any) -> None:
+    assert to_json_value(value, kind) == expected
+    json.dumps(expected, default=str, allow_nan=False)
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_times_do_not_depend_on_the_machines_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_do_not_depend_on_the_local_time_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         monkeypatch.setenv("TZ", zone)
         time.tzset()
-        # An hour that New York has twice.
+        # In New York, this hour occurs twice.
         instant = datetime(2015, 11, 1, 6, 30, tzinfo=UTC)
         collected = T.TimestampType().fromInternal(int(instant.timestamp()) * 1_000_000)
         assert to_json_value(collected, T.TimestampType()) == "2015-11-01T06:30:00Z"

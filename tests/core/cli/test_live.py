@@ -1,4 +1,4 @@
-"""What ``headrace live`` refuses before it fetches or starts anything."""
+"""Checks of ``headrace live`` before it downloads or starts anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.core.conftest import Headrace
 WITHOUT = "import sys; sys.modules['pg8000'] = None; sys.argv = ['headrace', 'live']; from headrace.cli.main import main; main()"
 
 
-def test_without_the_clients_of_the_servers_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_database_client_is_reported_with_the_extra(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pg8000 is not installed" in done.stderr
@@ -19,7 +19,7 @@ def test_without_the_clients_of_the_servers_it_says_what_to_install(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_somebody_elses_folder_is_left_alone(tmp_path: Path, headrace: Headrace) -> None:
+def test_folder_with_other_files_is_not_changed(tmp_path: Path, headrace: Headrace) -> None:
     (tmp_path / "letter.txt").touch()
     result = headrace("live", "--folder", str(tmp_path))
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""What stands on the screen while a run goes on and when it has ended."""
+"""Screen and log output during a run and at its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LINE = "2015-07-17T12:00:00Z moma batch 0  moma.artists → iceberg: "
 
 
 @pytest.fixture(autouse=True)
-def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (totals, screens):
         monkeypatch.setattr(module, "monotonic", lambda: 100.0)
 
@@ -65,14 +65,14 @@ def render(screen: Screen, width: int = 100) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [(None, "–"), (-1, "0.0 s"), (0.81, "0.8 s"), (12.4, "12 s"), (200, "3.3 min"), (7200, "2.0 h"), (9e4, "1.0 d"), (1.6e8, "5.1 y")],
 )  # fmt: skip
-def test_times_are_short(seconds: float | None, said: str) -> None:
-    assert format_duration(seconds) == said
+def test_durations_are_short(seconds: float | None, expected: str) -> None:
+    assert format_duration(seconds) == expected
 
 
-def test_counts_and_sizes() -> None:
+def test_counts_and_sizes_are_short() -> None:
     assert [format_count(None), format_count(0), format_count(12345)] == ["–", "0", "12,345"]
     assert [count_noun(1, "batch", "batches"), count_noun(2, "batch", "batches"), count_noun(None, "row")] == [
         "1 batch",
@@ -82,7 +82,7 @@ def test_counts_and_sizes() -> None:
     assert [format_size(900), format_size(48_312_000)] == ["0.9 kB", "48.3 MB"]
 
 
-def test_the_screen_before_the_first_batch() -> None:
+def test_screen_before_the_first_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.step("starting Spark 3.5.7")
     (line,) = render(screen)
@@ -90,7 +90,7 @@ def test_the_screen_before_the_first_batch() -> None:
     assert line.endswith("up 0.0 s")
 
 
-def test_the_screen_while_it_runs() -> None:
+def test_screen_during_a_run() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, ARTISTS, WORKS))
     screen.add(batch(1, replace(ARTISTS, rows_in=1, applied=1, late=0, dead_letters=0)))
@@ -120,7 +120,7 @@ def test_the_screen_while_it_runs() -> None:
     assert max(map(len, (head, names, artists, works))) <= 100
 
 
-def test_the_screen_shows_a_table_that_fails_until_it_works_again() -> None:
+def test_failed_table_is_shown_until_it_recovers() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, FAILED))
     assert render(screen)[-2] == "moma.artists → iceberg: table x: full"
@@ -128,7 +128,7 @@ def test_the_screen_shows_a_table_that_fails_until_it_works_again() -> None:
     assert render(screen)[-1].split()[:4] == ["moma.artists", "iceberg", "1,200", "1,190"]
 
 
-def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() -> None:
+def test_failed_table_shows_no_lag_or_latency_of_an_earlier_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal(120))
     screen.add(batch(7, ARTISTS))
     screen.add(batch(8, FAILED))
@@ -148,13 +148,13 @@ def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() ->
     assert re.split(" {2,}", render(screen)[-1])[-2:] == ["2.3 s", "#8, 0.0 s ago"]
 
 
-def test_a_table_that_was_never_written_has_no_last_batch() -> None:
+def test_table_that_was_never_written_has_no_last_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, FAILED))
     assert re.split(" {2,}", render(screen)[-3])[-4:] == ["–", "–", "–", "–"]
 
 
-def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
+def test_messages_are_above_the_live_part_and_the_summary_is_below() -> None:
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     with screen:
@@ -170,7 +170,7 @@ def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
     assert lines[-1] == "3 dead letters, stored with their bytes: headrace dead-letters moma.yaml"
 
 
-def test_a_topic_that_holds_no_rows_is_named_once() -> None:
+def test_topic_without_rows_is_reported_once() -> None:
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     for number in range(2):
@@ -179,7 +179,7 @@ def test_a_topic_that_holds_no_rows_is_named_once() -> None:
     assert text(console).count("no table: topic moma.transaction (transaction boundaries)") == 1
 
 
-def test_records_of_topics_that_hold_no_rows_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_of_topics_without_rows_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
     notices = {"moma.transaction": "transaction boundaries"}
     for number in range(2):
@@ -190,7 +190,7 @@ def test_records_of_topics_that_hold_no_rows_are_counted(capsys: pytest.CaptureF
     )
 
 
-def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_batches_are_logged_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
     lines.report("Java 17 in /opt/java")
     lines.add(batch(0, ARTISTS, WORKS, unrouted=("users",)))
@@ -216,7 +216,7 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(
+def test_superseded_changes_are_printed_if_there_are_any(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress = batch(0, replace(ARTISTS, rows_in=26, applied=25, superseded=1, late=0, dead_letters=0))
@@ -236,19 +236,19 @@ def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(
     ]
 
 
-def test_what_is_to_know_of_a_table_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_note_about_a_table_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
     for number in range(2):
         lines.add(batch(number, replace(ARTISTS, note="its events carry no key")))
     assert capsys.readouterr().err == "moma.artists → iceberg: its events carry no key\n"
 
 
-def test_one_row_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_row_is_singular(capsys: pytest.CaptureFixture[str]) -> None:
     TextLines(Totals("moma"), "moma.yaml").add(batch(0, replace(ARTISTS, rows_in=1)))
     assert "  moma.artists → iceberg: 1 row in, " in capsys.readouterr().out
 
 
-def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stdout_contains_only_json(capsys: pytest.CaptureFixture[str]) -> None:
     lines = JsonLines(Totals("moma"), "moma.yaml")
     lines.step("starting Spark 3.5.7")
     lines.add(batch(0, ARTISTS, unrouted=("users",)))
@@ -261,13 +261,13 @@ def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "moma: 1 batch" in err
 
 
-def test_a_dead_letter_counts_once_however_many_sinks_there_are() -> None:
+def test_dead_letter_is_counted_once_for_several_sinks() -> None:
     run = Totals("moma")
     run.add(batch(0, ARTISTS, replace(ARTISTS, sink="hudi")))
     assert run.dead_letters == 3
 
 
-def test_a_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_of_a_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     TextLines(Totals("moma"), "moma.yaml").print_summary()
     assert capsys.readouterr().out == "moma: nothing new in 0.0 s\n"
 
@@ -288,7 +288,7 @@ def test_rows_are_aligned_and_cannot_move_the_cursor() -> None:
     ]
 
 
-def test_long_values_are_cut_and_columns_without_room_are_named() -> None:
+def test_long_values_are_truncated_and_omitted_columns_are_listed() -> None:
     console = terminal(40)
     print_rows(console, ["id", "name", "bio", "country", "gender"], [[1, "x" * 90, "y" * 90, "France", "m"]], {"id"})
     names, row, *note = text(console)
@@ -298,19 +298,19 @@ def test_long_values_are_cut_and_columns_without_room_are_named() -> None:
     assert all(len(line) <= 40 for line in (names, row))
 
 
-def test_numbers_are_not_cut() -> None:
+def test_numbers_are_not_truncated() -> None:
     console = terminal(40)
     print_rows(console, ["name", "ts_ms"], [["x" * 90, 1633899967483000000]], {"ts_ms"})
     assert text(console)[1].split() == ["x" * 15 + "…", "1633899967483000000"]
 
 
-def test_nothing_is_cut_for_a_pipe() -> None:
+def test_values_are_not_truncated_in_a_pipe() -> None:
     console = Console(file=io.StringIO(), width=100_000, highlight=False)
     print_rows(console, ["id", "name"], [[1, "x" * 5000]], {"id"})
     assert text(console)[1] == " 1  " + "x" * 5000
 
 
-def test_records_have_a_line_per_column() -> None:
+def test_record_has_one_line_per_column() -> None:
     console = terminal(60)
     print_records(console, ["id", "name", "born"], [[1, "Arp", None], [2, "z" * 3000, 1889]])
     lines = text(console)
@@ -320,7 +320,7 @@ def test_records_have_a_line_per_column() -> None:
     assert lines[-1] == "born  1889"
 
 
-#: What a topic, a field or an error may be called by whoever writes events.
+#: Name of a topic, a field or an error that the producer of events controls.
 HOSTILE = "a\x1b[2J\x9b31m\n2015-07-17T12:00:00Z moma batch 1\u202eb"
 SHOWN = "a\\x1b[2J\\x9b31m\\n2015-07-17T12:00:00Z moma batch 1\\u202eb"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
@@ -332,7 +332,7 @@ def hostile_batch() -> BatchProgress:
     return replace(batch(0, *tables, unrouted=(HOSTILE,)), notices={HOSTILE: "heartbeats"})
 
 
-def test_texts_of_others_cannot_move_the_cursor_or_forge_a_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_strings_cannot_move_the_cursor_or_forge_a_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
     lines.add(hostile_batch())
     lines.report(f"trying again: {HOSTILE}")
@@ -346,7 +346,7 @@ def test_texts_of_others_cannot_move_the_cursor_or_forge_a_line_in_a_log(capsys:
     ]
 
 
-def test_lines_of_json_have_no_control_characters_and_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_escape_control_characters_without_data_loss(capsys: pytest.CaptureFixture[str]) -> None:
     lines = JsonLines(Totals("moma"), "moma.yaml")
     lines.add(hostile_batch())
     out, _ = capsys.readouterr()
@@ -354,14 +354,14 @@ def test_lines_of_json_have_no_control_characters_and_say_the_same(capsys: pytes
     assert json.loads(out)["unrouted"] == [HOSTILE]
 
 
-def test_json_of_values_has_no_control_characters_and_says_the_same() -> None:
-    said = format_json({HOSTILE: [HOSTILE, None]}, indent=2)
-    assert not RAW.search(said)
-    assert said.count("\n") == 5
-    assert json.loads(said) == {HOSTILE: [HOSTILE, None]}
+def test_json_values_escape_control_characters_without_data_loss() -> None:
+    expected = format_json({HOSTILE: [HOSTILE, None]}, indent=2)
+    assert not RAW.search(expected)
+    assert expected.count("\n") == 5
+    assert json.loads(expected) == {HOSTILE: [HOSTILE, None]}
 
 
-def test_texts_of_others_are_shown_by_their_codes_on_the_screen() -> None:
+def test_screen_escapes_control_characters() -> None:
     console = terminal(400)
     screen = Screen(Totals("moma"), "moma.yaml", console)
     screen.add(hostile_batch())

@@ -1,4 +1,4 @@
-"""The program's frame: help, commands of plugins, and how errors end."""
+"""Entry point of the program: help, commands of plugins, and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command_that_raises(error: BaseException) -> click.Command:
     return command
 
 
-def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
+def test_help_lists_every_command_without_large_imports() -> None:
     program = (
         "import sys; sys.argv = ['headrace', '--help']\n"
         "from headrace.cli.main import main\n"
@@ -50,14 +50,14 @@ def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
     )
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert time.monotonic() - began < 2  # a fifth of a second on a machine that does nothing else
+    assert time.monotonic() - began < 2  # 0.2 s on an idle machine
     listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
     assert listed == [*BUILT_IN, "demo", "live"]
     assert "demo          Run the main job on real data and show what came out." in done.stdout
     assert done.stderr == "[]\n"
 
 
-def test_a_plugins_command_is_imported_when_it_is_called(
+def test_command_of_a_plugin_is_imported_when_it_is_called(
     headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins.register(commands(compact="acme.compact:command|Make small files large."), "acme 1.0")
@@ -72,12 +72,12 @@ def test_a_plugins_command_is_imported_when_it_is_called(
 
     module(monkeypatch, "acme.compact", compact)
     assert headrace("compact", "artists").output == "compacted artists\n"
-    said = headrace("compact", "--help").output
-    assert "Make small files large, one table at a time." in said
-    assert "--traceback" in said
+    output = headrace("compact", "--help").output
+    assert "Make small files large, one table at a time." in output
+    assert "--traceback" in output
 
 
-def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_command_may_be_registered_as_an_object(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(
         commands(hello=click.Command("hello", callback=lambda: click.echo("hello"), help="Greet.")), "acme 1.0"
     )
@@ -85,7 +85,7 @@ def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: 
     assert headrace("hello").output == "hello\n"
 
 
-def test_a_broken_command_of_a_plugin_hurts_nobody_else(
+def test_broken_command_of_a_plugin_does_not_affect_others(
     headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module(monkeypatch, "acme.number", 7)
@@ -97,13 +97,13 @@ def test_a_broken_command_of_a_plugin_hurts_nobody_else(
     assert "error: the command 'number' of acme 1.0 is not a click command" in headrace("number").stderr
 
 
-def test_a_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(commands(run="acme.nowhere:command|Something else."), "acme 1.0")
     assert "Something else." not in headrace("--help").output
     assert "Apply changes until the run is stopped." in headrace("run", "--help").output
 
 
-def test_a_misspelt_command(headrace: Headrace) -> None:
+def test_misspelled_command_is_reported_with_suggestions(headrace: Headrace) -> None:
     result = headrace("chekc")
     assert result.exit_code == 2
     assert "No such command 'chekc'" in result.stderr
@@ -112,7 +112,7 @@ def test_a_misspelt_command(headrace: Headrace) -> None:
 @pytest.mark.parametrize(
     ("kind", "code"), [(ConfigError, 2), (PluginError, 3), (DataError, 4), (RetriableError, 5), (FatalError, 6)]
 )
-def test_an_error_says_what_where_and_the_fix(
+def test_error_states_the_problem_the_location_and_the_fix(
     headrace: Headrace, plugins: PluginRegistry, kind: type[HeadraceError], code: int
 ) -> None:
     plugins.register(
@@ -124,7 +124,7 @@ def test_an_error_says_what_where_and_the_fix(
     assert result.stderr == "error: it broke\n       in two\nwhere: here:3\n  fix: mend it\n"
 
 
-def test_the_error_is_red_on_a_terminal(
+def test_error_is_red_on_a_terminal(
     headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
@@ -133,19 +133,17 @@ def test_the_error_is_red_on_a_terminal(
     assert headrace("fail", color=True).stderr == "error: it broke\n"
 
 
-def test_control_characters_of_others_are_shown_by_their_codes_in_errors_and_tracebacks(
-    headrace: Headrace, plugins: PluginRegistry
-) -> None:
+def test_errors_and_tracebacks_escape_control_characters(headrace: Headrace, plugins: PluginRegistry) -> None:
     hostile = ConfigError("no topic a\x1b[2J\x9b31m\u202eb", where="c\x1b]0;d\x07", fix="e\x1b[1m")
     plugins.register(commands(fail=command_that_raises(hostile)), "acme 1.0")
-    said = headrace("fail", "--traceback", color=True).stderr
-    assert said.count("no topic a\\x1b[2J\\x9b31m\\u202eb") == 2
-    assert "Traceback (most recent call last):\n" in said
-    assert not re.search("\x1b(?!\\[(0|1|31)m)|\x9b|\x07|\u202e", said)
+    output = headrace("fail", "--traceback", color=True).stderr
+    assert output.count("no topic a\\x1b[2J\\x9b31m\\u202eb") == 2
+    assert "Traceback (most recent call last):\n" in output
+    assert not re.search("\x1b(?!\\[(0|1|31)m)|\x9b|\x07|\u202e", output)
 
 
 @pytest.mark.parametrize("arguments", [("--traceback", "fail"), ("fail", "--traceback")])
-def test_traceback_on_either_side_of_the_command(
+def test_traceback_option_works_before_and_after_the_command(
     headrace: Headrace, plugins: PluginRegistry, arguments: tuple[str, str]
 ) -> None:
     plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
@@ -155,7 +153,7 @@ def test_traceback_on_either_side_of_the_command(
     assert result.stderr.endswith("\nerror: it broke\n")
 
 
-def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_unexpected_exception_is_printed_on_one_line(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(
         commands(fail=command_that_raises(ZeroDivisionError("\n  division by zero\nat many places"))), "acme 1.0"
     )
@@ -167,20 +165,20 @@ def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Plugin
     assert "in command\n" in headrace("fail", "--traceback").stderr
 
 
-def test_ctrl_c_is_quiet(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_ctrl_c_prints_no_traceback(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(commands(wait=command_that_raises(KeyboardInterrupt())), "acme 1.0")
     result = headrace("wait")
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_a_closed_pipe_is_quiet() -> None:
+def test_closed_pipe_prints_no_traceback() -> None:
     program = f"{sys.executable} -m headrace schema | head -c 10; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == "{"
     assert done.stderr == ""
 
 
-def test_version(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_is_printed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = headrace("version").output.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["headrace", "Python", "PySpark", "Java"]
     assert lines[0].split()[1] == headrace("--version").output.split()[1]

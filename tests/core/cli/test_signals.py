@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM."""
+"""Handlers of SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def send(number: int) -> None:
 
 
 @BOTH
-def test_the_first_signal_asks_and_the_second_interrupts(number: signal.Signals) -> None:
+def test_first_signal_requests_a_stop_and_second_interrupts(number: signal.Signals) -> None:
     before, stop = signal.getsignal(number), Stop()
     with stop.on_signals():
         send(number)
@@ -31,14 +31,14 @@ def test_the_first_signal_asks_and_the_second_interrupts(number: signal.Signals)
 
 
 @BOTH
-def test_outside_a_run_a_signal_interrupts(number: signal.Signals) -> None:
+def test_signal_interrupts_outside_a_run(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), interruptible():
         send(number)
     assert signal.getsignal(number) is before
 
 
-def test_an_error_that_an_interrupt_became_is_an_interrupt() -> None:
+def test_error_caused_by_an_interrupt_is_an_interrupt() -> None:
     def work() -> None:
         try:
             send(signal.SIGINT)
@@ -49,12 +49,12 @@ def test_an_error_that_an_interrupt_became_is_an_interrupt() -> None:
         work()
 
 
-def test_other_errors_stay_what_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     with pytest.raises(ValueError, match="bad"), interruptible():
         raise ValueError("bad")
 
 
-def test_pysparks_own_handler_is_replaced() -> None:
+def test_handler_of_pyspark_is_replaced() -> None:
     with interruptible():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         listen_again()
@@ -62,7 +62,7 @@ def test_pysparks_own_handler_is_replaced() -> None:
             send(signal.SIGINT)
 
 
-def test_elsewhere_than_in_the_main_thread_nothing_is_changed() -> None:
+def test_handlers_are_unchanged_outside_the_main_thread() -> None:
     before, seen = signal.getsignal(signal.SIGTERM), []
 
     def work() -> None:
@@ -76,9 +76,9 @@ def test_elsewhere_than_in_the_main_thread_nothing_is_changed() -> None:
     assert seen == [before]
 
 
-def test_a_jvm_that_is_started_ignores_sigterm_and_other_processes_do_not() -> None:
-    asks = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"]
+def test_jvm_ignores_sigterm_and_other_processes_do_not() -> None:
+    command = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"]
     with interruptible():
-        jvm = subprocess.run(asks, capture_output=True, text=True, check=True, preexec_fn=lambda: None)
-        other = subprocess.run(asks, capture_output=True, text=True, check=True)
+        jvm = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=lambda: None)
+        other = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (jvm.stdout, other.stdout) == ("True\n", "False\n")

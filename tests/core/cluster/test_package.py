@@ -1,4 +1,4 @@
-"""What ``headrace package`` makes, and what it refuses."""
+"""Command ``headrace package``: the files that it creates, and the pipelines that it rejects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
+def packaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
     """Return a package with two jars, and its output."""
     folder = tmp_path_factory.mktemp("with space")
     jars = [folder / "one.jar", folder / "two.jar"]
@@ -61,14 +61,14 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Res
         yield folder / "out", CliRunner().invoke(cli, ["package", str(file), "--output", str(folder / "out")])
 
 
-def write(folder: Path, **changed: Any) -> Path:
+def write(folder: Path, **overrides: Any) -> Path:
     file = folder / "shop.yaml"
-    file.write_text("# ours\n" + yaml.safe_dump({**CONFIG, **changed}), encoding="utf-8")
+    file.write_text("# ours\n" + yaml.safe_dump({**CONFIG, **overrides}), encoding="utf-8")
     return file
 
 
 def submit(folder: Path, tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """Return the arguments that spark-submit gets."""
+    """Return the arguments that are passed to spark-submit."""
     program = tmp_path / "spark-submit"
     program.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     program.chmod(0o755)
@@ -80,13 +80,13 @@ def submit(folder: Path, tmp_path: Path, *arguments: str, **variables: str) -> l
 
 
 def settings(arguments: list[str]) -> dict[str, str]:
-    """Those that are given with --conf."""
-    given = [arguments[at + 1] for at, word in enumerate(arguments) if word == "--conf"]
-    return {key: value for key, _, value in (one.partition("=") for one in given)}
+    """Return the settings that are passed with --conf."""
+    passed = [arguments[at + 1] for at, word in enumerate(arguments) if word == "--conf"]
+    return {key: value for key, _, value in (setting.partition("=") for setting in passed)}
 
 
-def test_it_says_what_it_made(answer: tuple[Path, Result]) -> None:
-    folder, result = answer
+def test_output_lists_the_created_files(packaged: tuple[Path, Result]) -> None:
+    folder, result = packaged
     assert result.exit_code == 0, result.output
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert f"cpython {version}, {sysconfig.get_platform()}" in result.output
@@ -98,9 +98,9 @@ def test_it_says_what_it_made(answer: tuple[Path, Result]) -> None:
     ]
 
 
-def test_headrace_runs_from_the_archive(answer: tuple[Path, Result], tmp_path: Path) -> None:
-    """With its plugins: the archive has what says which there are."""
-    folder, _ = answer
+def test_headrace_runs_from_the_archive(packaged: tuple[Path, Result], tmp_path: Path) -> None:
+    """The archive contains the entry points of the plugins."""
+    folder, _ = packaged
     with zipfile.ZipFile(folder / "environment.zip") as archive:
         archive.extractall(tmp_path)
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "]
@@ -110,8 +110,8 @@ def test_headrace_runs_from_the_archive(answer: tuple[Path, Result], tmp_path: P
     assert listed["rename"].startswith("headrace 0.")
 
 
-def test_no_secret_is_in_it(answer: tuple[Path, Result]) -> None:
-    folder, _ = answer
+def test_package_contains_no_secret(packaged: tuple[Path, Result]) -> None:
+    folder, _ = packaged
     canary = CANARY.encode()
     assert not [path for path in folder.rglob("*") if path.is_file() and canary in path.read_bytes()]
     with zipfile.ZipFile(folder / "environment.zip") as archive:
@@ -119,20 +119,20 @@ def test_no_secret_is_in_it(answer: tuple[Path, Result]) -> None:
     assert "${env:SALT}" in (folder / "pipeline.yaml").read_text()
 
 
-def test_the_file_goes_in_as_it_is(answer: tuple[Path, Result]) -> None:
-    folder, _ = answer
+def test_pipeline_file_is_packaged_unchanged(packaged: tuple[Path, Result]) -> None:
+    folder, _ = packaged
     assert (folder / "pipeline.yaml").read_bytes() == (folder.parent / "shop.yaml").read_bytes()
 
 
-def test_the_command(answer: tuple[Path, Result], tmp_path: Path) -> None:
-    folder, _ = answer
+def test_submit_command_has_the_expected_arguments(packaged: tuple[Path, Result], tmp_path: Path) -> None:
+    folder, _ = packaged
     arguments = submit(folder, tmp_path, "--trigger", "10 seconds", MASTER="yarn", DEPLOY_MODE="cluster")
     assert arguments[:4] == ["--master", "yarn", "--deploy-mode", "cluster"]
     assert arguments[-3:] == [str(folder / "main.py"), "--trigger", "10 seconds"]
-    given = dict(pairwise(arguments))
-    assert given["--archives"] == f"{folder}/environment.zip#environment"
-    assert given["--files"] == f"{folder}/pipeline.yaml"
-    assert given["--jars"] == f"{folder}/jars/one.jar,{folder}/jars/two.jar,s3://lake/own.jar"
+    passed = dict(pairwise(arguments))
+    assert passed["--archives"] == f"{folder}/environment.zip#environment"
+    assert passed["--files"] == f"{folder}/pipeline.yaml"
+    assert passed["--jars"] == f"{folder}/jars/one.jar,{folder}/jars/two.jar,s3://lake/own.jar"
     assert settings(arguments) == {
         "spark.executor.memory": "2g",
         "spark.driver.memory": "3g",
@@ -143,24 +143,24 @@ def test_the_command(answer: tuple[Path, Result], tmp_path: Path) -> None:
     }
 
 
-def test_the_command_names_a_copy(answer: tuple[Path, Result], tmp_path: Path) -> None:
-    arguments = submit(answer[0], tmp_path, MASTER="yarn", AT="s3://lake/shop")
+def test_submit_command_uses_the_address_of_a_copy(packaged: tuple[Path, Result], tmp_path: Path) -> None:
+    arguments = submit(packaged[0], tmp_path, MASTER="yarn", AT="s3://lake/shop")
     assert arguments[-1] == "s3://lake/shop/main.py"
     assert dict(pairwise(arguments))["--archives"] == "s3://lake/shop/environment.zip#environment"
 
 
-def test_the_command_wants_a_master(answer: tuple[Path, Result], tmp_path: Path) -> None:
+def test_submit_command_requires_a_master(packaged: tuple[Path, Result], tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as raised:
-        submit(answer[0], tmp_path)
+        submit(packaged[0], tmp_path)
     assert "MASTER: is the cluster: spark://HOST:7077, yarn" in raised.value.stderr
 
 
-def test_a_file_that_is_not_there(headrace: Headrace, tmp_path: Path) -> None:
+def test_missing_file_is_reported(headrace: Headrace, tmp_path: Path) -> None:
     result = headrace("package", str(tmp_path / "none.yaml"))
     assert (result.exit_code, "there is no file" in result.output) == (2, True)
 
 
-def test_a_folder_that_has_something_in_it_is_left_alone(headrace: Headrace, tmp_path: Path) -> None:
+def test_folder_with_other_files_is_not_changed(headrace: Headrace, tmp_path: Path) -> None:
     file = write(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine").write_text("mine")
@@ -171,7 +171,7 @@ def test_a_folder_that_has_something_in_it_is_left_alone(headrace: Headrace, tmp
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
-def test_an_empty_folder_is_filled_and_nothing_else_is_left(headrace: Headrace, tmp_path: Path) -> None:
+def test_empty_folder_is_filled_without_temporary_files(headrace: Headrace, tmp_path: Path) -> None:
     file = write(tmp_path)
     (tmp_path / "out").mkdir()
     assert headrace("package", str(file), "--output", str(tmp_path / "out")).exit_code == 0
@@ -179,8 +179,8 @@ def test_an_empty_folder_is_filled_and_nothing_else_is_left(headrace: Headrace, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "shop.yaml"]
 
 
-def test_an_address_brings_what_no_script_can_call(headrace: Headrace, tmp_path: Path) -> None:
-    """What EMR Serverless and the Spark operator take is compared with the script in tests/packaging/test_clusters.py."""
+def test_address_adds_parameters_for_services_without_spark_submit(headrace: Headrace, tmp_path: Path) -> None:
+    """tests/packaging/test_clusters.py compares the parameters of EMR Serverless and the Spark operator with the script."""
     result = headrace("package", str(write(tmp_path)), "--output", str(tmp_path / "out"), "--at", "s3://lake/shop/")
     assert "pipeline.yaml, main.py, submit.sh, emr-serverless.json, spark-application.yaml\n" in result.output
     assert f"copy it: aws s3 cp --recursive {tmp_path}/out s3://lake/shop\n" in result.output
@@ -198,7 +198,7 @@ def test_an_address_brings_what_no_script_can_call(headrace: Headrace, tmp_path:
         ({"spark.archives": "s3://lake/mine.zip"}, "a package sets spark.archives itself"),
     ],
 )
-def test_settings_that_a_package_cannot_have(
+def test_setting_that_cannot_be_packaged_is_rejected(
     headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Mapping[str, str], complaint: str
 ) -> None:
     monkeypatch.setenv("SALT", CANARY)
@@ -207,7 +207,7 @@ def test_settings_that_a_package_cannot_have(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_plugins_java_options_are_no_secret_either() -> None:
+def test_java_options_of_a_plugin_with_a_secret_are_rejected() -> None:
     class Lake(Plugin):
         name = "lake"
 
@@ -225,11 +225,11 @@ def run_entry(folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("about", [{"python": "cpython 3.9"}, {"platform": "plan9-mips"}])
-def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("requirement", [{"python": "cpython 3.9"}, {"platform": "plan9-mips"}])
+def test_other_python_is_rejected(tmp_path: Path, requirement: Mapping[str, str]) -> None:
     (tmp_path / "environment").mkdir()
     (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
-    here = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5", **about}
+    here = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5", **requirement}
     (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(here))
     done = run_entry(tmp_path, tmp_path)
     assert done.returncode == 2
@@ -237,19 +237,19 @@ def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> 
     assert "fix: set PYSPARK_PYTHON to such a Python" in done.stderr
 
 
-def test_another_spark_is_refused(tmp_path: Path) -> None:
+def test_other_spark_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "environment").mkdir()
     (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
     (tmp_path / "pyspark.py").write_text("__version__ = '2.4.8'")
-    about = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5"}
-    (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(about))
+    requirement = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5"}
+    (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(requirement))
     command: list[str | Path] = [sys.executable, "-S", tmp_path / "main.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={})
     assert (done.returncode, "for Spark 3.5; this is 2.4.8" in done.stderr) == (2, True), done.stderr
 
 
-def test_an_archive_that_is_missing(tmp_path: Path) -> None:
+def test_missing_archive_is_reported(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
-    (tmp_path / "environment").mkdir()  # somebody else's
+    (tmp_path / "environment").mkdir()  # a folder that is not part of the package
     done = run_entry(tmp_path, tmp_path)
     assert (done.returncode, "--archives environment.zip#environment" in done.stderr) == (2, True), done.stderr

@@ -1,4 +1,4 @@
-"""What a pipeline of objects refuses: each argument that is no object of its kind, in a sentence and without its value."""
+"""Type checks of the arguments of ``Pipeline``. The errors do not contain values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RIGHT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "value", "error"),
     [
         ("value", "json", "value: it is not a Format, but a str"),
         ("key", "json", "key: it is not a Format, but a str"),
@@ -41,13 +41,13 @@ RIGHT: dict[str, Any] = {
         ("name", None, "name: it is not a str, but a NoneType"),
     ],
 )
-def test_what_is_no_object_of_its_kind_is_refused(name: str, given: object, said: str) -> None:
+def test_argument_of_another_type_is_rejected(name: str, value: object, error: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        Pipeline(**{**RIGHT, name: given})
-    assert str(raised.value).startswith(f"Pipeline, {said}")
+        Pipeline(**{**RIGHT, name: value})
+    assert str(raised.value).startswith(f"Pipeline, {error}")
     assert "canary" not in str(raised.value)
 
 
-def test_what_is_right_is_taken() -> None:
+def test_valid_arguments_are_accepted() -> None:
     assert Pipeline(**RIGHT, key="none", transforms=(), dialects=[]).plan.key_format is None
     assert Pipeline(**RIGHT, key=JsonFormat()).plan.key_format is not None

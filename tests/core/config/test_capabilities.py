@@ -1,4 +1,4 @@
-"""What a plugin can do is found in what it says and brings, not in what its base has."""
+"""Capabilities of a plugin, from its claims and its methods without those of its base class."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Hides(Transform):
     hides_values = True
 
 
-def test_what_is_said_and_what_is_brought() -> None:
+def test_capabilities_come_from_claims_and_methods() -> None:
     assert list_capabilities("sink", Keeps) == ["upsert", "exactly once"]
     assert list_capabilities("transform", Hides) == ["hides values"]
     assert list_capabilities("source", LinesSource) == ["ranged", "records", "replay"]
     assert list_capabilities("catalog", registry().get("catalog", "glue")) == ["connect"]
 
 
-def test_a_nonsense_claim_is_none() -> None:
+def test_invalid_claim_is_ignored() -> None:
     class Odd(Keeps):
         capabilities: ClassVar[Any] = 7
 
     assert list_capabilities("sink", Odd) == []
 
 
-def test_every_claim_of_a_sink_is_there() -> None:
+def test_all_claims_of_a_sink_are_listed() -> None:
     names = {capability.name.replace(" ", "_") for capability in CAPABILITIES["sink"]}
     assert names == set(Capabilities.__dataclass_fields__)

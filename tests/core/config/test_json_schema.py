@@ -1,4 +1,4 @@
-"""The JSON Schema of pipeline files: it takes what headrace takes, and refuses what an editor should underline."""
+"""JSON Schema of pipeline files, which accepts and rejects the same files as headrace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
     return made
 
 
-def problems(schema: dict[str, Any], document: Any) -> list[str]:
+def find_errors(schema: dict[str, Any], document: Any) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
 
 
@@ -45,13 +45,13 @@ def change_sample(change: Change) -> dict[str, Any]:
     return document
 
 
-def test_the_command_prints_it(headrace: Headrace, schema: dict[str, Any]) -> None:
+def test_command_prints_the_schema(headrace: Headrace, schema: dict[str, Any]) -> None:
     assert json.loads(headrace("schema").output) == schema
 
 
 @pytest.mark.parametrize("file", ["plugins/demo/headrace_demo/museum/pipeline.yaml"])
-def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) -> None:
-    assert problems(schema, yaml.safe_load((ROOT / file).read_text())) == []
+def test_shipped_files_are_valid(schema: dict[str, Any], file: str) -> None:
+    assert find_errors(schema, yaml.safe_load((ROOT / file).read_text())) == []
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) 
         lambda d: d.update(spark={"spark.driver.memory": "4g"}, trigger="10 seconds"),
     ],
 )
-def test_it_takes_what_headrace_takes(schema: dict[str, Any], change: Change) -> None:
-    assert problems(schema, change_sample(change)) == []
+def test_files_that_headrace_accepts_are_valid(schema: dict[str, Any], change: Change) -> None:
+    assert find_errors(schema, change_sample(change)) == []
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,9 @@ def test_it_takes_what_headrace_takes(schema: dict[str, Any], change: Change) ->
         (lambda d: d.update(spark={"master": "x"}), "$.spark", "'master' does not match"),
     ],
 )
-def test_it_refuses_what_headrace_refuses(schema: dict[str, Any], change: Change, where: str, complaint: str) -> None:
+def test_files_that_headrace_rejects_are_invalid(
+    schema: dict[str, Any], change: Change, where: str, complaint: str
+) -> None:
     def leaves(error: Any) -> list[Any]:
         return [error, *(leaf for inner in error.context for leaf in leaves(inner))]
 
@@ -104,7 +106,7 @@ def test_it_refuses_what_headrace_refuses(schema: dict[str, Any], change: Change
     assert any(leaf.json_path.startswith(where) and complaint in leaf.message for leaf in found)
 
 
-def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
+def test_keys_have_descriptions(schema: dict[str, Any]) -> None:
     assert schema["properties"]["checkpoint"]["description"] == "Folder for offsets, progress and dead letters."
     files = schema["$defs"]["source.files"]
     assert files["description"].startswith("Files of change events.")
@@ -113,7 +115,7 @@ def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
 
 
 class Login(Config):
-    """A way in."""
+    """Credentials."""
 
     user: str
     """Who."""
@@ -129,7 +131,7 @@ class Bearer(AuthProvider):
 
 
 class Odd:
-    """Not a type that JSON knows."""
+    """Type without a representation in JSON."""
 
 
 class OddConfig(Config):
@@ -147,7 +149,7 @@ class OddTransform(Transform):
         return changes
 
 
-def test_a_plugins_own_types_options_and_plugins_within_it(plugins: PluginRegistry) -> None:
+def test_schema_includes_types_options_and_nested_plugins_of_a_plugin(plugins: PluginRegistry) -> None:
     package = SimpleNamespace(
         headrace_transforms=hookimpl(lambda: {"odd": OddTransform, "gone": "acme.nowhere:Gone"}),
         headrace_auth_providers=hookimpl(lambda: {"bearer": Bearer}),

@@ -1,4 +1,4 @@
-"""Java's properties, read as Java reads them."""
+"""Parser of Java properties."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from headrace.config.properties import parse_properties
         ("", {}),
     ],
 )
-def test_pairs(text: str, pairs: dict[str, str]) -> None:
+def test_properties_are_parsed(text: str, pairs: dict[str, str]) -> None:
     assert parse_properties(text) == pairs

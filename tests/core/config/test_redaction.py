@@ -1,4 +1,4 @@
-"""Secrets are taken out of texts of others, as these wrote them."""
+"""Redaction of secrets in foreign strings, in every common encoding."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def redaction(*secrets: str) -> Redaction:
         f"the key\n    {ODD.splitlines()[1]}\nis none",
     ],
 )
-def test_a_secret_with_line_breaks_backslashes_and_quotes_is_found_as_others_write_it(written: str) -> None:
+def test_secret_with_special_characters_is_redacted_in_every_encoding(written: str) -> None:
     text = redaction(ODD)(written)
     assert "******" in text
     assert not any(word in text.lower() for word in ("words", "new", "it's", "100"))
 
 
 @pytest.mark.parametrize("secret", ["a", "7", "*", "ab", "no"])
-def test_a_secret_of_a_letter_leaves_the_sentences_around_it(secret: str) -> None:
+def test_short_secret_leaves_the_surrounding_text_readable(secret: str) -> None:
     clean = redaction(secret)
     sentence = f"a record of 7 is no table: '{secret}x' * ab=1"
     assert clean(sentence) == sentence
@@ -56,12 +56,12 @@ def test_a_secret_of_a_letter_leaves_the_sentences_around_it(secret: str) -> Non
     )
 
 
-def test_a_secret_that_begins_another_hides_the_whole() -> None:
+def test_longer_secret_with_the_same_prefix_is_redacted_completely() -> None:
     assert redaction("abcd", "abcd-and-more")("abcd-and-more, xabcdy") == "******, x******y"
 
 
 @settings(max_examples=50)
 @given(st.lists(st.text(min_size=4), min_size=1), st.text())
-def test_no_long_secret_is_left(secrets: list[str], between: str) -> None:
+def test_no_long_secret_remains(secrets: list[str], between: str) -> None:
     text = redaction(*secrets)("\N{BULLET}".join(secrets)).replace("******", "")
     assert all(secret not in text for secret in secrets if "\N{BULLET}" not in secret)

@@ -1,4 +1,4 @@
-"""A pipeline that is built again, because its references say something else."""
+"""Renewal of a pipeline whose secret references have new values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from headrace import ConfigError, Pipeline
 from headrace.sdk.secrets import CACHE_SECONDS, clear_cache, fetch_cached
 
-#: Nothing that is asked here needs a session.
+#: These calls do not use the session.
 NO_SESSION = cast("Any", None)
 
 
-def pipeline(folder: Path, **changed: Any) -> Pipeline:
+def pipeline(folder: Path, **overrides: Any) -> Pipeline:
     sink = {"path": f"{folder}/lake", "mode": "append", "compression": "${file:" + str(folder / "codec") + "}"}
     salt = {"salt": "${file:" + str(folder / "salt") + "}"}
     return Pipeline.from_dict(
@@ -25,7 +25,7 @@ def pipeline(folder: Path, **changed: Any) -> Pipeline:
             "transforms": [{"mask": {"columns": {"name": {"sha256": salt}}}}],
             "sinks": [{"files": sink}, {"console": {}}],
             "checkpoint": f"{folder}/checkpoint",
-            **changed,
+            **overrides,
         }
     )
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_logs_in_is_what_the_references_say_and_the_rest_stays(folder: Path) -> None:
+def test_renewal_replaces_credentials_and_keeps_other_values(folder: Path) -> None:
     built = pipeline(folder)
     before = built.plan
     assert not built.current_plan.rotate(before, NO_SESSION)
@@ -57,7 +57,7 @@ def test_what_logs_in_is_what_the_references_say_and_the_rest_stays(folder: Path
     assert "second-path" not in repr(plan)
 
 
-def test_references_that_cannot_be_resolved_any_more(folder: Path) -> None:
+def test_unresolvable_reference_is_reported(folder: Path) -> None:
     built = pipeline(folder)
     (folder / "path").unlink()
     with pytest.raises(ConfigError, match=r"\$\{file:.*path\}: the file .* cannot be read"):
@@ -66,31 +66,31 @@ def test_references_that_cannot_be_resolved_any_more(folder: Path) -> None:
     assert built.current_plan.rotate(built.plan, NO_SESSION)
 
 
-def test_a_pipeline_without_references_asks_nobody(folder: Path) -> None:
+def test_pipeline_without_references_has_no_renewal(folder: Path) -> None:
     source = {"files": {"path": "in", "format": "json"}}
     built = pipeline(folder, source=source, transforms=[], sinks=[{"console": {}}], checkpoint="$${not a reference}")
     assert built.renewal is None
     assert not built.current_plan.rotate(built.plan, NO_SESSION)
 
 
-def test_the_references_are_known_as_they_are_written(folder: Path) -> None:
+def test_references_are_listed_as_written(folder: Path) -> None:
     built = pipeline(folder)
     assert built.renewal
     assert built.renewal.references == [f"${{file:{folder}/{name}}}" for name in ("codec", "path", "salt")]
 
 
-def test_answers_are_kept_for_minutes_and_forgotten_when_a_login_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetched_secrets_are_cached_until_authentication_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_cache()
-    answers = iter(["first", "second", "third"])
+    values = iter(["first", "second", "third"])
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
-    def ask() -> str:
-        return fetch_cached("test:one", lambda: next(answers))
+    def fetch() -> str:
+        return fetch_cached("test:one", lambda: next(values))
 
-    assert [ask(), ask()] == ["first", "first"]
+    assert [fetch(), fetch()] == ["first", "first"]
     now[0] += CACHE_SECONDS
-    assert ask() == "second"
+    assert fetch() == "second"
     clear_cache()
-    assert [ask(), ask()] == ["third", "third"]
+    assert [fetch(), fetch()] == ["third", "third"]
     clear_cache()

@@ -1,4 +1,4 @@
-"""Dead letters in files keep what was said of them first."""
+"""File store of dead letters. A repeated batch keeps the timestamps of its first attempt."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 
 @pytest.mark.parametrize("has_success_files", ["true", "false"])
-def test_what_a_repeated_batch_brings_was_first_seen_then(
-    spark: SparkSession, tmp_path: Path, has_success_files: str
-) -> None:
+def test_repeated_batch_keeps_the_first_timestamp(spark: SparkSession, tmp_path: Path, has_success_files: str) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", has_success_files)
     folder = Folder(session, str(tmp_path))

@@ -1,4 +1,4 @@
-"""What the pipeline file says of rejected records, without Spark."""
+"""Policy for rejected records, tested without Spark."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from headrace.progress.model import TableProgress
 from headrace.sdk.reject_reason import RejectReason
 
 
-def test_a_reason_without_a_rule_is_kept() -> None:
+def test_dead_letter_without_a_rule_is_stored() -> None:
     assert DeadLetterPolicy().drops({"undecodable": 3, "key-missing": 1}, "shop.orders") == {}
 
 
-def test_what_the_file_drops_is_counted_by_reason() -> None:
+def test_dropped_records_are_counted_by_reason() -> None:
     policy = DeadLetterPolicy({RejectReason.KEY_MISSING: "drop", RejectReason.UNDECODABLE: "dead-letter"})
     assert policy.drops({"undecodable": 3, "key-missing": 2}, "shop.orders") == {"key-missing": 2}
 
 
-def test_a_reason_that_stops_names_table_reason_and_fix() -> None:
+def test_stop_error_contains_table_reason_and_fix() -> None:
     policy = DeadLetterPolicy({RejectReason.KEY_MISSING: "stop"})
     with pytest.raises(RuleError) as raised:
         policy.drops({"undecodable": 3, "key-missing": 1}, "shop.orders")
@@ -29,7 +29,7 @@ def test_a_reason_that_stops_names_table_reason_and_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "records", "dead_letters", "is_over"),
+    ("limit", "records", "dead_letters", "is_exceeded"),
     [
         (None, 10, 10, False),
         (2, 10, 2, False),
@@ -37,19 +37,19 @@ def test_a_reason_that_stops_names_table_reason_and_fix() -> None:
         (0, 10, 1, True),
         ("5%", 100, 5, False),
         ("5%", 100, 6, True),
-        ("5%", 99, 99, False),  # of few records a share says nothing
+        ("5%", 99, 99, False),  # a percentage of few records is not significant
     ],
 )
-def test_how_many_are_too_many(limit: int | str | None, records: int, dead_letters: int, is_over: bool) -> None:
+def test_limit_of_dead_letters(limit: int | str | None, records: int, dead_letters: int, is_exceeded: bool) -> None:
     policy = DeadLetterPolicy(limit=limit)
-    if not is_over:
+    if not is_exceeded:
         policy.check_limit(records, dead_letters)
         return
     with pytest.raises(RuleError, match=f"{dead_letters} of {records} records are dead letters"):
         policy.check_limit(records, dead_letters)
 
 
-def test_a_run_counts_every_record_once_however_many_sinks_it_has() -> None:
+def test_dead_letter_is_counted_once_for_several_sinks() -> None:
     counter = DeadLetterCounter(DeadLetterPolicy(limit=3), "iceberg")
     batch = [TableProgress("t", sink, rows_in=10, dead_letters=2) for sink in ("iceberg", "hudi")]
     counter.add(batch)

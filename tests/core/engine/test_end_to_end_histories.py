@@ -1,4 +1,7 @@
-"""Whatever happens to a database, its connector, its topics and two sinks: tables hold what was sent, each change once."""
+"""Random histories of a database, its connector, its topics and two sinks.
+
+After every history, the tables contain each sent change once.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SPARK_4 = pyspark.__version__.startswith("4.")
-#: How many times so many histories are tried. Workers may share them (--dist load).
+#: Factor of the number of histories. Workers may share them (--dist load).
 PARTS = os.environ.get("HEADRACE_HISTORIES")
-again = pytest.mark.parametrize("part", range(int(PARTS or "1")))
-#: A history that failed once, to be tried alone: its seed.
-ONE = os.environ.get("HEADRACE_WORLD")
+repeated = pytest.mark.parametrize("part", range(int(PARTS or "1")))
+#: Seed of a single history, to reproduce a failure.
+SEED = os.environ.get("HEADRACE_WORLD")
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables that are set aside are tried when the history says so."""
+def _long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry failed tables only when the history requests it."""
     monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
     monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 600.0)
 
@@ -53,28 +56,34 @@ Files = make_failing(FilesSink, "first")
 
 
 def draw_seeds(count: int, skip: int) -> list[int]:
-    """Others each time where many are tried. Else the same: a change is not held up by what another one has left."""
+    """Return random seeds if many histories run, and fixed ones otherwise.
+
+    Fixed seeds ensure that a change fails only because of its own bugs.
+    """
     chance = SystemRandom() if PARTS else Random(1)
     return [chance.getrandbits(48) for _ in range(skip + count)][skip:]
 
 
 def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink], skip: int = 0) -> None:
-    """Tries so many histories. ``make_sink``: the first sink, in a folder and of a mode; the second one is in memory."""
+    """Run ``count`` histories.
+
+    ``make_sink`` returns the first sink for a folder and a mode. The second sink is in memory.
+    """
     began, batches = time.monotonic(), 0
-    seeds = [int(ONE)] if ONE else draw_seeds(count, skip)
+    seeds = [int(SEED)] if SEED else draw_seeds(count, skip)
     for seed in seeds:
-        told = history(seed)
-        modes = told.world.shape.modes
+        drawn = history(seed)
+        modes = drawn.world.shape.modes
         with tempfile.TemporaryDirectory() as folder:
             sinks = make_sink(folder, modes[0]), SecondMemory({"store": uuid.uuid4().hex, "mode": modes[1]})
-            run = Run(told, sinks, spark, Path(folder))
+            run = Run(drawn, sinks, spark, Path(folder))
             try:
                 run.go()
                 run.check()
             except Exception as error:
-                # At once: a run that is cut says no more.
+                # The seed is printed immediately, because an interrupted run prints nothing later.
                 sys.stdout.write(f"HEADRACE_WORLD={seed} makes the history again that failed\n")
-                raise AssertionError(f"{error}\n\n{told!r}") from error
+                raise AssertionError(f"{error}\n\n{drawn!r}") from error
             finally:
                 run.stop()
         batches += len(run.batches)
@@ -82,26 +91,24 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
 
 
 @pytest.mark.one_spark
-def test_what_a_backlog_has_joined_outlives_the_repetition_of_its_last_batch(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_joined_backlog_survives_the_repetition_of_its_last_batch(spark: SparkSession, tmp_path: Path) -> None:
     shape = Shape("postgresql", False, TABLES, None, False, ("changelog", "changelog"))
     world = World(shape, Random(1), 1)
     run = Run(History(0, world, ()), [Files({"path": f"{tmp_path}/out", "mode": "changelog"})], spark, tmp_path)
 
-    def happen(number: int) -> Step:
+    def make_batch(number: int) -> Step:
         for table in TABLES:
             world.put(table, number)
-            world.truncate(table)  # a dead letter where rows are appended
+            world.truncate(table)  # a truncate is a dead letter if rows are appended
         return Step("batch", ends=world.ends())
 
     try:
-        run.take(happen(1))
+        run.take(make_batch(1))
         run.take(Step("break", sink=0, tables=TABLES[:1], when="before"))
         for number in (2, 3):
-            run.take(happen(number))
-        last = happen(4)
-        run.apply(last, notes=False)  # killed before it was noted as done
+            run.take(make_batch(number))
+        last = make_batch(4)
+        run.apply(last, notes=False)  # the process is killed before the batch is recorded as done
         run.take(replace(last, what="mend"))
         run.take(last)
         assert run.dead_letters() == run.expect_dead_letters()
@@ -113,24 +120,24 @@ def test_what_a_backlog_has_joined_outlives_the_repetition_of_its_last_batch(
 
 
 @pytest.mark.one_spark
-@again
-def test_in_memory(spark: SparkSession, part: int) -> None:
-    # The first history is that of the other sinks: what the engine makes of it, it makes for them.
+@repeated
+def test_history_in_memory(spark: SparkSession, part: int) -> None:
+    # The other sinks run the first history, which tests the same steps of the engine.
     count = 2 if PARTS else 1
     check(spark, count, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}), skip=1)
 
 
-# On a second Spark, what it makes of an upsert is in tests/core/upsert/test_histories.py and in the kit of the sink.
+# For the other Spark version, tests/core/upsert/test_histories.py and the kits of the sinks test upserts.
 @pytest.mark.nightly
 @pytest.mark.one_spark
-@again
-def test_iceberg(spark: SparkSession, part: int) -> None:
+@repeated
+def test_history_in_iceberg(spark: SparkSession, part: int) -> None:
     check(spark, 1, lambda folder, mode: Iceberg({"warehouse": f"{folder}/lake", "mode": mode}))
 
 
 if not SPARK_4:
 
     @pytest.mark.nightly
-    @again
-    def test_hudi(spark: SparkSession, part: int) -> None:
+    @repeated
+    def test_history_in_hudi(spark: SparkSession, part: int) -> None:
         check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", "mode": mode}))

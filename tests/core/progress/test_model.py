@@ -1,4 +1,4 @@
-"""Progress as it stands in the checkpoint, and counts that are added up."""
+"""Progress in the checkpoint, and sums of its counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from headrace.progress.model import BatchProgress, TableCounts, TableProgress
 from headrace.progress.summary import Summary, TableSummary
 
-#: A file as the version before this one wrote it.
+#: File of the previous version.
 FILE = (
     '{"pipeline": "shop", "batch": 7, "started": "2026-01-02T03:04:05.000+00:00", "seconds": 2.5, "tables": ['
     '{"table": "örders", "sink": "iceberg", "rows_in": 9, "applied": 5, "late": 1, "dead_letters": 2, '
@@ -23,42 +23,42 @@ ORDERS = TableProgress(
 )
 
 
-def test_a_file_is_written_as_it_was_byte_by_byte() -> None:
+def test_file_is_read_and_written_unchanged() -> None:
     assert BatchProgress.from_json(FILE).json() == FILE
 
 
-def test_a_lag_that_is_a_time_is_in_the_file() -> None:
+def test_lag_in_milliseconds_is_in_the_file() -> None:
     batch = BatchProgress("shop", 7, "2026-01-02T03:04:05.000+00:00", 2.5, (replace(ORDERS, lag_ms=4000),))
     assert '"note": null, "lag_ms": 4000}' in batch.json()
     assert BatchProgress.from_json(batch.json()) == batch
 
 
-def test_what_was_left_out_is_in_the_file() -> None:
+def test_records_left_out_per_topic_are_in_the_file() -> None:
     counted = replace(BatchProgress.from_json(FILE), left_out={"tx": 3})
     assert BatchProgress.from_json(counted.json()) == counted
 
 
-def test_every_field_is_in_the_file() -> None:
+def test_all_fields_are_in_the_file() -> None:
     assert sorted(replace(ORDERS, lag_ms=1, filtered=1).to_dict()) == sorted(
         field.name for field in fields(TableProgress)
     )
 
 
-def test_counts_are_added_one_by_one() -> None:
+def test_counts_are_added_separately() -> None:
     counts = TableCounts(rows_in=1, applied=2, late=3, superseded=4, dead_letters=5, dropped=6, filtered=7)
     both = TableCounts(rows_in=10, applied=7, late=4, superseded=5, dead_letters=7, dropped=9, filtered=8)
     assert counts + replace(ORDERS, filtered=1) == both
     assert counts + TableCounts() == TableCounts(dead_letters=5, dropped=6, filtered=7)
 
 
-def test_a_summary_stays_one_when_a_batch_is_added() -> None:
+def test_batch_can_be_added_to_a_summary() -> None:
     total = TableSummary.empty("orders", "iceberg") + ORDERS
     assert total == TableSummary(
         "orders", "iceberg", rows_in=9, applied=5, late=1, superseded=1, dead_letters=2, dropped=3
     )
 
 
-def test_a_dead_letter_counts_once_however_many_sinks_there_are() -> None:
+def test_dead_letter_is_counted_once_for_several_sinks() -> None:
     tables = (ORDERS, replace(ORDERS, sink="hudi"), replace(ORDERS, table="items"))
     summary = Summary.of("shop", [BatchProgress("shop", n, "", 1.0, tables) for n in range(2)])
     assert summary.dead_letters == 8

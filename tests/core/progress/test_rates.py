@@ -1,4 +1,4 @@
-"""How a table keeps up, as the status shows it."""
+"""Lag, latency and rate of a table in the status."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def table(rows: int | None, lag: int | None, latency: int | None = 1500, error: 
     )
 
 
-def test_no_batch_no_table() -> None:
+def test_no_batches_have_no_tables() -> None:
     assert measure_tables([], now=NOW) == ()
 
 
-def test_a_table_that_keeps_up_is_no_second_old() -> None:
+def test_table_without_a_backlog_has_no_lag() -> None:
     (state,) = measure_tables([batch(0, 20, table(300, 0)), batch(1, 10, table(100, 0))], now=NOW)
     seen = TableStatus("orders", "iceberg", 1500, 2500, lag=0, lag_seconds=0.0, rows_per_second=20.0)
     assert state == replace(seen, batch=1, ended="2026-01-02T03:03:57.000+00:00")
 
 
-def test_records_that_wait_make_a_table_older_by_the_second() -> None:
+def test_lag_grows_while_records_wait() -> None:
     (state,) = measure_tables([batch(0, 12, table(100, 7))], now=NOW)
     assert (state.lag, state.lag_seconds) == (7, 11.5)
 
 
-def test_a_source_may_know_the_time_and_not_the_records() -> None:
+def test_source_may_report_lag_as_time_without_records() -> None:
     behind = replace(table(100, None), lag_ms=4000)
     (state,) = measure_tables([batch(0, 12, behind)], now=NOW)
     assert (state.lag, state.lag_seconds) == (None, 14.0)
@@ -54,14 +54,14 @@ def test_a_source_may_know_the_time_and_not_the_records() -> None:
     assert (state.lag, state.lag_seconds) == (None, 0.0)
 
 
-def test_what_is_not_known_stays_unknown() -> None:
+def test_unknown_values_stay_unknown() -> None:
     (state,) = measure_tables([batch(0, 12, table(100, None))], now=NOW)
     assert (state.lag, state.lag_seconds) == (None, None)
     (state,) = measure_tables([batch(0, 12, table(None, 3, latency=None))], now=NOW)
     assert (state.lag, state.lag_seconds, state.rows_per_second) == (3, None, 0.0)
 
 
-def test_the_rate_is_that_of_the_last_minute() -> None:
+def test_rate_covers_the_last_minute() -> None:
     old, new = batch(0, 600, table(1_000_000, 5)), batch(1, 50, table(100, 0))
     (state,) = measure_tables([old, new], now=NOW)
     assert state.rows_per_second == 2.0
@@ -69,7 +69,7 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
     assert state.rows_per_second == 0.0
 
 
-def test_a_table_that_fails_has_neither_lag_nor_latency() -> None:
+def test_failed_table_has_no_lag_or_latency() -> None:
     (state,) = measure_tables(
         [batch(0, 12, table(100, 0)), batch(1, 5, table(None, None, None, error="full"))], now=NOW
     )
@@ -84,13 +84,13 @@ def test_a_table_that_fails_has_neither_lag_nor_latency() -> None:
     assert (state.latency_ms, state.error) == (1500, None)
 
 
-def test_a_table_fails_since_its_first_batch_that_failed() -> None:
+def test_failure_starts_with_the_first_failed_batch() -> None:
     batches = [batch(n, 20 - n, table(None, None, None, error=f"full {n}")) for n in range(3)]
     (state,) = measure_tables(batches, now=NOW)
     assert (state.failing_since, state.error) == ("2026-01-02T03:03:45+00:00", "full 2")
 
 
-def test_what_waits_for_a_table_outlives_the_batches_that_are_known() -> None:
+def test_backlog_is_reported_after_its_batches_are_removed() -> None:
     failure = TableFailure("2026-01-01T00:00:00+00:00", "full", backlog=700)
     batches = [batch(0, 12, table(100, 0))]
     (state,) = measure_tables(batches, {("orders", "iceberg"): failure}, NOW)

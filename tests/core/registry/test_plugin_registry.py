@@ -1,4 +1,4 @@
-"""Plugins are found by name; a bad one hurts only who asks for it."""
+"""Registry of plugins. A broken plugin affects only its own users."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shout(Transform):
         return changes
 
 
-def brings(transforms: Mapping[str, Any]) -> object:
+def module_with(transforms: Mapping[str, Any]) -> object:
     """Return the object of a distribution's entry point, with one hook."""
 
     class Module:
@@ -46,18 +46,18 @@ def registry_with(*targets: tuple[str, Any]) -> PluginRegistry:
     """Return a registry with a distribution for each name and target."""
     found = PluginRegistry()
     for i, (name, target) in enumerate(targets):
-        found.register(brings({name: target}), f"headrace-{'abc'[i]} 1.{i}")
+        found.register(module_with({name: target}), f"headrace-{'abc'[i]} 1.{i}")
     return found
 
 
-def refusal(found: PluginRegistry, name: str, kind: str = "transform") -> str:
+def error_of(found: PluginRegistry, name: str, kind: str = "transform") -> str:
     with pytest.raises(PluginError) as raised:
         found.get(kind, name)
     return str(raised.value)
 
 
 class Installed:
-    """Distributions with an entry point each, as importlib.metadata would find them."""
+    """Fake distributions with one entry point each, as found by importlib.metadata."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **loads: Any) -> None:
         points = [
@@ -68,19 +68,19 @@ class Installed:
 
 
 class TestFound:
-    def test_the_built_ins_come_by_entry_points(self) -> None:
+    def test_built_in_plugins_are_found_by_entry_points(self) -> None:
         assert registry().names("sink") >= ["console"]
         assert registry().names("transform") == ["mask", "rename", "unwrap"]
         assert {r.distribution.split()[0] for r in registry().registrations() if r.kind == "dialect"} == {"headrace"}
 
-    def test_a_class_is_given_as_it_is(self) -> None:
+    def test_class_is_returned_unchanged(self) -> None:
         assert registry_with(("shout", Shout)).get("transform", "shout") is Shout
 
-    def test_kinds_have_names_of_their_own(self) -> None:
-        assert "unknown sink 'shout'" in refusal(registry_with(("shout", Shout)), "shout", "sink")
+    def test_kinds_have_separate_names(self) -> None:
+        assert "unknown sink 'shout'" in error_of(registry_with(("shout", Shout)), "shout", "sink")
 
-    def test_a_wrong_name(self) -> None:
-        assert refusal(registry_with(("shout", Shout)), "shuot") == (
+    def test_unknown_name_is_reported_with_suggestions(self) -> None:
+        assert error_of(registry_with(("shout", Shout)), "shuot") == (
             "unknown transform 'shuot'\n  fix: did you mean 'shout'?"
         )
 
@@ -94,7 +94,7 @@ class TestFound:
 
 
 class TestLazy:
-    def test_a_module_is_imported_when_its_plugin_is_asked_for(
+    def test_module_is_imported_when_its_plugin_is_requested(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "lazily_imported.py").write_text(
@@ -107,59 +107,59 @@ class TestLazy:
         assert found.get("transform", "whisper").name == "shout"
         assert sys.modules.pop("lazily_imported").__name__ == "lazily_imported"
 
-    def test_names_alone_need_no_pydantic(self) -> None:
+    def test_list_of_names_needs_no_pydantic(self) -> None:
         import subprocess
 
         code = "import sys; from headrace.registry.plugin_registry import registry; registry().names('sink'); print('pydantic' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "False\n"
 
-    def test_a_module_that_is_not_there(self) -> None:
-        assert refusal(registry_with(("shout", "no_such_module:Shout")), "shout") == (
+    def test_missing_module_is_reported(self) -> None:
+        assert error_of(registry_with(("shout", "no_such_module:Shout")), "shout") == (
             "the transform 'shout' of headrace-a 1.0 cannot be imported: "
             "ModuleNotFoundError: No module named 'no_such_module'\n  fix: see the error above; reinstall or report it"
         )
 
-    def test_the_first_error_is_kept(self) -> None:
+    def test_first_error_is_cached(self) -> None:
         with pytest.raises(PluginError) as raised:
             registry_with(("shout", "no_such_module:Shout")).get("transform", "shout")
         assert isinstance(raised.value.__cause__, ModuleNotFoundError)
 
-    def test_a_class_that_is_not_in_its_module(self) -> None:
-        assert "AttributeError: module 'json' has no attribute 'Shout'" in refusal(
+    def test_missing_class_is_reported(self) -> None:
+        assert "AttributeError: module 'json' has no attribute 'Shout'" in error_of(
             registry_with(("shout", "json:Shout")), "shout"
         )
 
-    def test_spark_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_missing_pyspark_is_reported_with_the_extra(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / "wants_spark.py").write_text("import pyspark.sql\n")
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setitem(sys.modules, "pyspark", None)
         monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-        assert refusal(registry_with(("shout", "wants_spark:Shout")), "shout").endswith(
+        assert error_of(registry_with(("shout", "wants_spark:Shout")), "shout").endswith(
             "fix: pip install 'headrace[spark]'"
         )
 
 
-class TestRefused:
-    def test_a_duplicate_names_both_distributions(self) -> None:
+class TestRejected:
+    def test_duplicate_is_reported_with_both_distributions(self) -> None:
         found = registry_with(("shout", Shout), ("shout", Shout))
-        assert refusal(found, "shout") == (
+        assert error_of(found, "shout") == (
             "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n"
             "  fix: uninstall one of them, or disable it: HEADRACE_DISABLE_PLUGINS=headrace-b"
         )
         assert found.all("transform") == []
 
-    def test_another_api_version(self) -> None:
+    def test_other_api_version_is_rejected(self) -> None:
         class New(Shout):
             api_version = 2
 
-        assert refusal(registry_with(("shout", New)), "shout") == (
+        assert error_of(registry_with(("shout", New)), "shout") == (
             "the transform 'shout' of headrace-a 1.0 was written for plugin API 2; this headrace has 1\n"
             "  fix: install a newer headrace: pip install --upgrade headrace"
         )
 
     @pytest.mark.parametrize(
-        ("version", "said"),
+        ("version", "error"),
         [
             (1, "was written for plugin API 1; this headrace supports 2 to 3\n  fix: install a newer headrace-a: "),
             (2, None),
@@ -168,61 +168,61 @@ class TestRefused:
             ("3", "has an api_version that is not a number: '3'"),
         ],
     )
-    def test_the_one_before_is_taken(self, version: Any, said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As if two contracts had changed."""
+    def test_previous_api_version_is_accepted(
+        self, version: Any, error: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The supported range is patched to two versions."""
         monkeypatch.setattr("headrace.sdk.plugin.OLDEST_API_VERSION", 2)
         monkeypatch.setattr("headrace.sdk.plugin.API_VERSION", 3)
         found = registry_with(("shout", type("Old", (Shout,), {"api_version": version})))
-        if said is None:
+        if error is None:
             assert found.get("transform", "shout").api_version == version
         else:
-            assert said in refusal(found, "shout")
+            assert error in error_of(found, "shout")
 
-    def test_no_api_version(self) -> None:
+    def test_missing_api_version_is_rejected(self) -> None:
         class Silent(Transform):
             name = "silent"
 
             def apply(self, changes: Changes) -> Changes:
                 return changes
 
-        assert refusal(registry_with(("silent", Silent)), "silent") == (
+        assert error_of(registry_with(("silent", Silent)), "silent") == (
             "the transform 'silent' of headrace-a 1.0 has no api_version\n  fix: give it `api_version = 1`"
         )
 
     @pytest.mark.parametrize("target", [dict, 7, "headrace_sinks.console:ConsoleSink"])
-    def test_a_class_of_another_kind(self, target: Any) -> None:
-        text = refusal(registry_with(("shout", target)), "shout")
+    def test_class_of_another_kind_is_rejected(self, target: Any) -> None:
+        text = error_of(registry_with(("shout", target)), "shout")
         assert text.startswith("the transform 'shout' of headrace-a 1.0 is not a Transform: ")
         assert text.endswith("fix: derive its class from headrace.sdk.transform.Transform")
 
     @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
-    def test_a_name_that_no_file_should_have(self, name: str) -> None:
-        text = refusal(registry_with((name, "no_such_module:Bad")), name)
+    def test_invalid_name_is_rejected(self, name: str) -> None:
+        text = error_of(registry_with((name, "no_such_module:Bad")), name)
         assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has an invalid name")
 
-    def test_a_bad_plugin_hides_no_other(self) -> None:
+    def test_broken_plugin_does_not_hide_others(self) -> None:
         found = registry_with(("good", Shout), ("bad", "no_such_module:Bad"))
         assert found.all("transform") == [("good", Shout)]
 
 
 class TestBroken:
-    def test_a_distribution_that_cannot_be_loaded_is_named_only_when_something_is_missing(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_broken_distribution_is_reported_only_for_missing_plugins(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fails() -> object:
             raise ImportError("libfoo.so.3: cannot open shared object file")
 
-        Installed(monkeypatch, bad=fails, good=lambda: brings({"shout": Shout}))
+        Installed(monkeypatch, bad=fails, good=lambda: module_with({"shout": Shout}))
         found = PluginRegistry.from_entry_points()
         assert found.get("transform", "shout") is Shout
         assert [(b.entry_point, b.distribution) for b in found.broken] == [("bad", "headrace-bad 0.1")]
-        assert refusal(found, "whisper") == (
+        assert error_of(found, "whisper") == (
             "unknown transform 'whisper'\n"
             "  fix: known here: shout; "
             "not loaded: headrace-bad 0.1 (ImportError: libfoo.so.3: cannot open shared object file)"
         )
 
-    def test_an_unknown_hook(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unknown_hook_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Module:
             @staticmethod
             @hookimpl
@@ -232,11 +232,11 @@ class TestBroken:
         Installed(monkeypatch, typo=lambda: Module)
         found = PluginRegistry.from_entry_points()
         assert found.names("transform") == []
-        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in refusal(
+        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in error_of(
             found, "shout"
         )
 
-    def test_a_hook_that_fails_brings_nothing_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failing_hook_discards_all_plugins_of_the_distribution(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Module:
             @staticmethod
             @hookimpl
@@ -251,15 +251,15 @@ class TestBroken:
         Installed(monkeypatch, half=lambda: Module)
         found = PluginRegistry.from_entry_points()
         assert list(found.registrations()) == []
-        assert "(ValueError: no licence)" in refusal(found, "shout")
+        assert "(ValueError: no licence)" in error_of(found, "shout")
 
-    def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
-        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names, but list)" in refusal(
+    def test_hook_that_returns_no_mapping_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Installed(monkeypatch, odd=lambda: module_with(["shout"]))  # type: ignore[arg-type]
+        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names, but list)" in error_of(
             PluginRegistry.from_entry_points(), "shout"
         )
 
-    def test_an_exit_is_recorded_and_a_users_interrupt_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_exit_is_recorded_and_interrupt_is_raised(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def leave() -> object:
             raise SystemExit("no licence")
 
@@ -267,24 +267,24 @@ class TestBroken:
             raise KeyboardInterrupt
 
         Installed(monkeypatch, leaves=leave)
-        assert "headrace-leaves 0.1 (SystemExit: no licence)" in refusal(PluginRegistry.from_entry_points(), "shout")
+        assert "headrace-leaves 0.1 (SystemExit: no licence)" in error_of(PluginRegistry.from_entry_points(), "shout")
         Installed(monkeypatch, waits=interrupt)
         with pytest.raises(KeyboardInterrupt):
             PluginRegistry.from_entry_points()
 
 
 class TestNames:
-    """Headrace's own names are headrace's."""
+    """Names of built-in plugins, which other distributions cannot replace."""
 
     @staticmethod
     def registry_with_own(**others: Any) -> PluginRegistry:
         found = PluginRegistry()
-        found.register(brings({"shout": Shout}), "headrace 0.1.0")
+        found.register(module_with({"shout": Shout}), "headrace 0.1.0")
         for name, target in others.items():
-            found.register(brings({"shout": target}), f"{name} 1.0")
+            found.register(module_with({"shout": target}), f"{name} 1.0")
         return found
 
-    def test_nobody_else_gets_one(self) -> None:
+    def test_other_distribution_cannot_replace_a_built_in_plugin(self) -> None:
         class Louder(Shout):
             pass
 
@@ -297,7 +297,7 @@ class TestNames:
                 with pytest.raises(PluginError, match="has the name of one of headrace's plugins"):
                     found.load(item)
 
-    def test_the_distribution_of_a_plugin_is_the_one_of_its_class(self) -> None:
+    def test_distribution_of_a_plugin_is_that_of_its_class(self) -> None:
         class Louder(Shout):
             pass
 
@@ -308,53 +308,53 @@ class TestNames:
 
 
 class TestDisable:
-    def test_one_of_two_that_have_a_name(self) -> None:
+    def test_one_of_two_plugins_with_the_same_name_is_disabled(self) -> None:
         found = PluginRegistry(disable=["headrace_B"])
-        found.register(brings({"shout": Shout}), "headrace-a 1.0")
+        found.register(module_with({"shout": Shout}), "headrace-a 1.0")
         found.disabled.clear()
         assert found.get("transform", "shout") is Shout
         assert found.unknown_disabled == ["headrace-b"]
 
-    def test_a_name(self) -> None:
+    def test_plugin_is_disabled_by_name(self) -> None:
         found = PluginRegistry(disable=["shout"])
-        found.register(brings({"shout": Shout, "whisper": Shout}), "headrace-a 1.0")
+        found.register(module_with({"shout": Shout, "whisper": Shout}), "headrace-a 1.0")
         assert found.names("transform") == ["whisper"]
-        assert refusal(found, "shout") == (
+        assert error_of(found, "shout") == (
             "the transform 'shout' of headrace-a 1.0 is disabled\n  fix: remove it from HEADRACE_DISABLE_PLUGINS"
         )
         assert found.unknown_disabled == []
 
-    def test_a_distribution(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_distribution_is_disabled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def crash() -> object:
             raise AssertionError("it was loaded")
 
         monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", " Headrace.Bad,")
-        Installed(monkeypatch, bad=crash, good=lambda: brings({"shout": Shout}))
+        Installed(monkeypatch, bad=crash, good=lambda: module_with({"shout": Shout}))
         found = PluginRegistry.from_entry_points()
         assert found.broken == []
-        assert refusal(found, "whisper") == (
+        assert error_of(found, "whisper") == (
             "unknown transform 'whisper'\n"
             "  fix: known here: shout; disabled by HEADRACE_DISABLE_PLUGINS: headrace-bad 0.1"
         )
 
 
-class TestContain:
-    """What a plugin raises while headrace looks at it."""
+class TestErrorContainment:
+    """Errors that a plugin raises while headrace inspects it."""
 
     @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), GeneratorExit("no"), StopIteration("no")])
-    def test_it_is_one_of_headraces(self, error: BaseException) -> None:
+    def test_error_is_converted_to_a_plugin_error(self, error: BaseException) -> None:
         with pytest.raises(PluginError) as raised, as_plugin_error("the sink 'x' cannot be built"):
             raise error
         assert raised.value.what == f"the sink 'x' cannot be built: {type(error).__name__}: no"
         assert raised.value.__cause__ is error
 
-    def test_what_is_let_through(self) -> None:
+    def test_allowed_errors_and_interrupts_are_not_converted(self) -> None:
         with pytest.raises(KeyError), as_plugin_error("x", KeyError):
             raise KeyError("no")
         with pytest.raises(KeyboardInterrupt), as_plugin_error("x"):
             raise KeyboardInterrupt
 
-    def test_a_constructor_may_read_what_has_to_be_given(self) -> None:
+    def test_constructor_may_read_required_options(self) -> None:
         class Wide(Shout):
             class Config(Config):
                 width: int

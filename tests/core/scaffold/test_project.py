@@ -1,4 +1,4 @@
-"""`headrace new`: what it writes, and which names it refuses."""
+"""Command `headrace new`: the files that it creates, and the names that it rejects."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_there_is_one_for_every_kind() -> None:
+def test_every_kind_has_a_template() -> None:
     assert set(KINDS.values()) == set(REGISTERED) - {"command"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_project_is_small_and_its_own(kind: str) -> None:
-    """Fewer than sixty lines, and nothing is left of the name in the template."""
+def test_project_is_small_and_contains_no_template_names(kind: str) -> None:
+    """The project has fewer than 60 lines, and every name of the template is replaced."""
     texts = dict(read_project(kind, "acme_one"))
     assert set(texts) == FILES
     assert len(texts["headrace_acme_one.py"].splitlines()) < 60
@@ -50,7 +50,7 @@ def test_a_project_is_small_and_its_own(kind: str) -> None:
     assert tox["testenv"]["commands"] == "pytest {posargs}"
 
 
-def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
+def test_output_lists_the_next_steps(headrace: Headrace, folder: Path) -> None:
     result = headrace("new", "transform", "tidy")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
@@ -66,7 +66,7 @@ def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "error"),
     [
         ("Tidy", "'Tidy' cannot be the name of a plugin"),
         ("my-plugin", "use small letters, digits and `_`"),
@@ -77,14 +77,14 @@ def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
         ("mask", f"the name is taken, by the transform 'mask' of headrace {__version__}"),
     ],
 )
-def test_names_that_are_refused(headrace: Headrace, folder: Path, name: str, said: str) -> None:
+def test_invalid_name_is_rejected(headrace: Headrace, folder: Path, name: str, error: str) -> None:
     result = headrace("new", "transform", name)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert error in result.stderr
     assert not list(folder.iterdir())
 
 
-def test_a_folder_that_is_there_stays_as_it_is(headrace: Headrace, folder: Path) -> None:
+def test_existing_folder_is_not_changed(headrace: Headrace, folder: Path) -> None:
     (folder / "headrace-tidy").mkdir()
     result = headrace("new", "sink", "tidy")
     assert result.exit_code == 2

@@ -60,10 +60,10 @@ class TestPromotion:
             ),
         ],
     )
-    def test_the_wider_type(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
+    def test_wider_type(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
         assert promote(first, second) == both
 
-    def test_a_field_of_one_schema_is_nullable(self) -> None:
+    def test_field_of_one_schema_is_nullable(self) -> None:
         required = T.StructType([T.StructField("a", T.StringType(), nullable=False)])
         assert promote(required, struct(b=T.StringType())) == struct(a=T.StringType(), b=T.StringType())
 
@@ -91,11 +91,11 @@ class TestPromotion:
         )
 
     @given(TYPES)
-    def test_a_type_promoted_with_itself_is_unchanged(self, kind: T.DataType) -> None:
+    def test_type_promoted_with_itself_is_unchanged(self, kind: T.DataType) -> None:
         assert promote(kind, kind) == kind
 
     @given(TYPES, TYPES)
-    def test_the_order_only_affects_the_order_of_fields(self, first: T.DataType, second: T.DataType) -> None:
+    def test_order_only_affects_the_order_of_fields(self, first: T.DataType, second: T.DataType) -> None:
         assert outcome(first, second) == outcome(second, first)
 
 

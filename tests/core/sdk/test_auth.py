@@ -1,4 +1,4 @@
-"""Auth providers: the one that docs/plugins.md shows, as a stranger's distribution would bring it."""
+"""Auth provider from docs/plugins.md, installed as a third-party distribution."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AUTH = {"scram": {"username": "me", "password": SECRET}}
 @pytest.fixture(autouse=True)
 def acme(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("acme_scram")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # where pydantic looks for the types of fields
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # pydantic resolves the types of fields there
     exec(compile(BLOCK, "docs/plugins.md", "exec", dont_inherit=True), module.__dict__)
     known = registry()
     monkeypatch.setattr(known, "_registrations", list(known._registrations))
     known.register(module, "acme 1.0")
 
 
-def test_a_source_logs_in_with_it() -> None:
+def test_source_authenticates_with_the_provider() -> None:
     kafka = KafkaSource({"bootstrap.servers": "b:9096", "subscribe": "orders", "auth": AUTH})
     options = kafka._options(())
     assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
@@ -39,7 +39,7 @@ def test_a_source_logs_in_with_it() -> None:
     assert "4711" not in repr(kafka.config)
 
 
-def test_one_login_and_brokers(tmp_path: Path) -> None:
+def test_provider_needs_brokers_and_excludes_other_credentials(tmp_path: Path) -> None:
     block = {"subscribe": "orders", "auth": AUTH}
     with pytest.raises(ValidationError, match=r"needs `bootstrap\.servers`"):
         KafkaSource(block)

@@ -1,4 +1,4 @@
-"""What a transform does to a column it does to every row image and to the key."""
+"""Changes of columns by a transform, which apply to every row image and to the key."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def flat(spark: SparkSession) -> Changes:
     )
 
 
-def test_what_belongs_to_whom(envelopes: Changes, flat: Changes) -> None:
+def test_columns_of_rows_and_keys_are_listed(envelopes: Changes, flat: Changes) -> None:
     assert envelopes.own_columns == [KEY, DELETED]
     assert envelopes.event_columns == ["before", "after", "op"]
     assert envelopes.key_columns == flat.key_columns == ["id"]
     assert envelopes.row_columns == flat.row_columns == ["id", "name", "a.b"]
 
 
-def test_without_a_key_there_are_no_key_columns(spark: SparkSession) -> None:
+def test_changes_without_a_key_have_no_key_columns(spark: SparkSession) -> None:
     assert Changes(spark.createDataFrame([(1,)], "id int"), envelope=False).key_columns == []
 
 
-def test_values_and_names_change_in_images_and_key_alike(envelopes: Changes) -> None:
+def test_values_and_names_change_in_row_images_and_key(envelopes: Changes) -> None:
     done = envelopes.map_rows(values={"id": lambda c: c + 100, "a.b": lambda c: c}, names={"id": "number", "a.b": "ab"})
     assert done.key_columns == ["number"]
     assert done.row_columns == ["number", "name", "ab"]
@@ -59,37 +59,37 @@ def test_values_and_names_change_in_images_and_key_alike(envelopes: Changes) -> 
     ]
 
 
-def test_flat_rows_too(flat: Changes) -> None:
+def test_values_and_names_change_in_flat_rows(flat: Changes) -> None:
     done = flat.map_rows(values={"id": lambda c: c + 100}, names={"id": "number", "a.b": "b.a"})
     assert [row.asDict(recursive=True) for row in done.frame.collect()] == [
         {"number": 101, "name": "x", "b.a": "y", KEY: {"number": 101}}
     ]
 
 
-def test_an_envelopes_own_columns_are_no_columns_of_the_row(envelopes: Changes) -> None:
+def test_envelope_columns_are_not_columns_of_the_row(envelopes: Changes) -> None:
     done = envelopes.map_rows(names={"op": "operation", DELETED: "gone"})
     assert done.frame.columns == envelopes.frame.columns
 
 
-def test_two_columns_can_change_places(flat: Changes) -> None:
+def test_two_columns_can_swap_names(flat: Changes) -> None:
     [row] = flat.map_rows(names={"id": "name", "name": "id"}).frame.collect()
     assert row.asDict(recursive=True) == {"name": 1, "id": "x", "a.b": "y", KEY: {"name": 1}}
 
 
 @pytest.mark.parametrize("taken", ["name", "NAME", "a.b"])
-def test_a_name_that_is_taken(envelopes: Changes, flat: Changes, taken: str) -> None:
+def test_existing_name_is_rejected(envelopes: Changes, flat: Changes, taken: str) -> None:
     for changes in (envelopes, flat):
         with pytest.raises(DataError) as raised:
             changes.map_rows(names={"id": taken})
         assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
 
 
-def test_a_column_that_is_not_there_changes_nothing(flat: Changes) -> None:
+def test_missing_column_changes_nothing(flat: Changes) -> None:
     assert (
         flat.map_rows(values={"nobody": lambda c: c + 1}, names={"nobody": "name"}).frame.columns == flat.frame.columns
     )
 
 
-def test_names_are_quoted_as_spark_reads_them(spark: SparkSession) -> None:
+def test_names_are_quoted_for_spark(spark: SparkSession) -> None:
     name = "a`b.c"
     assert spark.range(1).selectExpr(f"1 AS {quote_name(name)}").select(quote_name(name)).columns == [name]

@@ -1,4 +1,4 @@
-"""File systems: the one that docs/plugins.md shows, as a stranger's distribution would bring it."""
+"""File system from docs/plugins.md, installed as a third-party distribution."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def make(checkpoint: str) -> Pipeline:
     )
 
 
-def test_an_address_brings_it() -> None:
+def test_file_system_is_selected_by_the_address() -> None:
     plan = make("gs://lake/checkpoint").plan
     assert [system.name for system in plan.file_systems] == ["gs"]
     assert "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26" in list_coordinates(plan.plugins, "3.5")
     assert make("checkpoint").plan.file_systems == ()
 
 
-def test_its_options_stand_back() -> None:
+def test_options_of_the_pipeline_override_those_of_the_file_system() -> None:
     key, systems = "spark.hadoop.fs.gs.impl", make("gs://lake/checkpoint").plan.file_systems
     assert complete_session_conf(systems, {}, [])[key].endswith("GoogleHadoopFileSystem")
     assert complete_session_conf(systems, {key: "mine"}, [])[key] == "mine"
 
 
-def test_it_explains_what_others_met() -> None:
+def test_file_system_explains_errors_of_other_plugins() -> None:
     plan = make("gs://lake/checkpoint").plan
     assert "Google rejected the credentials" in str(translate(DENIED, plan))
     with pytest.raises(ConfigError, match="Google rejected the credentials") as raised, redacted_errors(plan):
@@ -61,7 +61,7 @@ def test_it_explains_what_others_met() -> None:
         raise RuntimeError("another")
 
 
-def test_a_class_that_is_none_is_refused_where_it_is_needed(acme: ModuleType) -> None:
+def test_invalid_class_is_rejected_when_it_is_needed(acme: ModuleType) -> None:
     acme.Gs.api_version = 0
     assert make("checkpoint").plan.file_systems == ()
     with pytest.raises(PluginError, match=r"'gs' of acme 1\.0 was written for plugin API 0"):

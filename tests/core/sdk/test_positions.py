@@ -1,4 +1,4 @@
-"""Positions sort as numbers do."""
+"""Positions as strings that sort like numbers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NUMBERS = (
     | st.builds(lambda bits: 2**bits - 1, st.integers(0, 63))
     | st.integers(0, 300)
 )
-#: Many values in one Spark job: hypothesis has few examples, and each of them many pairs. Shrinking would take minutes.
-few = settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+#: Few examples with many values each, because every example is a Spark job. Shrinking would take minutes.
+few_examples = settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-def texts(spark: SparkSession, *columns: Column, of: str, rows: list[tuple[int | None, ...]]) -> list[str]:
+def collect_strings(spark: SparkSession, *columns: Column, of: str, rows: list[tuple[int | None, ...]]) -> list[str]:
     from pyspark.sql import functions as F
 
     frame = spark.createDataFrame(rows, of)
@@ -35,47 +35,47 @@ def rank(number: int | None) -> int:
     return -1 if number is None else number % 2**64
 
 
-@few
+@few_examples
 @given(st.lists(NUMBERS, min_size=150, max_size=300))
-def test_text_sorts_as_unsigned_numbers_with_null_first(spark: SparkSession, numbers: list[int | None]) -> None:
+def test_string_sorts_as_unsigned_number_with_null_first(spark: SparkSession, numbers: list[int | None]) -> None:
     from pyspark.sql import functions as F
 
     from headrace.sdk.positions import sortable
 
-    found = texts(spark, sortable(F.col("n")), of="n bigint", rows=[(n,) for n in numbers])
+    found = collect_strings(spark, sortable(F.col("n")), of="n bigint", rows=[(n,) for n in numbers])
     pairs = sorted(zip(map(rank, numbers), found, strict=True))
     assert [text for _, text in pairs] == sorted(found)
     assert len(set(found)) == len(set(numbers))
 
 
-@few
+@few_examples
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=150, max_size=300))
-def test_joined_texts_sort_by_their_parts(spark: SparkSession, rows: list[tuple[int | None, ...]]) -> None:
+def test_joined_strings_sort_by_their_parts(spark: SparkSession, rows: list[tuple[int | None, ...]]) -> None:
     from pyspark.sql import functions as F
 
     from headrace.sdk.positions import position, sortable
 
     parts = [sortable(F.col(name)) for name in "abc"]
-    found = texts(spark, position(*parts[:2], place=parts[2]), of="a bigint, b bigint, c bigint", rows=rows)
+    found = collect_strings(spark, position(*parts[:2], place=parts[2]), of="a bigint, b bigint, c bigint", rows=rows)
     pairs = sorted(zip(([rank(n) for n in row] for row in rows), found, strict=True))
     assert [text for _, text in pairs] == sorted(found)
     assert len(set(found)) == len(set(rows))
 
 
-def test_what_it_looks_like(spark: SparkSession) -> None:
+def test_format_of_positions(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     from headrace.sdk.positions import sortable
 
     rows: list[tuple[int | None, ...]] = [(None,), (0,), (255,), (256,), (2**63 - 1,), (-1,)]
-    assert texts(spark, sortable(F.col("n")), of="n bigint", rows=rows) == [
+    assert collect_strings(spark, sortable(F.col("n")), of="n bigint", rows=rows) == [
         "0", "10", "2FF", "3100", "G7FFFFFFFFFFFFFFF", "GFFFFFFFFFFFFFFFF",
     ]  # fmt: skip
 
 
-@few
+@few_examples
 @given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 2**40)), min_size=20, max_size=40))
-def test_every_position_of_an_epoch_is_higher_than_those_of_the_epochs_before(
+def test_positions_of_an_epoch_are_higher_than_those_of_earlier_epochs(
     spark: SparkSession, numbers: list[tuple[int, int]]
 ) -> None:
     from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""What is remembered of topics, and by what name."""
+"""Log of the schemas of topics, by subject."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ VALUE, KEY = Subject("shop.orders", "value"), Subject("shop.orders", "key")
 
 
 @pytest.mark.parametrize("subject", [VALUE, KEY, Subject("a-b", "value"), Subject("", "key")])
-def test_a_subject_as_text(subject: Subject) -> None:
+def test_subject_is_converted_to_a_string_and_back(subject: Subject) -> None:
     assert Subject.parse(str(subject)) == subject
     assert str(VALUE) == "shop.orders-value"
 
 
-def test_types_are_asked_for_by_topic() -> None:
-    asked: list[str] = []
+def test_types_are_requested_by_topic() -> None:
+    requested: list[str] = []
 
     def table_types(topic: str) -> dict[str, IntegerType]:
-        asked.append(topic)
+        requested.append(topic)
         return {"id": IntegerType()}
 
     log = SchemaLog(file_types=lambda topic: {"price": topic}, table_types=table_types, ruled=("schema_unknown",))
     assert log.file_types(VALUE) == log.file_types(KEY) == {"price": "shop.orders"}
     assert log.table_types(VALUE) == log.table_types(KEY) == log.table_types(VALUE) == {"id": IntegerType()}
-    assert asked == ["shop.orders"], "once a run"
+    assert requested == ["shop.orders"], "once per run"
     assert "schema_unknown" in log.ruled
 
 
-def test_nothing_is_known_of_types() -> None:
+def test_types_are_unknown_by_default() -> None:
     log = SchemaLog()
     assert (log.file_types(VALUE), log.table_types(VALUE), log.ruled) == ({}, {}, ())
     assert log.row_fields(StructType()) == ()
 
 
-def test_writer_schemas() -> None:
+def test_writer_schemas_are_logged() -> None:
     log = SchemaLog()
     log.add_writer(VALUE, "7", "{}")
     assert (log.writers(VALUE), log.writers(KEY)) == ({"7": "{}"}, {})
 
 
-def test_unknown_schemas_are_taken_once() -> None:
+def test_unknown_schemas_are_returned_once() -> None:
     log = SchemaLog()
     log.note_unknown([(VALUE, "7"), (VALUE, "")])
     log.note_unknown([(VALUE, "8")])
@@ -52,14 +52,14 @@ def test_unknown_schemas_are_taken_once() -> None:
     assert log.take_unknown(VALUE) is None
 
 
-def test_states() -> None:
+def test_states_are_logged() -> None:
     log = SchemaLog()
     log.state(VALUE, list).append(1)
     assert log.state(VALUE, list) == [1]
     assert (log.state(KEY, list), log.state(VALUE, dict), SchemaLog().state(VALUE, list)) == ([], {}, [])
 
 
-def test_a_decoder_finds_its_own_marks() -> None:
+def test_decoder_finds_its_own_marks() -> None:
     text = """Job aborted: <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>
         <headrace-writer-schema decoder=json subject=a%20b-key id=-5> and once more
         <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>"""

@@ -15,7 +15,7 @@ _ROWS: Any = object()
 
 
 class OneTable(Sink):
-    """Has the table ``there``, and a store that does not answer for the table ``away``."""
+    """Sink that contains the table ``there``, and fails with a retriable error for the table ``away``."""
 
     name = "one_table"
     api_version = 1
@@ -33,16 +33,16 @@ class OneTable(Sink):
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append"])
-def test_users_tables_have_marks_of_this_form(mode: Any) -> None:
+def test_format_of_marks_is_stable(mode: Any) -> None:
     assert Batch("0f9c", 7, mode).mark == "0f9c:7"
 
 
-def test_a_prefix_is_that_of_one_pipelines_marks() -> None:
+def test_prefix_matches_only_marks_of_one_pipeline() -> None:
     assert Batch("a", 7, "upsert").mark.startswith(Batch("a", 1, "append").mark_prefix)
     assert not Batch("ab", 7, "upsert").mark.startswith(Batch("a", 7, "upsert").mark_prefix)
 
 
-def test_a_table_or_none() -> None:
+def test_missing_table_is_none() -> None:
     spark: Any = None
     sink = OneTable()
     assert sink.read_or_none(spark, Table("there")) is _ROWS

@@ -1,4 +1,4 @@
-"""Errors of libraries that are known: the pattern that matches, and what is reported."""
+"""Known errors of libraries: their patterns, and the reported errors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def explain(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["x\njava.io.IOException: no bucket lake.\ny", "no store lake"])
-def test_the_detail_is_the_group_that_matched(text: str) -> None:
+def test_detail_is_the_group_that_matched(text: str) -> None:
     assert explain(text) == "source s3: no such bucket: lake\n  fix: create lake in eu-1"
 
 
-def test_the_line_is_reported_without_its_cause_prefix() -> None:
+def test_line_is_reported_without_its_cause_prefix() -> None:
     assert explain("a\nCaused by: x.y.CommitFailedException: {v}\nb") == (
         "sink lake: conflict: x.y.CommitFailedException: {v}\n  fix: retry"
     )
@@ -38,10 +38,10 @@ def test_the_line_is_reported_without_its_cause_prefix() -> None:
         "StreamingQueryException: [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: denied to 'me'",
     ],
 )
-def test_the_message_has_no_exception_class(text: str) -> None:
+def test_message_has_no_exception_class(text: str) -> None:
     assert explain(text) == "source s3: access denied: denied to 'me'\n  fix: grant it"
 
 
-def test_the_first_known_error_wins_and_others_are_not_explained() -> None:
+def test_first_matching_error_is_used_and_others_are_not_explained() -> None:
     assert "conflict" in explain("denied\nCommitFailed")
     assert explain_known_error(RuntimeError("something else"), KNOWN) is None

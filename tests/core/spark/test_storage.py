@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-def test_a_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(spark, str(tmp_path / "new" / "folder"))
     assert folder.create("0", "first")
     assert not folder.create("0", "second")
     assert folder.read("0") == "first"
 
 
-def test_a_file_created_concurrently_by_another_process_is_kept(
+def test_file_created_concurrently_by_another_process_is_kept(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Folder(spark, str(tmp_path))
@@ -34,14 +34,14 @@ def test_a_file_created_concurrently_by_another_process_is_kept(
     assert folder.names() == ["0"]
 
 
-def test_a_write_replaces_the_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_write_replaces_the_file(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(spark, str(tmp_path))
     folder.write("0", "first")
     folder.write("0", "sécond")
     assert (folder.read("0"), folder.read("1")) == ("sécond", None)
 
 
-def test_a_reader_sees_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_reader_sees_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
     folder, texts = Folder(spark, str(tmp_path)), ["a" * 10, "b" * 10_000]
     assert folder.create("0", texts[0])
     with ThreadPoolExecutor(1) as pool:

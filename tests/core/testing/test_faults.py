@@ -1,4 +1,4 @@
-"""External calls of a process are detected and fail on request."""
+"""Fault injection: detection and failure of external calls of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.testing._internal.faults import Calls, Fault, LostError
 
 
 class Shelf:
-    """Keeps strings in a file, like a sink in Python."""
+    """Store of strings in a file, like a sink in Python."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "text.json"
@@ -29,7 +29,7 @@ class Shelf:
         return texts
 
     def notify(self) -> None:
-        """Stands for a call of a driver in C."""
+        """Represent a call of a driver in C."""
 
 
 NOTIFY = "tests.core.testing.test_faults.Shelf.notify"
@@ -40,7 +40,7 @@ def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path)
 
 
-def play(shelf: Shelf, fault: Fault | None = None, at: int = -1) -> Calls:
+def put_with_fault(shelf: Shelf, fault: Fault | None = None, at: int = -1) -> Calls:
     """Store one string and return the recorded calls."""
     calls = Calls([NOTIFY])
     with calls.watch(fault, at):
@@ -54,7 +54,7 @@ def play(shelf: Shelf, fault: Fault | None = None, at: int = -1) -> Calls:
 
 def test_writes_and_renames_are_steps_and_reads_are_not(shelf: Shelf) -> None:
     shelf.put("a")
-    steps = play(shelf).steps
+    steps = put_with_fault(shelf).steps
     assert [step.partition(" ")[0] for step in steps] == ["io.open", "os.replace", NOTIFY]
     assert all("(test_faults.py:" in step for step in steps)
     assert shelf.get() == ["a", "b"]
@@ -71,11 +71,11 @@ def test_writes_and_renames_are_steps_and_reads_are_not(shelf: Shelf) -> None:
         (Fault.DEATH, 2, ["a", "b"], None),
     ],
 )
-def test_a_step_fails_before_or_after_its_call(
+def test_step_fails_before_or_after_its_call(
     shelf: Shelf, fault: Fault, at: int, kept: list[str], half: str | None
 ) -> None:
     shelf.put("a")
-    play(shelf, fault, at)
+    put_with_fault(shelf, fault, at)
     assert shelf.get() == kept
     temporary = shelf.file.with_suffix(".new")
     assert (temporary.read_text() if temporary.exists() else None) == half

@@ -1,4 +1,7 @@
-"""The other kits: a correct plugin passes, and each test fails only for plugins that are broken in that way."""
+"""Kits of sources, dialects, formats and transforms.
+
+A correct plugin passes, and each test fails only for plugins that are broken in that way.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ KITS: dict[type[PluginConformance], Broken] = {
     broken_formats.CsvKit: broken_formats.BROKEN,
     broken_transforms.TrimKit: broken_transforms.BROKEN,
 }
-#: Each kit's first broken plugin: `make test` runs the kit on it and on the one that is right, `make test-all` on all.
+#: First broken plugin of each kit. `make test` runs the kit on it and on the correct plugin, `make test-all` on all.
 FIRST: dict[type[PluginConformance], Broken] = {
     kit: {test: plugins[:1]} for kit, broken in KITS.items() for test, plugins in list(broken.items())[:1]
 }
@@ -35,10 +38,10 @@ of_each_kit = pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.__name__)
 
 @pytest.fixture(scope="module")
 def failures(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Failures:
-    """Return what runs a kit, once, on all of its broken plugins or on the first."""
+    """Return a cached function that runs a kit on all of its broken plugins or on the first."""
 
-    def run(kit: type[PluginConformance], everything: bool) -> Mapping[str, set[str]]:
-        return find_failures(kit, (KITS if everything else FIRST)[kit], tmp_path_factory.mktemp("kit"), spark)
+    def run(kit: type[PluginConformance], run_all: bool) -> Mapping[str, set[str]]:
+        return find_failures(kit, (KITS if run_all else FIRST)[kit], tmp_path_factory.mktemp("kit"), spark)
 
     return cache(run)
 
@@ -49,16 +52,16 @@ def test_each_test_fails_for_a_broken_plugin(kit: type[PluginConformance]) -> No
 
 
 @of_each_kit
-def test_a_correct_plugin_passes(kit: type[PluginConformance], failures: Failures) -> None:
+def test_correct_plugin_passes(kit: type[PluginConformance], failures: Failures) -> None:
     assert failures(kit, False)[kit.plugin_class.__name__] == set()
 
 
 def list_all(kits: Mapping[type[PluginConformance], Broken]) -> list[Any]:
-    return [pytest.param(kit, *one.values, id=one.id) for kit, broken in kits.items() for one in list_broken(broken)]
+    return [pytest.param(kit, *case.values, id=case.id) for kit, broken in kits.items() for case in list_broken(broken)]
 
 
 @pytest.mark.parametrize(("kit", "test", "broken"), list_all(FIRST))
-def test_the_first_broken_plugin_fails_the_test_of_what_it_breaks(
+def test_first_broken_plugin_fails_the_test_of_what_it_breaks(
     kit: Any, test: str, broken: type[Plugin], failures: Failures
 ) -> None:
     assert failures(kit, False)[broken.__name__] == {test, *ALSO[broken]}
@@ -66,7 +69,7 @@ def test_the_first_broken_plugin_fails_the_test_of_what_it_breaks(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kit", "test", "broken"), list_all(KITS))
-def test_a_broken_plugin_fails_only_the_expected_tests(
+def test_broken_plugin_fails_only_the_expected_tests(
     kit: Any, test: str, broken: type[Plugin], failures: Failures
 ) -> None:
     assert failures(kit, True)[broken.__name__] == {test, *ALSO[broken]}

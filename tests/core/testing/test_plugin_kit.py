@@ -1,4 +1,7 @@
-"""The kit of every plugin: a correct plugin passes, and each test fails only for plugins that are broken in that way."""
+"""Kit of all plugins.
+
+A correct plugin passes, and each test fails only for plugins that are broken in that way.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ def test_each_test_fails_for_a_broken_plugin() -> None:
     assert set(BROKEN) == list_tests(PluginConformance)
 
 
-def test_a_correct_plugin_passes(failures: Mapping[str, set[str]]) -> None:
+def test_correct_plugin_passes(failures: Mapping[str, set[str]]) -> None:
     assert failures[Login.__name__] == set()
 
 
 @pytest.mark.parametrize(("test", "broken"), list_broken(BROKEN))
-def test_a_broken_plugin_fails_only_the_expected_test(
+def test_broken_plugin_fails_only_the_expected_test(
     test: str, broken: type[Plugin], failures: Mapping[str, set[str]]
 ) -> None:
     assert failures[broken.__name__] == {test}

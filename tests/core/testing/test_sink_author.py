@@ -37,7 +37,7 @@ class TestAcme(SinkConformance):
 """
 
 
-def test_an_author_sees_passed_and_failed_capabilities(pytester: pytest.Pytester) -> None:
+def test_author_sees_passed_and_failed_capabilities(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(
         acme=(Path(__file__).parents[2] / "support/memory_sink.py").read_text(encoding="utf-8"), test_acme=TESTS

@@ -1,4 +1,4 @@
-"""The sink kit: a correct sink passes, and each test fails for a sink that is broken in that way."""
+"""Sink kit: a correct sink passes, and each test fails for a sink that is broken in that way."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SHARED = assign_passing_tests()
 
 @pytest.mark.nightly
 class TestMemory(Memory):
-    """A correct sink, tested with the slow tests and those that no broken sink runs in rotation."""
+    """Kit of a correct sink, with the slow tests and those that no broken sink runs in rotation."""
 
 
 for _test in {*SHARED.values(), *list_tests(PluginConformance)}:
@@ -94,14 +94,14 @@ for _test in {*SHARED.values(), *list_tests(PluginConformance)}:
 
 
 class Collects(FilesSink):
-    """Collects rows in the driver, and is correct otherwise."""
+    """Sink that collects rows in the driver, and is correct otherwise."""
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows.sparkSession.createDataFrame(rows.collect(), rows.schema), batch)
 
 
 class KitRunner:
-    """Runs single tests of the kit on a sink, each with new fixtures."""
+    """Runner of single tests of the kit on a sink, each with new fixtures."""
 
     def __init__(self, sink: type[Sink], spark: SparkSession, folder: Path) -> None:
         self._kit = kit_of(sink)
@@ -136,7 +136,7 @@ class KitRunner:
 
 
 def _list_parameters(method: Any) -> list[dict[str, Any]]:
-    """Return the parameters of a test like pytest."""
+    """Return the parameters of a test, in the same way as pytest."""
     for mark in getattr(method, "pytestmark", []):
         names, values = mark.args
         return [dict(zip(names, value, strict=True)) for value in values]
@@ -148,7 +148,7 @@ def test_each_test_fails_for_a_broken_sink() -> None:
 
 
 @pytest.mark.parametrize("broken", nightly_after(1, EXPECTED), ids=lambda sink: sink.__name__)
-def test_a_broken_sink_fails_the_expected_tests(broken: type[Sink], spark: SparkSession, tmp_path: Path) -> None:
+def test_broken_sink_fails_the_expected_tests(broken: type[Sink], spark: SparkSession, tmp_path: Path) -> None:
     runner = KitRunner(broken, spark, tmp_path)
     assert [test for test in EXPECTED[broken] if runner.fail(test) is None] == []
     if other := SHARED.get(broken):

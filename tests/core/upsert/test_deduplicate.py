@@ -1,4 +1,4 @@
-"""One change per key: the newest by position, however the history arrives."""
+"""Deduplication to the change with the highest position per key, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HISTORY = st.lists(
 
 
 @settings(max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(history=HISTORY, again=st.lists(st.integers(0, 1000)), seed=st.integers(0, 2**16))
-def test_a_shuffled_history_with_repeats_folds_to_the_newest(
-    spark: SparkSession, history: list[Change], again: list[int], seed: int
+@given(history=HISTORY, repeats=st.lists(st.integers(0, 1000)), seed=st.integers(0, 2**16))
+def test_shuffled_history_with_repeats_folds_to_latest_changes(
+    spark: SparkSession, history: list[Change], repeats: list[int], seed: int
 ) -> None:
     from headrace.upsert.deduplicate import latest_per_key
 
-    arrived = history + [history[i % len(history)] for i in again]
+    arrived = history + [history[i % len(history)] for i in repeats]
     random.Random(seed).shuffle(arrived)
     frame = spark.createDataFrame(arrived, SCHEMA).repartition(3)
     folded = latest_per_key(frame, ["k", "the number"])
@@ -40,7 +40,7 @@ def test_a_shuffled_history_with_repeats_folds_to_the_newest(
     assert sorted(map(tuple, folded.collect()), key=repr) == sorted(newest.values(), key=repr)
 
 
-def test_nothing_folds_to_nothing(spark: SparkSession) -> None:
+def test_empty_history_stays_empty(spark: SparkSession) -> None:
     from headrace.upsert.deduplicate import latest_per_key
 
     empty: list[Any] = []

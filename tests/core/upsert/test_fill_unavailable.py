@@ -1,4 +1,4 @@
-"""Unavailable values from the stored rows, and late values into them, on a few rows."""
+"""Unavailable values, which are filled from stored rows, and late values for stored rows, tested on a few rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 ROWS = "id int, text string, _headrace_position string, _headrace_deleted boolean, _headrace_origin map<string,string>"
 STORED = "id int, text string, _headrace_position string, _headrace_origin map<string,string>"
-#: What a row is called that leaves ``text`` out, and for which the batch has no older change.
+#: Origin of a row whose ``text`` is unavailable and for which the batch has no older change.
 LEFT_OUT = {"text": ""}
 
 
@@ -25,25 +25,25 @@ def fill(rows: DataFrame, stored: DataFrame | None) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in filled.select(*columns).collect())
 
 
-def test_a_newer_row_takes_what_it_left_out_and_says_from_when_it_is(spark: SparkSession) -> None:
+def test_newer_row_gets_the_stored_value_with_its_origin(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, None, "0C", False, LEFT_OUT), (2, "new", "0C", False, None)], ROWS)
     stored = spark.createDataFrame([(1, "large", "0A", None), (2, "old", "0A", None)], STORED)
     assert fill(rows, stored) == [(1, "large", "0C", {"text": "0A"}), (2, "new", "0C", None)]
 
 
-def test_a_stored_row_takes_a_value_that_comes_late_and_stays_older_than_what_is_newer(spark: SparkSession) -> None:
+def test_stored_row_gets_late_value_and_stays_older_than_newer_changes(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "told", "0B", False, None)], ROWS)
     stored = spark.createDataFrame([(1, "first", "0C", {"text": "0A"})], STORED)
     assert fill(rows, stored) == [(1, "told", "0C!", {"text": "0B"})]
 
 
-def test_a_late_row_without_a_newer_value_changes_nothing(spark: SparkSession) -> None:
+def test_late_row_without_a_newer_value_changes_nothing(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "older", "0A", False, None)], ROWS)
     stored = spark.createDataFrame([(1, "first", "0C", {"text": "0B"})], STORED)
     assert fill(rows, stored) == []
 
 
-def test_without_a_table_rows_stay_and_partial_updates_wait(spark: SparkSession) -> None:
+def test_without_a_table_rows_are_unchanged_and_partial_updates_wait(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(1, None, "0B", False, LEFT_OUT, False), (2, "v", "0B", False, None, True)],
         f"{ROWS}, _headrace_partial boolean",
@@ -51,7 +51,7 @@ def test_without_a_table_rows_stay_and_partial_updates_wait(spark: SparkSession)
     assert fill(rows, None) == [(1, None, "0B", LEFT_OUT)]
 
 
-def test_a_value_of_a_wider_type_is_kept(spark: SparkSession) -> None:
+def test_value_of_a_wider_type_is_kept(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, None, "0B", False, LEFT_OUT)], ROWS.replace("text string", "text int"))
     stored = spark.createDataFrame([(1, 2**40, "0A", None)], STORED.replace("text string", "text bigint"))
     assert fill(rows, stored) == [(1, 2**40, "0B", {"text": "0A"})]

@@ -1,4 +1,7 @@
-"""However a history arrives, shuffled, repeated, cut into batches, with restarts between: the tables equal the database."""
+"""Random histories that arrive shuffled, repeated, in several batches and with restarts.
+
+After every history, the tables equal the database.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TABLES = ("kit.people", "kit.places")
 KEYS = range(4)
-#: The column by which a table may be partitioned; its rows move often.
+#: Partition column of some tables. Rows often move between partitions.
 PARTITION = "nook"
-#: Those that come later.
+#: Columns that are added later.
 ADDED = ("integer", "number", "title")
 
 
-class Between(Enum):
-    """What happens between two batches."""
+class BetweenBatches(Enum):
+    """Event between two batches."""
 
     RESTART = auto()
     MAINTENANCE = auto()
@@ -45,18 +48,18 @@ class Between(Enum):
 
 @dataclass(frozen=True)
 class History:
-    """What a database did, and the batches in which it comes, with what happens between them."""
+    """Changes of a database, and the batches in which they arrive, with the events between them."""
 
     database: Database
-    batches: list[list[Change] | Between]
+    batches: list[list[Change] | BetweenBatches]
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Changes of keys: how many of the changes they are, and whether they leave values out."""
+class KeyChanges:
+    """Share of key changes among the changes, and whether they may omit values."""
 
     share: float
-    leave_out: bool
+    omit_values: bool
 
 
 @st.composite
@@ -64,43 +67,43 @@ def histories(draw: st.DrawFn) -> History:
     chance = draw(st.randoms(use_true_random=False))
     database, columns = Database(), {table: ["name", "text", PARTITION] for table in TABLES}
     tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
-    # Values that a change of the key leaves out are those of another key: the changes of each have to come in their order.
+    # A key change takes its omitted values from another key. The changes of each key must then arrive in order.
     shuffled, ordered = draw(st.sampled_from([(False, True), (True, True), (True, False)]))
-    moves = Moves(draw(st.sampled_from([0.05, 0.3])), leave_out=ordered)
+    key_changes = KeyChanges(draw(st.sampled_from([0.05, 0.3])), omit_values=ordered)
     for step in range(draw(st.integers(5, 40))):
-        _step(database, chance.choice(tables), columns, chance, step, moves)
+        _step(database, chance.choice(tables), columns, chance, step, key_changes)
     arrives = list(database.log)
     if shuffled:
-        arrives = _by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
+        arrives = _shuffle_by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
     for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
         arrives.insert(chance.randint(arrives.index(change) + 1 if ordered else 0, len(arrives)), change)
-    batches: list[list[Change] | Between] = []
+    batches: list[list[Change] | BetweenBatches] = []
     largest = draw(st.sampled_from([5, 24, 24]))
     while arrives:
         size = chance.randint(largest // 6 + 1, largest)
         batches.append(arrives[:size])
         arrives = arrives[size:]
-        batches += [what for what in Between if chance.random() < 0.3]
+        batches += [event for event in BetweenBatches if chance.random() < 0.3]
     return History(database, batches)
 
 
-def _by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
-    """The changes of each key in their order, as a partition has them, and those of different keys in any."""
-    places = [(change.table, change.key) for change in changes]
-    left = {place: [c for c in changes if (c.table, c.key) == place] for place in places}
-    return [left[place].pop(0) for place in chance.sample(places, len(places))]
+def _shuffle_by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
+    """Shuffle the changes, but keep the order per key, like the partitions of a topic."""
+    keys = [(change.table, change.key) for change in changes]
+    left = {key: [c for c in changes if (c.table, c.key) == key] for key in keys}
+    return [left[key].pop(0) for key in chance.sample(keys, len(keys))]
 
 
 def _step(
-    database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int, moves: Moves
+    database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int, key_changes: KeyChanges
 ) -> None:
     rows, names = database.tables[table], columns[table]
     key = chance.choice(KEYS)
     number = step if chance.random() < 0.7 else 2**40 + step
     value = {name: f"{name} {step}" if name[0] in "nt" else number for name in names} | {PARTITION: f"nook {step % 3}"}
     dice = chance.random()
-    known = rows.get(key, {})
-    left_out = [name for name in names if name[0] == "t" and name in known and chance.random() < 0.6]
+    current = rows.get(key, {})
+    left_out = [name for name in names if name[0] == "t" and name in current and chance.random() < 0.6]
     if key not in rows:
         database.insert(table, {"id": key, **value})
     elif dice < 0.2:
@@ -113,22 +116,22 @@ def _step(
         names.remove(chance.choice(old))
     elif dice < 0.33:
         database.truncate(table)
-    elif dice < 0.33 + moves.share and (free := [k for k in KEYS if k not in rows]):
-        database.rekey(table, key, chance.choice(free), left_out if moves.leave_out else ())
+    elif dice < 0.33 + key_changes.share and (free := [k for k in KEYS if k not in rows]):
+        database.rekey(table, key, chance.choice(free), left_out if key_changes.omit_values else ())
     else:
-        told = {name: inner for name, inner in value.items() if name not in left_out}
-        database.update(table, {"id": key, **told}, unavailable=left_out)
+        parts = {name: inner for name, inner in value.items() if name not in left_out}
+        database.update(table, {"id": key, **parts}, unavailable=left_out)
 
 
 @pytest.mark.one_spark
-def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_is_unavailable_before_the_table_contains_it(spark: SparkSession, tmp_path: Path) -> None:
     database = Database()
     database.insert(TABLES[0], {"id": 1, "name": "a", "text": "x"})
     database.update(TABLES[0], {"id": 1, "name": "b", "text": "x", "title": "new"})
     database.update(TABLES[0], {"id": 1, "name": "c"}, unavailable=["text", "title"])
-    insert, told, left_out = database.log
+    insert, parts, left_out = database.log
     stream = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
-    for change in (insert, left_out, told, insert):
+    for change in (insert, left_out, parts, insert):
         stream.apply(change)
         stream.restart()
     assert stream.rows(TABLES[0]) == database.rows(TABLES[0])
@@ -137,10 +140,10 @@ def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, 
 def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> None:
     stream = Stream(sink, spark, folder)
     for batch in history.batches:
-        if batch is Between.RESTART:
+        if batch is BetweenBatches.RESTART:
             stream.restart()
             stream.apply_again()
-        elif batch is Between.MAINTENANCE:
+        elif batch is BetweenBatches.MAINTENANCE:
             stream.maintain(*TABLES)
         else:
             stream.apply(*batch)
@@ -149,41 +152,41 @@ def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> No
 
 
 def _drop_nulls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without nulls: a column that came later is null in older rows."""
+    """Remove nulls, because columns that were added later are null in older rows."""
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
-#: How many times so many histories are tried. Workers may share them (--dist load).
+#: Factor of the number of histories. Workers may share them (--dist load).
 PARTS = os.environ.get("HEADRACE_HISTORIES")
-again = pytest.mark.parametrize("part", range(int(PARTS or "1")))
+repeated = pytest.mark.parametrize("part", range(int(PARTS or "1")))
 
 
 def examples(count: int) -> Callable[[Any], Any]:
-    """Settings of so many histories. Shrinking would take minutes: the history that fails is small enough."""
+    """Return settings for ``count`` histories. Shrinking would take minutes, and the histories are small."""
     return settings(
         max_examples=count,
         deadline=None,
-        derandomize=False,  # which CI's own profile would set: every part would try the same
+        derandomize=False,  # the CI profile would derandomize, and every part would run the same histories
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
 
 
-#: There is no Hudi for Spark 4, and what is in memory is the engine's alone.
+#: Hudi does not support Spark 4, and the sink in memory depends only on the engine.
 SPARK_4 = pyspark.__version__.startswith("4.")
 
 
 @pytest.mark.one_spark
-@again
+@repeated
 @examples(6 if PARTS else 3)
 @given(history=histories())
-def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
+def test_history_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
 
 
 @pytest.mark.nightly
-@again
+@repeated
 @examples(1 if SPARK_4 else 2)
 @given(
     history=histories(),
@@ -197,8 +200,10 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     ),
     many=st.sampled_from([1, 1000]),
 )
-def test_iceberg(spark: SparkSession, part: int, history: History, options: dict[str, Any], many: int) -> None:
-    """``many``: from how many columns on a table's rows are replaced by their places instead of MERGE."""
+def test_history_in_iceberg(
+    spark: SparkSession, part: int, history: History, options: dict[str, Any], many: int
+) -> None:
+    """``many`` is the number of columns from which rows are replaced by location instead of MERGE."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(row_delta, "_MANY_COLUMNS", many):
         check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
 
@@ -206,11 +211,11 @@ def test_iceberg(spark: SparkSession, part: int, history: History, options: dict
 if not SPARK_4:
 
     @pytest.mark.nightly
-    @again
+    @repeated
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
     @examples(1)
     @given(history=histories(), partitioned=st.booleans())
-    def test_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
+    def test_history_in_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
         options = {"hoodie.datasource.write.partitionpath.field": PARTITION} if partitioned else {}
         with tempfile.TemporaryDirectory() as folder:
             sink = HudiSink({"path": f"{folder}/lake", "table.type": kind, **options})

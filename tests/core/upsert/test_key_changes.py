@@ -1,4 +1,7 @@
-"""A row whose key changes keeps the values that the change leaves out, in whatever order and batches its halves come."""
+"""Key changes with unavailable values.
+
+The row with the new key keeps the values of the old one, in every order and division of the changes into batches.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 TABLE = "kit.people"
 
 
-def move_on(*, keys: tuple[int, ...]) -> Database:
-    """A row that goes from key to key, without its text; each change of the key is of its other columns, too."""
+def move_row(*, keys: tuple[int, ...]) -> Database:
+    """Return a database with a row that moves from key to key without its text."""
     database = Database()
     database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
     database.update(TABLE, {"id": keys[0], "name": "b", "text": "large"})
@@ -36,8 +39,8 @@ def move_on(*, keys: tuple[int, ...]) -> Database:
     return database
 
 
-def move_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
-    """A row that goes from key to key, without its text; the second had a row before."""
+def move_row_to_used_key(*, keys: tuple[int, ...]) -> Database:
+    """Return a database with a row that moves from key to key without its text. The second key had a row before."""
     database = Database()
     database.insert(TABLE, {"id": keys[1], "name": "before", "text": "before"})
     database.delete(TABLE, keys[1])
@@ -51,154 +54,159 @@ def stream(spark: SparkSession, folder: Path) -> Stream:
     return Stream(MemorySink(store=uuid.uuid4().hex), spark, folder)
 
 
-def test_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
-    mine.apply(*database.log)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
-    assert [(t.rows_in, t.applied, t.superseded) for t in mine.progress[-1].tables] == [(4, 2, 2)]
+def test_key_changes_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    target.apply(*database.log)
+    assert target.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
+    assert [(t.rows_in, t.applied, t.superseded) for t in target.progress[-1].tables] == [(4, 2, 2)]
 
 
 @pytest.mark.parametrize("new_first", [False, True])
-def test_in_batches_of_their_own(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
-    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
-    insert, update, delete, again = database.log
-    for batch in [insert, again, update, delete] if new_first else [insert, update, delete, again]:
-        mine.apply(batch)
-        mine.restart()
-        mine.apply_again()
-    assert mine.rows(TABLE) == database.rows(TABLE)
+def test_key_changes_in_separate_batches(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
+    insert, update, delete, reinsert = database.log
+    for batch in [insert, reinsert, update, delete] if new_first else [insert, update, delete, reinsert]:
+        target.apply(batch)
+        target.restart()
+        target.apply_again()
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
-def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
-    database = move_on(keys=(1, 2))
-    mine = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
-    insert, update, delete, again = database.log
-    mine.apply(insert, update)
-    mine.apply(delete, again)
-    mine.restart()
-    mine.apply_again()
-    assert mine.rows(TABLE) == database.rows(TABLE)
+def test_values_are_taken_from_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
+    database = move_row(keys=(1, 2))
+    target = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    insert, update, delete, reinsert = database.log
+    target.apply(insert, update)
+    target.apply(delete, reinsert)
+    target.restart()
+    target.apply_again()
+    assert target.rows(TABLE) == database.rows(TABLE)
     assert not [
-        name for name in mine.sink.read_back(spark, Table(TABLE, ("id",))).columns if "gift" in name or "moved" in name
+        name
+        for name in target.sink.read_back(spark, Table(TABLE, ("id",))).columns
+        if "gift" in name or "moved" in name
     ]
 
 
 @pytest.mark.nightly
-def test_values_go_along_where_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_are_carried_if_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    database, mine = move_on(keys=(1, 2)), stream(session, tmp_path)
-    insert, update, delete, again = database.log
-    mine.apply(insert, update, again)
-    mine.apply(delete)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    database, target = move_row(keys=(1, 2)), stream(session, tmp_path)
+    insert, update, delete, reinsert = database.log
+    target.apply(insert, update, reinsert)
+    target.apply(delete)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
-def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_on(keys=(1, 2, 1)), stream(spark, tmp_path)
+def test_key_change_back_to_a_former_key(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = move_row(keys=(1, 2, 1)), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})
-    mine.apply(*database.log)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(*database.log)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
-def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
+def test_value_of_a_change_overrides_the_carried_value(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.update(TABLE, {"id": 2, "name": "d"}, unavailable=["text"])
-    *before, delete, again, update, left_out = database.log
-    mine.apply(*before, again)
-    mine.apply(update, left_out)
-    mine.apply(delete)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
+    *before, delete, reinsert, update, left_out = database.log
+    target.apply(*before, reinsert)
+    target.apply(update, left_out)
+    target.apply(delete)
+    assert target.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
-@pytest.mark.parametrize("again", nightly_after(1, [0, 1]))
-def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
-    """Those of a row that had the key before, and was removed: they come once more."""
-    database, mine = move_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
+@pytest.mark.parametrize("late", nightly_after(1, [0, 1]))
+def test_carried_value_arrives_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, late: int) -> None:
+    """One of the changes of a deleted row with the same key is repeated together with the carried value."""
+    database, target = move_row_to_used_key(keys=(1, 2)), stream(spark, tmp_path)
     *removed, insert, delete, moved = database.log
-    mine.apply(*removed)
-    mine.apply(moved)
-    mine.apply(removed[again], insert, delete)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+    target.apply(*removed)
+    target.apply(moved)
+    target.apply(removed[late], insert, delete)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
-def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = Database(), stream(spark, tmp_path)
+def test_carried_value_arrives_before_its_row_and_with_the_previous_row(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = Database(), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
     database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
     database.delete(TABLE, 2)
     database.rekey(TABLE, 1, 2, unavailable=["text"])
     before, insert, removed, delete, moved = database.log
-    mine.apply(before, insert, delete)
-    assert mine.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
-    mine.apply(removed)
-    assert mine.rows(TABLE) == []
-    mine.apply(moved)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+    target.apply(before, insert, delete)
+    assert target.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
+    target.apply(removed)
+    assert target.rows(TABLE) == []
+    target.apply(moved)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
-@pytest.mark.parametrize("again", nightly_after(1, [False, True]))
-def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
-    """A row is moved on, and its new row is there, before it is known what it was given; ``replay``: and has an older row's text."""
-    database, mine = move_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
+@pytest.mark.parametrize("repeated", nightly_after(1, [False, True]))
+def test_value_carried_too_early_is_carried_again(spark: SparkSession, tmp_path: Path, *, repeated: bool) -> None:
+    """A row is moved again, and its new row is stored, before its carried value arrives.
+
+    With ``repeated``, a second batch repeats the insert of an older row.
+    """
+    database, target = move_row_to_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
     before, removed, insert, first, second, leaves, third = database.log
-    for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:
-        mine.apply(*batch)
+    for batch in [[before, removed], [before, second]] if repeated else [[before, removed, second]]:
+        target.apply(*batch)
     for change in (leaves, third):
-        mine.apply(change)
-    mine.apply(insert, first)
-    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
+        target.apply(change)
+    target.apply(insert, first)
+    assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
 
 
-def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
+def test_later_value_of_the_stored_row_overrides_a_carried_value(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.rekey(TABLE, 2, 3, unavailable=["text"])
-    insert, update, *moved, told, delete, again = database.log
-    mine.apply(insert, update)
-    for batch in (moved, [told], [delete, again]):
-        mine.apply(*batch)
-        mine.restart()
-        mine.apply_again()
-    assert mine.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
+    insert, update, *moved, later, delete, reinsert = database.log
+    target.apply(insert, update)
+    for batch in (moved, [later], [delete, reinsert]):
+        target.apply(*batch)
+        target.restart()
+        target.apply_again()
+    assert target.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
 
 
 @pytest.mark.nightly
-def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    database, mine = move_on(keys=(1, 2, 3)), stream(spark, tmp_path)
+def test_waiting_value_is_carried_along_with_a_row_that_moves_twice(spark: SparkSession, tmp_path: Path) -> None:
+    database, target = move_row(keys=(1, 2, 3)), stream(spark, tmp_path)
     insert, update, delete, late, delete_2, third = database.log
-    mine.apply(insert, update, delete)
+    target.apply(insert, update, delete)
     database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
     database.rekey(TABLE, 5, 6, unavailable=["text"])
     database.rekey(TABLE, 6, 7, unavailable=["text"])
-    mine.apply(delete_2, third, *database.log[6:])
-    mine.apply(late)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(delete_2, third, *database.log[6:])
+    target.apply(late)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
 @pytest.mark.nightly
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
-def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """The changes of each key in their order, as a partition has them; of the keys none in particular."""
-    database = move_on(keys=(1, 2, 3))
+def test_random_order_of_key_changes(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """The changes of each key arrive in order, like in a partition; the order of the keys is random."""
+    database = move_row(keys=(1, 2, 3))
     database.update(TABLE, {"id": 3, "name": "c"}, unavailable=["text"])
-    mine = stream(spark, tmp_path_factory.mktemp("moved"))
+    target = stream(spark, tmp_path_factory.mktemp("moved"))
     left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()
     while any(left.values()):
         batch.append(left[data.draw(st.sampled_from([key for key in left if left[key]]))].pop(0))
         if data.draw(st.booleans()):
-            mine.apply(*batch)
+            target.apply(*batch)
             batch = []
-    mine.apply(*batch)
-    assert mine.rows(TABLE) == database.rows(TABLE)
+    target.apply(*batch)
+    assert target.rows(TABLE) == database.rows(TABLE)
 
 
-def test_columns_of_a_table_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
-    """Also those of the frames that carry the values."""
+def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """The names include those of columns in the DataFrames of carried values."""
     rows = spark.sql(
         """
         SELECT key, old, position, _headrace_deleted, _headrace_position,

@@ -1,4 +1,4 @@
-"""What is noted of a table's snapshots, and by what place in a database's log they began."""
+"""Newest snapshot of a table, and its start position in the log of the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 KEY, TOPICS = ("id",), ("shop.orders",)
 
 
-def test_only_a_newer_snapshot_takes_the_place_of_the_known(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_a_newer_snapshot_replaces_the_recorded_one(spark: SparkSession, tmp_path: Path) -> None:
     def newest() -> NewestSnapshot:
         return NewestSnapshot(Folder(spark, str(tmp_path)), "shop.orders")
 
@@ -32,17 +32,17 @@ def test_only_a_newer_snapshot_takes_the_place_of_the_known(spark: SparkSession,
     newest().note(None, 3, KEY, TOPICS)
     newest().note(SeenSnapshot("0B", has_ended=True), 4, KEY, ["shop.others"])
     newest().note(SeenSnapshot("0A", has_ended=False), 5, KEY, TOPICS)
-    known = newest().value
-    assert known is not None
-    assert (known.position, known.batch, known.has_ended, known.key) == ("0B", 2, True, KEY)
-    assert known.topics == ("shop.orders", "shop.others")
+    recorded = newest().value
+    assert recorded is not None
+    assert (recorded.position, recorded.batch, recorded.has_ended, recorded.key) == ("0B", 2, True, KEY)
+    assert recorded.topics == ("shop.orders", "shop.others")
     newest().note(SeenSnapshot("0C", has_ended=False), 6, KEY, TOPICS)
-    known = newest().value
-    assert known is not None
-    assert (known.position, known.batch, known.has_ended) == ("0C", 6, False)
+    recorded = newest().value
+    assert recorded is not None
+    assert (recorded.position, recorded.batch, recorded.has_ended) == ("0C", 6, False)
 
 
-def test_a_batch_says_which_snapshot_it_had_rows_of_in_its_epoch(spark: SparkSession) -> None:
+def test_batch_records_the_snapshot_of_its_rows_and_epoch(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(("0A", True), None), (("0B", False), None), (("0C", True), "key-missing"), (None, None)],
         "_headrace_snapshot struct<began: string, is_last: boolean>, _headrace_error string",
@@ -53,7 +53,7 @@ def test_a_batch_says_which_snapshot_it_had_rows_of_in_its_epoch(spark: SparkSes
         assert counter.collect(was_read=True).snapshot == SeenSnapshot(position, has_ended=False)
 
 
-#: Source blocks of real events in the order of their topics: what the snapshot says, and what positions are made of.
+#: Snapshot and position fields of real source blocks, in the order of their topics.
 POSTGRES = [
     {"snapshot": "first_in_data_collection", "sequence": '[null,"70075312"]', "lsn": 70075312},
     {"snapshot": "last_in_data_collection", "sequence": '[null,"70075312"]', "lsn": 70075312},
@@ -69,7 +69,7 @@ MYSQL = [
 
 
 @pytest.mark.parametrize("blocks", [POSTGRES, MYSQL, "sqlserver_envelope"])
-def test_a_snapshot_begins_before_each_of_its_rows_and_after_what_was(spark: SparkSession, blocks: Any) -> None:
+def test_snapshot_starts_before_its_rows_and_after_earlier_changes(spark: SparkSession, blocks: Any) -> None:
     if isinstance(blocks, str):
         events = [r for r in samples(blocks) if r["topic"].endswith(".customers")]
     else:
@@ -87,7 +87,7 @@ def test_a_snapshot_begins_before_each_of_its_rows_and_after_what_was(spark: Spa
     assert all(position.startswith(began) == read for position, read in zip(positions, is_read, strict=True))
 
 
-def test_flat_rows_say_it_when_the_field_was_added(spark: SparkSession) -> None:
+def test_snapshot_is_read_from_the_added_field_of_flat_rows(spark: SparkSession) -> None:
     def flat(**fields: Any) -> list[Any]:
         value = {"id": 1, "__lsn": 256, "__deleted": "false", **fields}
         [found] = changes_of(spark, [record(value)], dialect=FlatDialect()).values()

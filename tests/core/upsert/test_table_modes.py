@@ -1,4 +1,4 @@
-"""A table is kept as it was begun: a key that comes later does not change it without a word."""
+"""Mode of an existing table, which does not change implicitly when a key is configured later."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = "shop.orders"
 
 
 def run(folder: Path, spark: SparkSession, *rows: dict[str, Any], key: tuple[str, ...] = (), **options: Any) -> None:
-    """Delivers rows, and applies them; the table's file may name a key since."""
+    """Write a file of rows and run the pipeline, whose table may have a key."""
     landing = folder / "landing" / TOPIC
     write_lines(landing / f"{TOPIC}+0+{len(list(landing.glob('*')))}.json", rows)
     source = FilesSource(path=str(folder / "landing"), format="json")
@@ -37,9 +37,7 @@ def names(folder: Path, spark: SparkSession) -> list[str]:
     return sorted(row["name"] for row in rows)
 
 
-def test_a_key_that_comes_later_is_refused_until_the_file_says_how_to_go_on(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_key_added_later_is_rejected_until_a_mode_is_configured(tmp_path: Path, spark: SparkSession) -> None:
     run(tmp_path, spark, {"id": 1, "name": "a"}, {"id": 1, "name": "b"})
     with pytest.raises(DataError, match="was created in mode changelog") as caught:
         run(tmp_path, spark, {"id": 1, "name": "c"}, key=("id",))

@@ -1,4 +1,4 @@
-"""Which stored rows a tombstone removes whose delete is gone."""
+"""Stored rows that a tombstone removes if its delete event is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
-#: The fields of a source block, and one with the most digits or signs that each may have.
+#: Fields of source blocks, with values of maximum length.
 SOURCES: dict[str, dict[str, Any]] = {
     "PostgreSQL": {"sequence": '["9223372036854775807","9223372036854775807"]', "lsn": 2**63 - 1},
     "PostgreSQL, a snapshot": {"sequence": '[null,"16"]', "lsn": 16},
@@ -35,7 +35,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-def place(partition: int, offset: int, lsn: int = 7, epoch: int = 0, end: str = "") -> Column:
+def stored_position(partition: int, offset: int, lsn: int = 7, epoch: int = 0, end: str = "") -> Column:
     leading = F.lit(epoch_text(epoch))
     return F.concat(leading, sortable(F.lit(lsn)), record_place(F.lit(offset), F.lit(partition)), F.lit(end))
 
@@ -53,64 +53,70 @@ def rows(spark: SparkSession, *positions: tuple[int, Column]) -> DataFrame:
     return frame
 
 
-def tombstones(spark: SparkSession, *places: tuple[int, int, int]) -> DataFrame:
-    """Of keys, partitions and offsets."""
-    found = [(id_, tombstone_position(record_place(F.lit(o), F.lit(p)))) for id_, p, o in places]
+def tombstones(spark: SparkSession, *records: tuple[int, int, int]) -> DataFrame:
+    """Return tombstones for (key, partition, offset)."""
+    found = [(id_, tombstone_position(record_place(F.lit(o), F.lit(p)))) for id_, p, o in records]
     return rows(spark, *found).drop("_headrace_deleted")
 
 
-def ids_removed(few: DataFrame, stored: DataFrame, deleted: DeletedKeys | None = None, epoch: int = 0) -> list[int]:
-    with deletes_for(few, stored, ["id"], epoch_text(epoch) + SORTABLE, deleted) as deletes:
+def removed_ids(
+    tombstone_rows: DataFrame, stored: DataFrame, deleted: DeletedKeys | None = None, epoch: int = 0
+) -> list[int]:
+    with deletes_for(tombstone_rows, stored, ["id"], epoch_text(epoch) + SORTABLE, deleted) as deletes:
         return sorted(row["id"] for row in deletes.where("_headrace_deleted").collect())
 
 
-def test_the_row_has_to_lie_before_it_in_the_same_partition(spark: SparkSession) -> None:
+def test_row_must_precede_the_tombstone_in_the_same_partition(spark: SparkSession) -> None:
     stored = rows(
         spark,
-        (1, place(0, 255)),
-        (2, place(0, 257)),
-        (3, place(1, 255)),
-        (4, place(16, 255)),  # 16 is written 210, and 0 is written 10
-        (5, place(0, 255, end="!")),  # a value of it was filled later
-        (6, place(0, 256)),
+        (1, stored_position(0, 255)),
+        (2, stored_position(0, 257)),
+        (3, stored_position(1, 255)),
+        (4, stored_position(16, 255)),  # 16 is encoded as 210, and 0 as 10
+        (5, stored_position(0, 255, end="!")),  # one of its values was filled later
+        (6, stored_position(0, 256)),
     )
-    few = tombstones(spark, *[(id_, 0, 256) for id_ in range(1, 8)])
-    assert ids_removed(few, stored) == [1, 5]
+    tombstone_rows = tombstones(spark, *[(id_, 0, 256) for id_ in range(1, 8)])
+    assert removed_ids(tombstone_rows, stored) == [1, 5]
 
 
-def test_a_row_of_another_epoch_stays(spark: SparkSession) -> None:
-    stored = rows(spark, (1, place(0, 1)), (2, place(0, 1, epoch=1)), (3, place(0, 1, epoch=17)))
-    few = tombstones(spark, (1, 0, 2), (2, 0, 2), (3, 0, 2))
-    assert [ids_removed(few, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
+def test_row_of_another_epoch_is_kept(spark: SparkSession) -> None:
+    stored = rows(
+        spark, (1, stored_position(0, 1)), (2, stored_position(0, 1, epoch=1)), (3, stored_position(0, 1, epoch=17))
+    )
+    tombstone_rows = tombstones(spark, (1, 0, 2), (2, 0, 2), (3, 0, 2))
+    assert [removed_ids(tombstone_rows, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
 
 
-def test_a_row_whose_position_has_no_such_place_stays(spark: SparkSession) -> None:
-    of_a_file = F.concat(F.lit("0"), sortable(F.lit(7)), F.lit("216part-0.avro/15"))
-    of_no_log = F.concat(F.lit("0"), record_place(F.lit(1), F.lit(0)))
-    stored = rows(spark, (1, of_a_file), (2, of_no_log), (3, F.lit(None).cast("string")))
-    assert ids_removed(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
+def test_row_without_a_record_location_in_its_position_is_kept(spark: SparkSession) -> None:
+    file_position = F.concat(F.lit("0"), sortable(F.lit(7)), F.lit("216part-0.avro/15"))
+    position_without_log = F.concat(F.lit("0"), record_place(F.lit(1), F.lit(0)))
+    stored = rows(spark, (1, file_position), (2, position_without_log), (3, F.lit(None).cast("string")))
+    assert removed_ids(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
 
 
-def test_the_delete_is_just_behind_the_row(spark: SparkSession) -> None:
-    stored = rows(spark, (1, place(0, 1, lsn=7)))
+def test_delete_sorts_immediately_after_the_row(spark: SparkSession) -> None:
+    stored = rows(spark, (1, stored_position(0, 1, lsn=7)))
     with deletes_for(tombstones(spark, (1, 0, 5)), stored, ["id"], "0" + SORTABLE, None) as deletes:
         (delete,) = deletes.collect()
     (row,) = stored.collect()
-    ((newer,),) = spark.range(1).select(place(0, 0, lsn=8)).collect()
+    ((newer,),) = spark.range(1).select(stored_position(0, 0, lsn=8)).collect()
     assert row["_headrace_position"] < delete["_headrace_position"] < newer
 
 
-def test_a_delete_that_lies_between_has_said_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_applied_delete_between_row_and_tombstone_takes_precedence(spark: SparkSession, tmp_path: Path) -> None:
     deleted = DeletedKeys(Folder(spark, str(tmp_path)), retention=3600)
-    late = rows(spark, (1, place(0, 3, lsn=5)), (2, place(0, 1, lsn=5)), (3, place(1, 3, lsn=5)))
+    late = rows(
+        spark, (1, stored_position(0, 3, lsn=5)), (2, stored_position(0, 1, lsn=5)), (3, stored_position(1, 3, lsn=5))
+    )
     deleted.remember(late.withColumn("_headrace_deleted", F.lit(True)), ["id"], 1)
-    stored = rows(spark, *[(id_, place(0, 2, lsn=7)) for id_ in (1, 2, 3, 4)])
-    few = tombstones(spark, *[(id_, 0, 4) for id_ in (1, 2, 3, 4)])
-    assert ids_removed(few, stored, deleted) == [2, 3, 4]
+    stored = rows(spark, *[(id_, stored_position(0, 2, lsn=7)) for id_ in (1, 2, 3, 4)])
+    tombstone_rows = tombstones(spark, *[(id_, 0, 4) for id_ in (1, 2, 3, 4)])
+    assert removed_ids(tombstone_rows, stored, deleted) == [2, 3, 4]
 
 
 @pytest.mark.parametrize("database", SOURCES)
-def test_the_place_is_found_in_the_position_of_every_database(spark: SparkSession, database: str) -> None:
+def test_record_location_is_found_in_positions_of_every_database(spark: SparkSession, database: str) -> None:
     values = SOURCES[database]
     kinds = {"lsn": "bigint", "pos": "bigint", "row": "int", "event_serial_no": "bigint"}
 
@@ -121,12 +127,12 @@ def test_the_place_is_found_in_the_position_of_every_database(spark: SparkSessio
         return source_position(values, source_field, record_place(F.lit(offset), F.lit(partition)))
 
     stored = rows(spark, (1, stored_at(0, 255)), (2, stored_at(0, 4096)), (3, stored_at(16, 255)))
-    few = tombstones(spark, (1, 0, 256), (2, 0, 256), (3, 0, 256))
-    with deletes_for(few, stored, ["id"], "0" + position_pattern(values), None) as deletes:
+    tombstone_rows = tombstones(spark, (1, 0, 256), (2, 0, 256), (3, 0, 256))
+    with deletes_for(tombstone_rows, stored, ["id"], "0" + position_pattern(values), None) as deletes:
         assert [row["id"] for row in deletes.collect()] == [1]
 
 
-def test_the_position_of_a_tombstone_is_lower_than_every_change(spark: SparkSession) -> None:
+def test_position_of_a_tombstone_is_lower_than_any_change(spark: SparkSession) -> None:
     lowest = position(place=F.lit(""))
     ((is_lower,),) = spark.range(1).select(tombstone_position(F.lit("GFFFFFFFFFFFFFFFF")) < lowest).collect()
     assert is_lower

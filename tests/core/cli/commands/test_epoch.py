@@ -1,4 +1,4 @@
-"""``headrace epoch``, in this process's Spark session."""
+"""Command ``headrace epoch``, in the Spark session of the test process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ checkpoint: {folder}/checkpoint
 """
 
 
-def test_after_a_restore(
+def test_epoch_is_raised_after_a_restore(
     tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)

@@ -1,4 +1,7 @@
-"""``headrace tables`` and ``headrace maintain``, in this process's Spark session, and the maintenance of a run that ends."""
+"""Commands ``headrace tables`` and ``headrace maintain``, and the maintenance at the end of a run.
+
+The commands run in the Spark session of the test process.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +57,17 @@ def artist(number: int, name: str) -> dict[str, Any]:
 
 
 def write_batches(artists: Topic, pipeline: Pipeline, spark: SparkSession, count: int) -> list[Maintained]:
-    """So many batches, each with a new row and a change of the first; what the runs said of maintenance."""
-    said: list[Maintained] = []
+    """Write ``count`` batches, each with a new row and an update of the first row, and return the reported maintenance."""
+    reported: list[Maintained] = []
     for number in range(1, count + 1):
         artists.insert(artist(number, f"name {number}"))
         artists.update(artist(1, f"name {number - 1}"), artist(1, f"name {number}"))
         artists.flush()
-        pipeline.start_available_now(spark, on_maintenance=said.append).await_termination()
-    return said
+        pipeline.start_available_now(spark, on_maintenance=reported.append).await_termination()
+    return reported
 
 
-def test_what_is_due_is_shown_and_done(headrace: Headrace, file: Path, artists: Topic, spark: SparkSession) -> None:
+def test_due_steps_are_listed_and_run(headrace: Headrace, file: Path, artists: Topic, spark: SparkSession) -> None:
     assert "no table with a known size yet" in headrace("tables", str(file)).output
     assert headrace("maintain", str(file)).output == "nothing is due\n"
     pipeline = Pipeline.from_file(file)
@@ -91,16 +94,16 @@ def test_what_is_due_is_shown_and_done(headrace: Headrace, file: Path, artists: 
     assert (wrong.exit_code, "did you mean moma.artists" in wrong.output.replace("'", "")) == (2, True)
 
 
-def test_a_run_does_it_before_it_ends(tmp_path: Path, artists: Topic, spark: SparkSession) -> None:
+def test_run_maintains_tables_before_it_ends(tmp_path: Path, artists: Topic, spark: SparkSession) -> None:
     pipeline = pipelines.pipeline(tmp_path, maintenance={"files": 3})
-    said = write_batches(artists, pipeline, spark, 2)
-    assert [(one.step, one.outcome, one.error) for one in said] == [("compact", "2 files into 1", None)]
+    reported = write_batches(artists, pipeline, spark, 2)
+    assert [(one.step, one.outcome, one.error) for one in reported] == [("compact", "2 files into 1", None)]
     assert pipelines.rows(pipeline, spark) == [artist(1, "name 2"), artist(2, "name 2")]
     off = pipelines.pipeline(tmp_path, maintenance={"files": 3, "enabled": False})
     assert write_batches(artists, off, spark, 3) == []
 
 
-def test_what_fails_is_said_and_ends_with_an_error(
+def test_failed_step_is_reported_and_command_exits_with_an_error(
     headrace: Headrace, file: Path, artists: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
     write_batches(artists, Pipeline.from_file(file), spark, 2)

@@ -1,4 +1,4 @@
-"""``headrace plugins`` and ``headrace jars``: what is installed, and what it needs."""
+"""Commands ``headrace plugins`` and ``headrace jars``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def acme(plugins: PluginRegistry) -> PluginRegistry:
     return plugins
 
 
-def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
+def test_built_in_plugins_are_listed(headrace: Headrace) -> None:
     result = headrace("plugins")
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
@@ -60,7 +60,7 @@ def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
     assert all(line[-1] == "ok" for line in lines[1:])
 
 
-def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: PluginRegistry) -> None:
+def test_broken_plugins_are_listed_with_the_reason(headrace: Headrace, acme: PluginRegistry) -> None:
     result = headrace("plugins")
     assert result.exit_code == 0
     (_, gone, old, twice, rivals, upper, wreck) = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -74,7 +74,7 @@ def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Plug
     assert wreck == "– sinks wreck 2.0 – – not loaded: ImportError: no module named 'rudder'"
 
 
-def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_control_characters_in_a_name_are_escaped(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(transforms(**{"a\x1b[31mb": Upper, "[red]x": Upper}), "acme 1.0")
     output = headrace("plugins").output
     assert "\x1b" not in output
@@ -83,7 +83,7 @@ def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: PluginReg
     assert "has an invalid name" in " ".join(output.split())
 
 
-def test_plugins_as_json(headrace: Headrace, acme: PluginRegistry) -> None:
+def test_plugins_are_printed_as_json(headrace: Headrace, acme: PluginRegistry) -> None:
     found = {(item["name"], item["distribution"]): item for item in json.loads(headrace("plugins", "--json").output)}
     assert found["upper", "acme 1.0"] == {
         "kind": "transform",
@@ -98,12 +98,12 @@ def test_plugins_as_json(headrace: Headrace, acme: PluginRegistry) -> None:
     assert found["sinks", "wreck 2.0"]["kind"] is None
 
 
-def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
-    said = headrace("plugins", "iceberg").output
-    assert " ".join(said.splitlines()[1].split()) == (
+def test_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
+    output = headrace("plugins", "iceberg").output
+    assert " ".join(output.splitlines()[1].split()) == (
         f"sink iceberg headrace {__version__} 1 upsert, delete, schema evolution, exactly once, time travel, single pass, concurrent writers, connect ok"
     )
-    text = " ".join(said.split())
+    text = " ".join(output.split())
     assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read is faster to write" in text
     assert "[default: merge-on-" in text
     assert "write.*, commit.*" in text
@@ -112,20 +112,20 @@ def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     assert (found["kind"], found["state"]) == ("secret", "ok")
 
 
-def test_plugins_of_one_name_are_all_shown(headrace: Headrace, acme: PluginRegistry) -> None:
-    """Of what is broken, why; of what works, also what it has for options."""
-    said = " ".join(headrace("plugins", "twice").output.split())
-    assert said.count("registered twice, by acme 1.0 and rival 0.9") == 2
-    assert "Options" not in said
+def test_all_plugins_with_the_same_name_are_shown(headrace: Headrace, acme: PluginRegistry) -> None:
+    """Broken plugins are shown with the reason, others with their options."""
+    output = " ".join(headrace("plugins", "twice").output.split())
+    assert output.count("registered twice, by acme 1.0 and rival 0.9") == 2
+    assert "Options" not in output
     assert "Options: none it has no options" in " ".join(headrace("plugins", "upper").output.split())
     refused = headrace("plugins", "uper")
     assert refused.exit_code == 3
     assert "there is no plugin 'uper'\n  fix: did you mean 'upper'?" in refused.stderr
 
 
-def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_plugin_with_invalid_docstring_is_reported(headrace: Headrace, plugins: PluginRegistry) -> None:
     class Odd(Upper):
-        """Of which only the text is odd."""
+        """Transform whose docstring is replaced below."""
 
     Odd.__doc__ = 7  # type: ignore[assignment]
     plugins.register(transforms(odd=Odd), "acme 1.0")
@@ -134,7 +134,7 @@ def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: PluginRe
     assert "the transform 'odd' of acme 1.0 cannot be described: AttributeError" in refused.stderr
 
 
-def test_a_distribution_that_cannot_be_loaded(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distribution_that_fails_to_load_is_reported(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
     from headrace.registry import entry_points, plugin_registry
 
     entry_point = EntryPoint("sinks", "acme_that_is_not_there", "headrace")
@@ -170,12 +170,12 @@ def test_jars_are_shown_and_fetched(
     assert headrace("jars").output == fetched.stdout
 
 
-def test_jars_of_a_file(headrace: Headrace, sample: Path) -> None:
-    said = headrace("jars", "artists.yaml").output
-    assert "iceberg-spark-runtime" in said
-    assert "spark-avro" in said
-    assert "hudi" not in said
+def test_jars_of_a_pipeline_file_are_listed(headrace: Headrace, sample: Path) -> None:
+    output = headrace("jars", "artists.yaml").output
+    assert "iceberg-spark-runtime" in output
+    assert "spark-avro" in output
+    assert "hudi" not in output
 
 
-def test_no_jars(headrace: Headrace, plugins: PluginRegistry) -> None:
+def test_no_jars_are_required(headrace: Headrace, plugins: PluginRegistry) -> None:
     assert headrace("jars").output == f"no jars are needed on Spark {pyspark.__version__}\n"

@@ -1,4 +1,7 @@
-"""``headrace resync``, in this process's Spark session: what a database deleted while nobody listened goes."""
+"""Command ``headrace resync``, which removes rows that the database deleted while no connector was running.
+
+The command runs in the Spark session of the test process.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def artist(number: int, name: str) -> dict[str, Any]:
     return {"artist_id": number, "name": name, "nationality": None}
 
 
-def read_all(topic: Topic, *artists: dict[str, Any], last: str = "last_in_data_collection") -> None:
+def write_snapshot(topic: Topic, *artists: dict[str, Any], last: str = "last_in_data_collection") -> None:
     """Write a snapshot of a table through a new slot."""
     topic.bronze.committed = None
     topic.bronze.lsn += 1000
@@ -47,11 +50,11 @@ def read_all(topic: Topic, *artists: dict[str, Any], last: str = "last_in_data_c
         topic.event("r", None, row, snapshot=marker, sequence=sequence)
 
 
-def pipeline_file(folder: Path, **changed: str) -> Path:
+def pipeline_file(folder: Path, **replacements: str) -> Path:
     sinks = {"iceberg": "warehouse", "hudi": "path"}
     lines = [f"  - {kind}: {{{sinks[kind]}: {folder}/lake/{kind}}}" for kind in TABLE_SINKS]
     text = FILE.format(folder=folder, sinks="\n".join(lines))
-    for old, new in changed.items():
+    for old, new in replacements.items():
         text = text.replace(old, new)
     file = folder / "artists.yaml"
     file.write_text(text)
@@ -65,7 +68,7 @@ def run(file: Path, topic: Topic, spark: SparkSession) -> Pipeline:
     return pipeline
 
 
-def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
+def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
     tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
@@ -87,8 +90,8 @@ def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
         "  fix: take a new snapshot of it with the connector, and let the pipeline apply that\n"
     )
 
-    # While no slot was there 2 was deleted and 1 got another name. Then 4 came, and 3 changed.
-    read_all(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
+    # Without a slot, row 2 was deleted and row 1 was renamed. Then row 4 was inserted and row 3 updated.
+    write_snapshot(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
     artists.event(
         "c", None, artist(4, "Ono"), sequence=f'[null,"{artists.bronze.lsn + 8}"]', lsn=artists.bronze.lsn + 8
     )
@@ -102,7 +105,7 @@ def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
             [*kept, artist(2, "Frida Kahlo")], key=lambda r: r["artist_id"]
         )
 
-    for count in ("1 row", "0 rows"):  # the second time there is nothing left to do
+    for count in ("1 row", "0 rows"):  # the second run finds no rows to remove
         done = headrace("resync", str(file), TABLE)
         seen = json.loads((tmp_path / "checkpoint/snapshots" / TABLE).read_text())["seen"]
         assert (done.exit_code, done.output.splitlines()) == (
@@ -118,12 +121,12 @@ def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
         assert rows(pipeline, spark, sink=sink) == kept
 
 
-def test_nothing_goes_while_rows_of_the_snapshot_are_not_in_the_table(tmp_path: Path, spark: SparkSession) -> None:
+def test_no_row_is_removed_while_snapshot_rows_are_missing_from_the_table(tmp_path: Path, spark: SparkSession) -> None:
     file = pipeline_file(tmp_path)
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.insert(artist(1, "Arp"))
     artists.insert(artist(2, "Kahlo"))
-    read_all(artists, artist(1, "Arp"), artist(3, "Klee"), last="true")
+    write_snapshot(artists, artist(1, "Arp"), artist(3, "Klee"), last="true")
     pipeline = run(file, artists, spark)
     with pytest.raises(ConfigError, match="which started in batch 0, has not ended"):
         pipeline.resync(TABLE, spark=spark)
@@ -139,22 +142,22 @@ def test_nothing_goes_while_rows_of_the_snapshot_are_not_in_the_table(tmp_path: 
 
 
 @pytest.mark.nightly
-def test_a_snapshot_of_one_topic_says_nothing_of_another(tmp_path: Path, spark: SparkSession) -> None:
+def test_snapshot_of_one_topic_does_not_affect_another(tmp_path: Path, spark: SparkSession) -> None:
     file, bronze = pipeline_file(tmp_path), Bronze(tmp_path / "bronze")
     first, second = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("old", "new"))
     second.insert(artist(1, "Arp"))
     second.flush()
-    read_all(first, artist(2, "Kahlo"), artist(3, "Klee"))
+    write_snapshot(first, artist(2, "Kahlo"), artist(3, "Klee"))
     pipeline = run(file, first, spark)
     with pytest.raises(ConfigError, match=r"2 topics feed it.*: moma\.public\.new, moma\.public\.old"):
         pipeline.resync(TABLE, spark=spark)
 
 
 @pytest.mark.nightly
-def test_where_deleted_rows_are_kept_none_goes(tmp_path: Path, spark: SparkSession) -> None:
+def test_no_row_is_removed_from_a_table_that_keeps_deleted_rows(tmp_path: Path, spark: SparkSession) -> None:
     file = pipeline_file(tmp_path, **{"[unwrap]": "[unwrap: {delete.tombstone.handling.mode: rewrite}]"})
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
-    read_all(artists, artist(1, "Arp"), artist(2, "Kahlo"))
+    write_snapshot(artists, artist(1, "Arp"), artist(2, "Kahlo"))
     with pytest.raises(ConfigError, match="keeps rows that the database deletes"):
         run(file, artists, spark).resync(TABLE, spark=spark)
 
@@ -163,13 +166,13 @@ def only_iceberg(folder: Path) -> Path:
     return pipeline_file(folder, **{f"  - hudi: {{path: {folder}/lake/hudi}}": ""})
 
 
-def test_a_snapshot_is_noted_when_its_batch_is_repeated_after_a_crash(tmp_path: Path, spark: SparkSession) -> None:
+def test_snapshot_is_recorded_when_its_batch_is_repeated_after_a_crash(tmp_path: Path, spark: SparkSession) -> None:
     file, checkpoint = only_iceberg(tmp_path), tmp_path / "checkpoint"
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.insert(artist(1, "Arp"))
-    read_all(artists, artist(2, "Kahlo"), artist(3, "Klee"))
+    write_snapshot(artists, artist(2, "Kahlo"), artist(3, "Klee"))
     run(file, artists, spark)
-    # The table has the batch, and the process ended before more was written.
+    # The process wrote the batch to the table and crashed before it recorded the snapshot.
     (checkpoint / "snapshots" / TABLE).unlink()
     for commit in (checkpoint / "stream/commits").iterdir():
         commit.unlink()
@@ -181,13 +184,13 @@ def test_a_snapshot_is_noted_when_its_batch_is_repeated_after_a_crash(tmp_path: 
 
 
 @pytest.mark.nightly
-def test_a_restored_database_s_snapshot_is_the_truth_in_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
+def test_snapshot_of_restored_database_applies_to_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
     file = only_iceberg(tmp_path)
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
-    read_all(artists, artist(1, "Arp"), artist(2, "Kahlo"))
+    write_snapshot(artists, artist(1, "Arp"), artist(2, "Kahlo"))
     run(file, artists, spark).raise_epoch("restored", spark)
-    artists.bronze.lsn = -900  # its log begins anew
-    read_all(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
+    artists.bronze.lsn = -900  # the log of the restored database starts again
+    write_snapshot(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
     pipeline = run(file, artists, spark)
     assert [done.removed for done in pipeline.resync(TABLE, spark=spark)] == [1]
     assert rows(pipeline, spark) == [artist(1, "Hans Arp"), artist(3, "Klee")]

@@ -1,4 +1,4 @@
-"""The real program on real files: what it says, what it ends with, and what it leaves."""
+"""Command ``headrace run`` as a process: its output, exit code and files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.core.conftest import deliver, finish, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-#: What Spark, its launcher and Hadoop say of themselves.
+#: Parts of lines that Spark, its launcher and Hadoop log.
 NOISE = ("WARN ", "log level", "\tat ", "Exception in thread")
 
 
 def read_until(stream: IO[str] | None, text: str) -> str:
-    """Lines up to the one that has ``text``."""
+    """Return the lines up to the first one that contains ``text``."""
     assert stream is not None
     lines = []
     for line in stream:
@@ -36,7 +36,7 @@ def read_until(stream: IO[str] | None, text: str) -> str:
     raise AssertionError(f"{text!r} never came:\n{''.join(lines)}")
 
 
-def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
+def test_run_applies_available_files_and_show_prints_them(sample: Path) -> None:
     deliver(sample.parent)
     out, err = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
     batch, total, table = out.splitlines()
@@ -64,8 +64,8 @@ def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
     assert err == ""
 
 
-def note_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file that has a line for each `readlink` that Hadoop runs."""
+def log_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that contains one line for each `readlink` that Hadoop runs."""
     notes, program = folder / "processes", folder / "bin" / "readlink"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$@" >> {notes}\nexec {shutil.which("readlink")} "$@"\n')
@@ -76,9 +76,9 @@ def note_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.one_spark
-def test_it_goes_on_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal goes to all processes of the group, as ``timeout`` and systemd send it."""
-    processes = note_processes(tmp_path, monkeypatch)
+def test_run_continues_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal is sent to all processes of the group, like from ``timeout`` and systemd."""
+    processes = log_processes(tmp_path, monkeypatch)
     deliver(sample.parent, 0)
     process = start(
         sample.parent, "run", "artists.yaml", "--log-format", "json", "--trigger", "200 ms", start_new_session=True
@@ -91,7 +91,7 @@ def test_it_goes_on_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pyt
     out, err = finish(process)
     assert out == ""
     assert [(b["batch"], b["tables"][0]["rows_in"]) for b in (first, second)] == [(0, 300), (1, 300)]
-    # A batch waits for each. Spark's log of files that it has read is opened later, and keeps them.
+    # A batch would wait for each of these processes. Spark opens its log of processed files later.
     assert [name for name in processes.read_text().splitlines() if re.search("stream/(offsets|commits)", name)] == []
     assert "SIGTERM: stopping after the current batch; a second signal stops immediately\n" in err
     assert err.endswith("  moma.artists → iceberg: 600 rows in, 600 applied, 0 late, 0 dead letters\n")
@@ -108,7 +108,7 @@ def receive(terminal: int) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
+def test_live_screen_is_shown_and_ctrl_c_stops_the_run(sample: Path) -> None:
     deliver(sample.parent)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -120,7 +120,7 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal there
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # a controlling terminal turns Ctrl-C into a signal
     )
     os.close(theirs)
     seen = ""
@@ -144,12 +144,12 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     assert "SIGINT: stopping after the current batch" in last
     assert re.search(r"artists: 1 batch in [\d.]+ s", last)
     assert re.search(r"moma\.artists +iceberg +900 +900 +0 +0\s*$", last)
-    assert "\x1b[?25h" in seen[before:], "the cursor is back"
+    assert "\x1b[?25h" in seen[before:], "the cursor must be visible again"
     assert not any(noise in live + last for noise in NOISE)
 
 
 @pytest.mark.one_spark
-def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sample: Path) -> None:
+def test_second_signal_interrupts_and_next_run_repeats_the_batch(sample: Path) -> None:
     deliver(sample.parent)
     process = start(sample.parent, "run", "artists.yaml")
     read_until(process.stderr, "starting Spark")
@@ -168,30 +168,30 @@ def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sa
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_killed_spark_is_said(sample: Path) -> None:
+def test_killed_jvm_is_reported(sample: Path) -> None:
     deliver(sample.parent)
     process = start(sample.parent, "run", "artists.yaml")
     read_until(process.stdout, "artists batch 0")
-    for java in javas_of(process.pid):
+    for java in java_processes_of(process.pid):
         os.kill(java, signal.SIGKILL)
     _, err = finish(process, 6)
     assert "the Java process of Spark has ended" in err
     assert "Traceback" not in err
 
 
-def javas_of(pid: int) -> list[int]:
-    """Java processes that a process started, and those that it started."""
+def java_processes_of(pid: int) -> list[int]:
+    """Return the PIDs of the Java processes among the descendants of a process."""
     found = []
     for child in Path(f"/proc/{pid}/task").glob("*/children"):
         for number in map(int, child.read_text().split()):
             is_java = Path(f"/proc/{number}/exe").readlink().name == "java"
-            found += [number] if is_java else javas_of(number)
+            found += [number] if is_java else java_processes_of(number)
     return found
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_interrupted_before_the_first_batch(sample: Path) -> None:
+def test_run_is_interrupted_before_the_first_batch(sample: Path) -> None:
     process = start(sample.parent, "run", "artists.yaml")
     read_until(process.stderr, "starting Spark")
     time.sleep(0.5)
@@ -201,8 +201,8 @@ def test_interrupted_before_the_first_batch(sample: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
-    """What Spark logs of it would be hundreds of lines."""
+def test_failing_batch_is_reported_without_sparks_log(sample: Path) -> None:
+    """Spark would log hundreds of lines."""
     deliver(sample.parent)
     file = next((sample.parent / "bronze").rglob("*0000000300.avro"))
     data = bytearray(file.read_bytes())

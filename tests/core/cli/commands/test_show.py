@@ -1,4 +1,4 @@
-"""``headrace show``, ``headrace status`` and ``headrace check``, in this process's Spark session."""
+"""Commands ``headrace show``, ``headrace status`` and ``headrace check``, in the Spark session of the test process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("here"), pytest.mark.one_spark]
 
-LETTERS = """\
+PEOPLE_FILE = """\
 name: people
 source:
   files: {path: people/, format: json}
@@ -42,13 +42,13 @@ def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSessio
 
 
 def absolute(text: str, folder: Path) -> str:
-    """Return a file's text with absolute paths: the JVM runs in the folder in which it was started."""
+    """Return a pipeline file with absolute paths, because the JVM keeps its own working directory."""
     return re.sub(r"\b(bronze|people|lake|elsewhere)/", rf"{folder}/\1/", text)
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Path]:
-    """Two batches of artists, and people of whom two are dead letters."""
+    """Return a folder with two batches of artists, and with people of which two are dead letters."""
     folder = tmp_path_factory.mktemp("lake")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -57,7 +57,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Itera
         for offset in (0, 300):
             deliver(folder, offset)
             Pipeline.from_file("artists.yaml").run(spark)
-        (folder / "people.yaml").write_text(absolute(LETTERS, folder))
+        (folder / "people.yaml").write_text(absolute(PEOPLE_FILE, folder))
         (folder / "people" / "people").mkdir(parents=True)
         good = {
             "before": None,
@@ -76,7 +76,7 @@ def here(lake: Path, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(lake)
 
 
-def test_rows_as_a_table(headrace: Headrace) -> None:
+def test_rows_are_printed_as_a_table(headrace: Headrace) -> None:
     result = headrace("show", "artists.yaml", "moma.artists", "--limit", "2")
     names, *rows, note = result.output.splitlines()
     assert names.split()[:3] == ["artist_id", "name", "country"]
@@ -86,7 +86,7 @@ def test_rows_as_a_table(headrace: Headrace) -> None:
     assert headrace("show", "artists.yaml", "moma.artists", "--limit", "0").output.endswith("(--limit)\n")
 
 
-def test_own_columns_and_records(headrace: Headrace) -> None:
+def test_headrace_columns_and_records_are_printed(headrace: Headrace) -> None:
     plain = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "50").output
     assert re.search(r"^country +American$", plain, re.MULTILINE)
     assert "_headrace" not in plain
@@ -94,7 +94,7 @@ def test_own_columns_and_records(headrace: Headrace) -> None:
     assert re.search(r"^_headrace\w+ ", own, re.MULTILINE)
 
 
-def test_which_tables_and_versions_there_are_and_how_one_was(headrace: Headrace) -> None:
+def test_tables_and_versions_are_listed_and_an_old_version_is_shown(headrace: Headrace) -> None:
     names, table = headrace("show", "artists.yaml").output.splitlines()
     assert names.split("  ")[0] == "table"
     assert re.match(r"moma\.artists +iceberg +#1, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+", table)
@@ -109,7 +109,7 @@ def test_which_tables_and_versions_there_are_and_how_one_was(headrace: Headrace)
     assert "no such version" in result.stderr
 
 
-def test_a_table_that_is_not_there(headrace: Headrace) -> None:
+def test_missing_table_is_reported(headrace: Headrace) -> None:
     result = headrace("show", "artists.yaml", "moma.artist")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error: there is no table 'moma.artist'" in result.stderr
@@ -122,18 +122,18 @@ def test_a_table_that_is_not_there(headrace: Headrace) -> None:
     )
 
 
-def test_dead_letters(headrace: Headrace) -> None:
-    said = headrace("show", "people.yaml", "dead_letters").output
-    cut, binary = said.split("\n\n")
+def test_dead_letters_are_shown(headrace: Headrace) -> None:
+    output = headrace("show", "people.yaml", "dead_letters").output
+    cut, binary = output.split("\n\n")
     assert re.search(r'^value +\{"cut$', cut, re.MULTILINE)
     assert re.search(r"^value +\\xff\\xfe Arp \\x1b\[2J$", binary, re.MULTILINE)
     assert re.search(r"^topic +people$", binary, re.MULTILINE)
-    letters = [
+    records = [
         json.loads(line)
         for line in headrace("show", "people.yaml", "dead_letters", "--format", "json").output.splitlines()
     ]
-    assert [letter["value"] for letter in letters] == ['{"cut', "\\xff\\xfe Arp \x1b[2J"]
-    assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", letter["seen"]) for letter in letters)
+    assert [record["value"] for record in records] == ['{"cut', "\\xff\\xfe Arp \x1b[2J"]
+    assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", record["seen"]) for record in records)
     assert "dead_letters: 2 in the last 1 batches" in headrace("show", "people.yaml").output
 
     head, line = headrace("dead-letters", "people.yaml").stdout.splitlines()
@@ -148,10 +148,10 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead letters\n"
     (file,) = Path("people/people").iterdir()
     file.rename("a.json")
-    gone = headrace("replay", "people.yaml")
-    assert (gone.exit_code, gone.stdout) == (0, "")
-    said = "people: 2 dead letters kept: the files that they came from are gone, or have fewer records\n"
-    assert gone.stderr == said
+    replayed = headrace("replay", "people.yaml")
+    assert (replayed.exit_code, replayed.stdout) == (0, "")
+    output = "people: 2 dead letters kept: the files that they came from are gone, or have fewer records\n"
+    assert replayed.stderr == output
     Path("a.json").rename(file)
 
     none = headrace("dead-letters", "artists.yaml")
@@ -160,17 +160,17 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
 
 
-def test_how_each_table_keeps_up(headrace: Headrace) -> None:
+def test_status_shows_progress_of_each_table(headrace: Headrace) -> None:
     names, table = headrace("status", "artists.yaml").output.splitlines()
     assert re.split(" {2,}", names) == ["table", "sink", "lag", "rows/s", "latency", "last batch"]
     assert re.match(r"moma\.artists +iceberg +– +\d+ +\d\.\d y +#1, [\d.]+ (s|min) ago$", table)
-    said = headrace("status", "people.yaml").output.splitlines()[-1]
-    assert said == "of the last 1 batch: 2 dead letters, stored with their bytes: headrace dead-letters people.yaml"
-    told = json.loads(headrace("status", "artists.yaml", "--format", "json").output)
-    assert (told["table"], told["sink"], told["batch"], told["error"]) == ("moma.artists", "iceberg", 1, None)
+    output = headrace("status", "people.yaml").output.splitlines()[-1]
+    assert output == "of the last 1 batch: 2 dead letters, stored with their bytes: headrace dead-letters people.yaml"
+    status = json.loads(headrace("status", "artists.yaml", "--format", "json").output)
+    assert (status["table"], status["sink"], status["batch"], status["error"]) == ("moma.artists", "iceberg", 1, None)
 
 
-def test_a_table_that_fails_is_seen_as_long_as_it_does(
+def test_failed_table_is_shown_until_it_recovers(
     headrace: Headrace, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -194,7 +194,7 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
     assert (bad["table"], bad["lag"], bad["latency_ms"], bad["backlog"]) == ("bad", None, None, 1)
     assert bad["failing_since"][:2] == "20"
     assert "table bad" in bad["error"]
-    # Also when it is long ago.
+    # A failure is shown even if the progress of its batch has been removed.
     shutil.rmtree(tmp_path / "checkpoint" / "progress")
     _, bad, why, *_ = headrace("status", "shop.yaml").output.splitlines()
     assert re.split(" {2,}", bad) == ["bad", "files", "1 batch", "0", "–", "–"]
@@ -204,7 +204,7 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
     assert "failing" not in headrace("status", "shop.yaml").output
 
 
-def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
+def test_status_of_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
     (lake / "new.yaml").write_text(absolute(SAMPLE.replace("lake/_checkpoints", "elsewhere"), lake))
     result = headrace("show", "new.yaml")
     assert (result.exit_code, result.stderr) == (0, "no tables yet: headrace run new.yaml\n")
@@ -214,7 +214,7 @@ def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
     assert not (lake / "elsewhere").exists()
 
 
-def test_check(headrace: Headrace, lake: Path) -> None:
+def test_check_reports_the_pipeline(headrace: Headrace, lake: Path) -> None:
     result = headrace("check", "artists.yaml")
     assert result.exit_code == 0
     found = dict(re.split(r"  +", line.rstrip(), maxsplit=1) for line in result.output.splitlines()[1:-1])

@@ -1,4 +1,4 @@
-"""What ``headrace status`` prints, from batches and backlogs as a checkpoint holds them."""
+"""Output of ``headrace status``, from the batches and backlogs of a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def progress_of(table: str) -> TableProgress:
     return TableProgress(table, "iceberg", rows_in=60, applied=60, late=0, latency_ms=900, lag=0)
 
 
-def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_table_is_not_shown_as_current(capsys: pytest.CaptureFixture[str]) -> None:
     failed = TableProgress("customers", "iceberg", lag=0, error="waits since then: full")
     batches = [
         batch(812, 14.2, progress_of("customers"), progress_of("orders")),
@@ -41,15 +41,15 @@ def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.Cap
     assert why == f"customers: failing since {SINCE}, 31 batches waiting: table customers: full"
 
 
-def test_the_lag_is_a_time_where_a_source_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lag_is_a_duration_if_the_source_counts_no_records(capsys: pytest.CaptureFixture[str]) -> None:
     behind = replace(progress_of("orders"), lag=None, lag_ms=90_000)
-    batches = [batch(0, 14, behind)]  # since then nobody has read
+    batches = [batch(0, 14, behind)]  # no batch has run since
     _print(measure_tables(batches), Summary.of("shop", batches), "shop.yaml")
     _, orders = capsys.readouterr().out.splitlines()
     assert re.split(" {2,}", orders)[:3] == ["orders", "iceberg", "15 min"]
 
 
-def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_backlog_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     failures = {("customers", "iceberg"): TableFailure(SINCE, "full", backlog=None)}
     _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")
     _, customers, why = capsys.readouterr().out.splitlines()
@@ -57,7 +57,7 @@ def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixtur
     assert why == f"customers: failing since {SINCE}: full"
 
 
-def test_texts_of_others_are_shown_by_their_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "no column a\x1b[2J\x9b31m\u202e"
     failures = {("customers", "iceberg"): TableFailure(SINCE, hostile, backlog=None)}
     _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")

@@ -1,4 +1,4 @@
-"""When a run looks at its tables, what waits for what, and what becomes of errors. Sinks here have steps that a test says."""
+"""Scheduling of table maintenance in a run: checks, locks and errors. Each test defines the steps of its sinks."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 
-class KeptSink(MemorySink):
-    """Says which tables it was asked for; its steps are a test's."""
+class MaintainedSink(MemorySink):
+    """Sink that records which tables are checked, and returns the steps of a test."""
 
     name = "kept"
 
     def __init__(self, *steps: MaintenanceStep) -> None:
         super().__init__(store=uuid.uuid4().hex)
-        self.steps, self.looks = steps, list[str]()
-        self.looked = threading.Semaphore(0)
+        self.steps, self.checks = steps, list[str]()
+        self.checked = threading.Semaphore(0)
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:
-        self.looks.append(table.name)
+        self.checks.append(table.name)
         yield from self.steps
-        self.looked.release()
+        self.checked.release()
 
 
 def step(run: Callable[[], str], *, exclusive: bool = False) -> MaintenanceStep:
@@ -66,7 +66,7 @@ def plan_of(*sinks: Sink, enabled: bool = True) -> Plan:
 
 
 class Run:
-    """A run's maintenance, and what it reported."""
+    """Maintenance of a run, with the reported steps."""
 
     def __init__(self, spark: SparkSession, *sinks: Sink, enabled: bool = True) -> None:
         self.reported: list[Maintained] = []
@@ -79,98 +79,101 @@ class Run:
             self.maintainer.note_batch(tables)
 
 
-def test_a_table_is_looked_at_after_some_batches_of_its_own(spark: SparkSession) -> None:
-    sink = KeptSink(step(lambda: "9 files into 1"))
+def test_table_is_checked_after_a_number_of_its_batches(spark: SparkSession) -> None:
+    sink = MaintainedSink(step(lambda: "9 files into 1"))
     run = Run(spark, sink)
     run.write("shop.a", "shop.b", batches=BATCHES_BETWEEN_CHECKS - 1)
     run.write("shop.a", batches=1)
-    assert sink.looked.acquire(timeout=30)
+    assert sink.checked.acquire(timeout=30)
     run.maintainer.stop()
-    assert sink.looks == ["shop.a"]
+    assert sink.checks == ["shop.a"]
     assert [(done.table, done.sink, done.outcome) for done in run.reported] == [("shop.a", "kept", "9 files into 1")]
     assert str(run.reported[0]) == "shop.a → kept: compact: 9 files into 1, took 0.0 s"
 
 
-def test_a_run_that_ends_looks_at_all_that_it_wrote(spark: SparkSession) -> None:
-    sink = KeptSink()
+def test_all_written_tables_are_checked_at_the_end(spark: SparkSession) -> None:
+    sink = MaintainedSink()
     run = Run(spark, sink)
     run.write("shop.a", "shop.b", batches=1)
     run.maintainer.finish()
     run.maintainer.stop()
-    assert sink.looks == ["shop.a", "shop.b"]
+    assert sink.checks == ["shop.a", "shop.b"]
 
 
-def test_no_run_looks_where_the_file_says_so(spark: SparkSession) -> None:
-    sink = KeptSink()
+def test_no_table_is_checked_if_maintenance_is_disabled(spark: SparkSession) -> None:
+    sink = MaintainedSink()
     run = Run(spark, sink, enabled=False)
     run.write("shop.a")
     run.maintainer.finish()
-    assert sink.looks == []
+    assert sink.checks == []
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: SparkSession, exclusive: bool) -> None:
-    under_way, may_end, order = threading.Event(), threading.Event(), list[str]()
+def test_batch_waits_only_for_exclusive_steps(spark: SparkSession, exclusive: bool) -> None:
+    running, can_finish, order = threading.Event(), threading.Event(), list[str]()
 
     def compact() -> str:
-        under_way.set()
-        assert may_end.wait(30)
+        running.set()
+        assert can_finish.wait(30)
         order.append("step")
         return "done"
 
-    run = Run(spark, KeptSink(step(compact, exclusive=exclusive)))
+    run = Run(spark, MaintainedSink(step(compact, exclusive=exclusive)))
 
     def apply_batch(table: str) -> None:
         with run.maintainer.locks.hold(table):
             order.append(table)
 
     run.write("shop.a")
-    assert under_way.wait(30)
+    assert running.wait(30)
     apply_batch("shop.b")
     batch = threading.Thread(target=apply_batch, args=("shop.a",))
     batch.start()
     batch.join(0.2 if exclusive else 30)
-    may_end.set()
+    can_finish.set()
     batch.join()
     run.maintainer.finish()
     assert order == (["shop.b", "step", "shop.a"] if exclusive else ["shop.b", "shop.a", "step"])
 
 
-def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_others_are_not(spark: SparkSession) -> None:
+def test_failed_maintenance_pauses_only_its_own_table(spark: SparkSession) -> None:
     errors: list[Exception] = [PermissionError("no right to delete s3a://lake/x"), RetriableError("conflict")]
-    sink, other = KeptSink(step(lambda: fail(errors[0])() if sink.looks[-1] == "shop.a" else "done")), KeptSink()
-    other.name = "other"  # type: ignore[misc]  # two sinks of one class
+    sink, other = (
+        MaintainedSink(step(lambda: fail(errors[0])() if sink.checks[-1] == "shop.a" else "done")),
+        MaintainedSink(),
+    )
+    other.name = "other"  # type: ignore[misc]  # to distinguish two sinks of the same class
     run = Run(spark, sink, other)
     run.write("shop.a")
-    assert other.looked.acquire(timeout=30)
-    time.sleep(0.5)  # four times as long as the look at the other took
+    assert other.checked.acquire(timeout=30)
+    time.sleep(0.5)  # four times as long as the check of the other table
     run.write("shop.a", "shop.b")
     run.maintainer.finish()
-    assert (sink.looks, other.looks) == (["shop.a", "shop.b"], ["shop.a", "shop.a", "shop.b"])
+    assert (sink.checks, other.checks) == (["shop.a", "shop.b"], ["shop.a", "shop.a", "shop.b"])
     failed, done = run.reported
     assert "shop.a → kept: compact: " in str(failed)
     assert "no right to delete s3a://lake/x" in str(failed)
     assert (done.table, done.error) == ("shop.b", None)
 
 
-def test_looks_count_into_the_time_for_which_a_table_is_left_alone(spark: SparkSession) -> None:
-    class SlowToLook(KeptSink):
+def test_duration_of_checks_extends_the_pause_of_a_table(spark: SparkSession) -> None:
+    class SlowCheck(MaintainedSink):
         def plan_maintenance(
             self, spark: SparkSession, table: Table, policy: MaintenancePolicy
         ) -> Iterator[MaintenanceStep]:
-            time.sleep(2)  # and nothing is due
+            time.sleep(2)  # although no step is due
             yield from super().plan_maintenance(spark, table, policy)
 
-    sink = SlowToLook()
+    sink = SlowCheck()
     run = Run(spark, sink)
     run.write("shop.a")
-    assert sink.looked.acquire(timeout=30)
+    assert sink.checked.acquire(timeout=30)
     run.write("shop.a")
     run.maintainer.finish()
-    assert sink.looks == ["shop.a"]
+    assert sink.checks == ["shop.a"]
 
 
-def test_a_clock_that_jumps_makes_nothing_old(spark: SparkSession) -> None:
+def test_forward_jump_of_the_clock_is_ignored(spark: SparkSession) -> None:
     wall, elapsed = [1000.0], [50.0]
     clock = SteadyClock(lambda: wall[0], lambda: elapsed[0])
     elapsed[0] += 10
@@ -183,7 +186,7 @@ def test_a_clock_that_jumps_makes_nothing_old(spark: SparkSession) -> None:
     assert clock() == 400.0
 
 
-def test_a_step_that_lost_to_a_writer_is_tried_again(spark: SparkSession) -> None:
+def test_step_with_a_write_conflict_is_retried(spark: SparkSession) -> None:
     outcomes = iter([RetriableError("another writer committed"), None])
 
     def compact() -> str:
@@ -191,27 +194,27 @@ def test_a_step_that_lost_to_a_writer_is_tried_again(spark: SparkSession) -> Non
             raise error
         return "done"
 
-    sink = KeptSink(step(compact))
+    sink = MaintainedSink(step(compact))
     (done,) = maintain(plan_of(sink), spark, ["shop.a"], dry_run=False)
     assert (done.outcome, done.error) == ("done", None)
 
 
-def test_what_is_due_is_said_and_not_done(spark: SparkSession) -> None:
-    sink = KeptSink(step(fail(AssertionError("it ran"))))
+def test_due_steps_are_reported_without_running_them(spark: SparkSession) -> None:
+    sink = MaintainedSink(step(fail(AssertionError("it ran"))))
     (due,) = maintain(plan_of(sink), spark, ["shop.a"], dry_run=True)
     assert str(due) == "shop.a → kept: compact: 9 files"
 
 
-def test_a_run_that_is_told_to_end_cancels_what_is_under_way(spark: SparkSession) -> None:
-    under_way = threading.Event()
+def test_stop_cancels_a_running_step(spark: SparkSession) -> None:
+    running = threading.Event()
 
     def compact() -> str:
-        under_way.set()
-        spark.range(0, 10**13, 1, 2).selectExpr("sum(id * 2 % 3)").collect()  # would take hours
+        running.set()
+        spark.range(0, 10**13, 1, 2).selectExpr("sum(id * 2 % 3)").collect()  # takes hours unless it is canceled
         return "done"
 
-    run = Run(spark, KeptSink(step(compact)))
+    run = Run(spark, MaintainedSink(step(compact)))
     run.write("shop.a")
-    assert under_way.wait(30)
+    assert running.wait(30)
     run.maintainer.stop()
     assert run.reported == []

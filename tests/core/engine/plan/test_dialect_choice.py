@@ -1,4 +1,4 @@
-"""A dialect that is only installed takes no events from those that the file names and those at home."""
+"""Choice of dialects: a merely installed dialect never precedes a configured or built-in one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Install = Callable[..., PluginRegistry]
 
 
 class Greedy(FlatDialect):
-    """Takes whatever there is, before all others; reads it as flat rows."""
+    """Dialect that matches every shape with the highest priority, and reads flat rows."""
 
     name = "greedy"
     api_version = 1
@@ -40,7 +40,7 @@ class Greedy2(Greedy):
     name = "greedy2"
 
 
-class Unsure(Greedy):
+class FailsToMatch(Greedy):
     name = "unsure"
 
     @classmethod
@@ -48,12 +48,12 @@ class Unsure(Greedy):
         raise SystemExit("which?")
 
 
-class Late(Greedy):
+class InvalidPriority(Greedy):
     name = "late"
     priority = "first"  # type: ignore[assignment]
 
 
-class Unborn(Greedy):
+class FailsToBuild(Greedy):
     name = "unborn"
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -67,16 +67,16 @@ class Lines(JsonFormat):
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Registers dialects, and a format, as a distribution beside headrace's own."""
+    """Return a function that registers dialects and a format as a third-party distribution."""
 
-    def register(distribution: str, *dialects: type[Dialect], off: str = "", **hooks: Any) -> PluginRegistry:
-        made = known.get(off) or PluginRegistry.from_entry_points()
-        known[off] = made
-        hooks["headrace_dialects"] = {one.name: one for one in dialects}
+    def register(distribution: str, *dialects: type[Dialect], disabled: str = "", **hooks: Any) -> PluginRegistry:
+        made = known.get(disabled) or PluginRegistry.from_entry_points()
+        known[disabled] = made
+        hooks["headrace_dialects"] = {dialect.name: dialect for dialect in dialects}
         module = SimpleNamespace(**{name: hookimpl(lambda found=found: found) for name, found in hooks.items()})
         made.register(module, distribution)
-        for module_with_registry in (pipeline_spec, loader):
-            monkeypatch.setattr(module_with_registry, "registry", lambda: made)
+        for module_of_registry in (pipeline_spec, loader):
+            monkeypatch.setattr(module_of_registry, "registry", lambda: made)
         return made
 
     known: dict[str, PluginRegistry] = {}
@@ -95,28 +95,30 @@ def events(*names: str) -> Events:
 ENVELOPE = ("op", "before", "after", "source")
 
 
-def pipeline(folder: Path, **changed: Any) -> Pipeline:
+def pipeline(folder: Path, **overrides: Any) -> Pipeline:
     config = {
         "name": "shop",
         "source": {"files": {"path": str(folder / "in"), "format": "json"}},
         "sink": {"files": {"path": str(folder / "out")}},
         "checkpoint": str(folder / "checkpoint"),
     }
-    return Pipeline.from_dict({**config, **changed})
+    return Pipeline.from_dict({**config, **overrides})
 
 
-def test_one_that_takes_everything_gets_nothing_before_it_is_named(tmp_path: Path, install: Install) -> None:
-    install("acme 1.0", Greedy, Unsure, Late, Unborn)
+def test_installed_dialect_gets_no_events_unless_it_is_configured(tmp_path: Path, install: Install) -> None:
+    install("acme 1.0", Greedy, FailsToMatch, InvalidPriority, FailsToBuild)
     plan = pipeline(tmp_path).plan
     assert plan.dialect_of(events(*ENVELOPE)).name == "debezium"
     assert plan.dialect_of(events("id", "name")).name == "flat"
-    assert not any(isinstance(plugin, Greedy) for plugin in plan.plugins)  # no check, jar or setting of theirs counts
+    assert not any(
+        isinstance(plugin, Greedy) for plugin in plan.plugins
+    )  # so that its checks, jars and settings are not used
 
     plan = pipeline(tmp_path, dialects={"greedy": {}}).plan
     assert plan.dialect_of(events(*ENVELOPE)).name == "greedy"
 
 
-def test_a_name_of_headraces_is_not_taken(tmp_path: Path, install: Install) -> None:
+def test_name_of_a_built_in_dialect_is_not_replaced(tmp_path: Path, install: Install) -> None:
     class Debezium(Greedy):
         name = "debezium"
 
@@ -125,7 +127,7 @@ def test_a_name_of_headraces_is_not_taken(tmp_path: Path, install: Install) -> N
         assert type(plan.dialect_of(events(*ENVELOPE))).__module__ == "headrace_sources.dialects.debezium"
 
 
-def test_one_that_comes_with_the_pipelines_format_is_at_home(tmp_path: Path, install: Install) -> None:
+def test_dialect_from_the_distribution_of_the_format_is_active(tmp_path: Path, install: Install) -> None:
     install("acme 1.0", Greedy, headrace_formats={"lines": Lines})
     install("a.other 1.0", Greedy2)
     kafka = {"bootstrap.servers": "localhost:1", "subscribe": TOPIC}
@@ -134,29 +136,29 @@ def test_one_that_comes_with_the_pipelines_format_is_at_home(tmp_path: Path, ins
         assert plan.dialect_of(events(*ENVELOPE)).name == name
 
 
-@pytest.mark.parametrize(("dialect", "said"), [(Unborn, "cannot be built: RuntimeError: not yet"), (Late, "a priority that is not a number: 'first'")])  # fmt: skip
-def test_one_that_is_named_and_broken_is_an_error(
-    tmp_path: Path, install: Install, dialect: type[Dialect], said: str
+@pytest.mark.parametrize(("dialect", "error"), [(FailsToBuild, "cannot be built: RuntimeError: not yet"), (InvalidPriority, "a priority that is not a number: 'first'")])  # fmt: skip
+def test_configured_dialect_that_is_broken_is_reported(
+    tmp_path: Path, install: Install, dialect: type[Dialect], error: str
 ) -> None:
     install("acme 1.0", dialect)
     with pytest.raises(PluginError) as raised:
         pipeline(tmp_path, dialects={dialect.name: {}})
-    assert said in str(raised.value)
+    assert error in str(raised.value)
     assert "of acme 1.0" in str(raised.value)
 
 
-def test_one_that_is_named_and_cannot_say_what_it_knows(tmp_path: Path, install: Install) -> None:
-    install("acme 1.0", Unsure)
+def test_configured_dialect_that_fails_to_match_is_reported(tmp_path: Path, install: Install) -> None:
+    install("acme 1.0", FailsToMatch)
     with pytest.raises(HeadraceError) as raised:
         pipeline(tmp_path, dialects={"unsure": {}}).plan.dialect_of(events(*ENVELOPE))
     assert str(raised.value).startswith(f"topic {TOPIC}: the dialect 'unsure' failed to match events: SystemExit")
 
 
-def test_when_no_other_knows_a_shape_the_installed_are_asked(
+def test_installed_dialects_are_the_fallback_for_unknown_shapes(
     tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "flat")
-    install("acme 1.0", Greedy, Unsure)
+    install("acme 1.0", Greedy, FailsToMatch)
     assert pipeline(tmp_path).plan.dialect_of(events("id", "name")).name == "greedy"
     assert pipeline(tmp_path).plan.dialect_of(events(*ENVELOPE)).name == "debezium"
 
@@ -171,13 +173,13 @@ def test_when_no_other_knows_a_shape_the_installed_are_asked(
 
 @pytest.mark.spark
 @pytest.mark.one_spark
-def test_check_says_who_would_take_them_too(tmp_path: Path, spark: SparkSession, install: Install) -> None:
-    install("acme 1.0", Greedy, Unsure, Unborn)
+def test_check_lists_other_matching_dialects(tmp_path: Path, spark: SparkSession, install: Install) -> None:
+    install("acme 1.0", Greedy, FailsToMatch, FailsToBuild)
     (tmp_path / "in" / TOPIC).mkdir(parents=True)
     event = {"op": "c", "before": None, "after": {"id": 1}, "source": {"lsn": 8}}
     (tmp_path / "in" / TOPIC / "one.json").write_text(json.dumps(event) + "\n")
-    changed = {"tables": [{"source": "*", "key": "id"}]}
-    found = {item.found for item in pipeline(tmp_path, **changed).check(spark) if item.what == f"topic {TOPIC}"}
-    said = "the dialect 'greedy' of acme 1.0 also matches these events, but is not used; to use it, set `dialects: {greedy: {}}`"
-    assert said in found
+    overrides = {"tables": [{"source": "*", "key": "id"}]}
+    found = {item.found for item in pipeline(tmp_path, **overrides).check(spark) if item.what == f"topic {TOPIC}"}
+    error = "the dialect 'greedy' of acme 1.0 also matches these events, but is not used; to use it, set `dialects: {greedy: {}}`"
+    assert error in found
     assert len(found) == 2

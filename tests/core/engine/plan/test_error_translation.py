@@ -1,4 +1,4 @@
-"""An error is explained by the plugin whose call raised it: no Spark runs here."""
+"""Translation of errors by the plugin whose call raised them, tested without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headrace_sources import FilesSource, KafkaSource
 FILES = FilesSource(path="/data/bronze", format="json")
 KAFKA = KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "t"})
 HUDI, ICEBERG = HudiSink(path="/data/lake"), IcebergSink(warehouse="s3a://lake/iceberg")
-GONE = "java.io.FileNotFoundException: File {} does not exist"
+FILE_NOT_FOUND = "java.io.FileNotFoundException: File {} does not exist"
 
 
 def explain(text: str, source: Source, *sinks: Sink, by: Sink | None = None) -> HeadraceError:
@@ -36,8 +36,8 @@ def explain(text: str, source: Source, *sinks: Sink, by: Sink | None = None) -> 
 
 
 @pytest.mark.parametrize("by", [HUDI, None])
-def test_a_file_of_a_table_that_is_gone_is_its_sinks_to_explain(by: Sink | None) -> None:
-    error = explain(GONE.format("file:/data/lake/shop/orders/.hoodie/timeline/1.commit"), FILES, HUDI, by=by)
+def test_missing_file_of_a_table_is_explained_by_its_sink(by: Sink | None) -> None:
+    error = explain(FILE_NOT_FOUND.format("file:/data/lake/shop/orders/.hoodie/timeline/1.commit"), FILES, HUDI, by=by)
     assert isinstance(error, RetriableError)
     assert "a file of the table is missing: file:/data/lake/shop/orders/.hoodie/timeline/1.commit" in str(error)
     assert "no other pipeline" in str(error)
@@ -51,19 +51,19 @@ def test_a_file_of_a_table_that_is_gone_is_its_sinks_to_explain(by: Sink | None)
         (FilesSink(path="/out"), "[PATH_NOT_FOUND] Path does not exist: file:/out/t/_headrace_batch=1."),
     ],
 )
-def test_the_same_of_other_sinks(sink: Sink, text: str) -> None:
+def test_missing_file_is_explained_by_other_sinks(sink: Sink, text: str) -> None:
     assert "a file of the table is missing" in str(explain(text, FILES, sink, by=sink))
 
 
 @pytest.mark.parametrize("by", [HUDI, None])
-def test_a_file_of_the_source_that_is_gone_is_the_sources_also_where_a_sink_reads_it(by: Sink | None) -> None:
-    error = explain(GONE.format("file:/data/bronze/t/1.json"), FILES, HUDI, by=by)
+def test_missing_source_file_is_explained_by_the_source_even_in_a_sink(by: Sink | None) -> None:
+    error = explain(FILE_NOT_FOUND.format("file:/data/bronze/t/1.json"), FILES, HUDI, by=by)
     assert isinstance(error, DataError)
     assert "a listed file no longer exists" in str(error)
 
 
-def test_a_file_of_nobody_is_not_said_to_be_the_sources() -> None:
-    error = explain(GONE.format("file:/elsewhere/1.parquet"), FILES, HUDI, by=HUDI)
+def test_missing_file_outside_the_source_is_not_explained_by_it() -> None:
+    error = explain(FILE_NOT_FOUND.format("file:/elsewhere/1.parquet"), FILES, HUDI, by=HUDI)
     assert "file:/elsewhere/1.parquet does not exist" in str(error)
     assert "ignoreMissingFiles" not in str(error)
     damaged = explain("Encountered error while reading file file:/data/lake/t/1.parquet.", FILES, HUDI, by=HUDI)
@@ -78,20 +78,20 @@ def test_a_file_of_nobody_is_not_said_to_be_the_sources() -> None:
         "java.util.concurrent.TimeoutException: Futures timed out",
     ],
 )
-def test_a_sinks_server_that_refuses_is_not_said_to_be_a_broker(text: str) -> None:
+def test_rejection_by_a_sink_server_is_not_reported_as_a_broker_error(text: str) -> None:
     assert "kafka" not in str(explain(text, KAFKA, ICEBERG, by=ICEBERG))
     broker = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
     assert "source kafka" in str(explain(broker, KAFKA, ICEBERG, by=ICEBERG))
 
 
-def test_one_sink_does_not_explain_what_another_raised() -> None:
+def test_sink_does_not_explain_the_error_of_another_sink() -> None:
     text = "org.apache.hudi.exception.HoodieLockException: no lock"
     assert "another writer committed" in str(explain(text, FILES, ICEBERG, HUDI, by=HUDI))
     assert "another writer committed" not in str(explain(text, FILES, ICEBERG, HUDI, by=ICEBERG))
 
 
 @pytest.mark.parametrize(
-    ("file", "folder", "is_there"),
+    ("file", "folder", "is_inside"),
     [
         ("file:/data/bronze/t/1.json", "/data/bronze/", True),
         ("file:///data/bronze", "file:/data/bronze", True),
@@ -105,18 +105,18 @@ def test_one_sink_does_not_explain_what_another_raised() -> None:
         ("file:/home/me/bronze/1.json", "lake", False),
     ],
 )
-def test_a_file_lies_in_a_folder_however_the_two_are_written(file: str, folder: str, is_there: bool) -> None:
-    assert is_under(file, folder) is is_there
+def test_file_in_a_folder_is_detected_for_every_form_of_path(file: str, folder: str, is_inside: bool) -> None:
+    assert is_under(file, folder) is is_inside
 
 
-def test_the_missing_file_is_the_one_that_the_error_names() -> None:
-    assert find_missing_file(RuntimeError("Caused by: " + GONE.format("file:/a b/1"))) == "file:/a b/1"
+def test_missing_file_is_extracted_from_the_error() -> None:
+    assert find_missing_file(RuntimeError("Caused by: " + FILE_NOT_FOUND.format("file:/a b/1"))) == "file:/a b/1"
     assert find_missing_file(RuntimeError("File does not exist: /user/x")) == "/user/x"
     assert find_missing_file(RuntimeError("no such table")) is None
 
 
-class Stumbles(FilesSink):
-    """Of a stranger."""
+class BuggySink(FilesSink):
+    """Third-party sink with a bug."""
 
     name = "stumbles"
 
@@ -124,7 +124,7 @@ class Stumbles(FilesSink):
         raise KeyError("no such key")
 
 
-def explain_mistake(sink: Sink) -> str:
+def explain_bug(sink: Sink) -> str:
     plan = Plan("shop", FILES, (sink,), "checkpoint", Routes([]), (), settings=Settings())
     try:
         sink.check_table(Table("orders"), "append")
@@ -133,23 +133,26 @@ def explain_mistake(sink: Sink) -> str:
     return ""
 
 
-def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the distribution that brought it; headrace's own plugins are headrace, and others are whoever's program it is."""
-    sink = Stumbles(path="/out")
-    assert explain_mistake(sink).startswith("'no such key'\n")
-    hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": Stumbles}))
-    for distribution, said in (
+def test_unexplained_error_names_the_plugin_that_raised_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the distribution only for third-party plugins.
+
+    Built-in plugins belong to headrace, and unpackaged plugins to the program of the user.
+    """
+    sink = BuggySink(path="/out")
+    assert explain_bug(sink).startswith("'no such key'\n")
+    hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": BuggySink}))
+    for distribution, error in (
         ("acme 1.0", "'stumbles' of acme raises KeyError: "),
         ("headrace 0.1.0", "'no such key'"),
     ):
         known = PluginRegistry()
         known.register(hooks, distribution)
         monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
-        assert explain_mistake(sink).startswith(said)
+        assert explain_bug(sink).startswith(error)
 
 
 class Lookup(Transform):
-    """Reads a table whose server may be away."""
+    """Transform that reads a table from a server."""
 
     name = "lookup"
     api_version = 1
@@ -161,7 +164,7 @@ class Lookup(Transform):
         return RetriableError("the countries are away") if "no countries" in str(error) else None
 
 
-def test_what_goes_wrong_in_a_transforms_plan_is_the_transforms_to_explain() -> None:
+def test_error_in_the_plan_of_a_transform_is_explained_by_it() -> None:
     plan = Plan("shop", FILES, (HUDI,), "", Routes([]), (), (Lookup(),))
     assert str(translate(RuntimeError("no countries"), plan, HUDI)) == "the countries are away"
     assert "nobody knows" in str(translate(RuntimeError("nobody knows"), plan, HUDI))

@@ -1,4 +1,4 @@
-"""Topics find their tables."""
+"""Routing of topics to tables."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def test_without_rules_a_topic_is_a_table() -> None:
     assert table(ARTISTS) == ARTISTS
 
 
-def test_with_rules_a_topic_that_none_matches_goes_nowhere() -> None:
+def test_topic_that_matches_no_rule_has_no_table() -> None:
     assert table(ARTISTS, {"source": "moma.public.artworks"}) is None
 
 
-def test_a_rule_without_a_target_lets_the_topic_be_the_table() -> None:
+def test_rule_without_a_target_uses_the_topic_as_the_table() -> None:
     assert table(ARTISTS, {"source": ARTISTS}) == ARTISTS
 
 
-def test_the_first_rule_that_matches_decides() -> None:
+def test_first_matching_rule_is_used() -> None:
     assert table(ARTISTS, {"source": "moma.*", "target": "first"}, {"source": ARTISTS, "target": "second"}) == "first"
 
 
@@ -49,7 +49,7 @@ def test_the_first_rule_that_matches_decides() -> None:
         ("moma.public.artist", False),
     ],
 )
-def test_names_globs_and_regular_expressions_match_whole_topics(source: str, *, matches: bool) -> None:
+def test_names_globs_and_regular_expressions_match_complete_topics(source: str, *, matches: bool) -> None:
     assert (table(ARTISTS, {"source": source, "target": "t"}) == "t") is matches
 
 
@@ -62,12 +62,12 @@ def test_names_globs_and_regular_expressions_match_whole_topics(source: str, *, 
         ("artists", ("artists", "artists", "artists", "artists", "artists")),
     ],
 )
-def test_fields_of_the_target(topic: str, fields: tuple[str, ...]) -> None:
+def test_target_fields_are_derived_from_the_topic(topic: str, fields: tuple[str, ...]) -> None:
     names = ("topic", "prefix", "db", "schema", "table")
     assert tuple(table(topic, {"source": "*", "target": f"{{{name}}}"}) for name in names) == fields
 
 
-def test_key_columns_come_with_the_route() -> None:
+def test_route_contains_the_key_columns() -> None:
     routes = Routes([TableRule(source="*", target="t", key=("a", "b"))])
     assert routes.of(ARTISTS) == Route("t", ("a", "b"))
 
@@ -81,13 +81,13 @@ def test_key_columns_come_with_the_route() -> None:
         ("all", "all"),
     ],
 )
-def test_a_part_of_a_topic_is_named_by_the_fields_that_it_is_routed_by(target: str | None, table: str) -> None:
+def test_table_of_a_split_topic_is_named_by_its_routing_fields(target: str | None, table: str) -> None:
     rule = TableRule.model_validate({"source": "moma", "target": target, "route.by.field": "source.table"})
     found = Routes([rule]).of("moma", "public.artists")
     assert found == Route(table, by=("source.table",))
 
 
-def test_the_parts_of_a_topic_may_have_keys_of_their_own() -> None:
+def test_each_table_of_a_split_topic_may_have_its_own_key() -> None:
     rule = {"source": "moma", "route.by.field": "source.table", "key": {"artists": "artist_id", "*": ["id"]}}
     routes = Routes([TableRule.model_validate(rule)])
     keys = [found.key for part in ("artists", "works", None) if (found := routes.of("moma", part))]
@@ -96,7 +96,7 @@ def test_the_parts_of_a_topic_may_have_keys_of_their_own() -> None:
     assert routes.key_columns("other") == ()
 
 
-def test_the_parts_of_a_topic_that_have_one_target_are_one_table() -> None:
+def test_parts_of_a_topic_with_the_same_target_are_one_table() -> None:
     rule = TableRule.model_validate({"source": "moma", "target": "all", "route.by.field": "source.table"})
     none: Any = None
     parts = [Events("moma", none, none, part=part) for part in ("a", "b")]
@@ -106,7 +106,7 @@ def test_the_parts_of_a_topic_that_have_one_target_are_one_table() -> None:
 
 
 @pytest.mark.parametrize("topic", ["moma.public.Quoted Table", "a/b", "..", "a;b", "x.", "a'b"])
-def test_a_topic_that_can_be_no_table_needs_a_target(topic: str) -> None:
+def test_topic_with_an_invalid_table_name_needs_a_target(topic: str) -> None:
     with pytest.raises(DataError) as raised:
         table(topic)
     assert str(raised.value) == (
@@ -116,6 +116,6 @@ def test_a_topic_that_can_be_no_table_needs_a_target(topic: str) -> None:
     assert table(topic, {"source": "*", "target": "named"}) == "named"
 
 
-def test_a_topics_own_parts_are_checked_in_the_target() -> None:
+def test_topic_fields_in_the_target_are_validated() -> None:
     with pytest.raises(DataError, match=r"'lake\.\.\./x' is not a table name"):
         table("../x", {"source": "*", "target": "lake.{topic}"})

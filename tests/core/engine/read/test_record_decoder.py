@@ -1,4 +1,4 @@
-"""Records on their way to events, by formats that need no Spark."""
+"""Decoding of records to events, mostly by formats that need no Spark."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ class Reader(RecordReader):
         raise AssertionError("nothing is loaded here")
 
 
-class Played(Format):
-    """A format that has a schema for each subject, or an error."""
+class FixedFormat(Format):
+    """Format that returns a predefined schema or error for each topic."""
 
     name = "played"
     api_version = 1
 
-    def __init__(self, answers: Mapping[str, StructType | Exception]) -> None:
+    def __init__(self, results: Mapping[str, StructType | Exception]) -> None:
         super().__init__()
-        self.answers, self.asked = answers, list[str]()
+        self.results, self.opened = results, list[str]()
 
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog
     ) -> RecordReader:
-        self.asked.append(f"{subject} in {column}")
-        answer = self.answers[subject.topic]
-        if isinstance(answer, Exception):
-            raise answer
-        return Reader(answer)
+        self.opened.append(f"{subject} in {column}")
+        result = self.results[subject.topic]
+        if isinstance(result, Exception):
+            raise result
+        return Reader(result)
 
 
-def spoken(spark: SparkSession, *records: dict[str, Any]) -> DataFrame:
-    """The events of records of one topic, as JSON has them."""
+def decode_json(spark: SparkSession, *records: dict[str, Any]) -> DataFrame:
+    """Decode records of one topic as JSON and return the events."""
     context = SourceContext(spark, SchemaLog())
     (events,) = RecordDecoder(JsonFormat()).decode(context, topics_of(spark, records))
     return events.load(spark, events.schema)
@@ -68,15 +68,15 @@ def spoken(spark: SparkSession, *records: dict[str, Any]) -> DataFrame:
 
 @pytest.mark.spark
 @pytest.mark.steps
-def test_the_offset_orders_places_and_no_two_partitions_share_one(spark: SparkSession) -> None:
+def test_locations_sort_by_offset_and_are_unique_per_partition(spark: SparkSession) -> None:
     records = [record({"n": 2 * offset + p}, offset=offset) | {"partition": p} for offset in (15, 16) for p in (0, 1)]
-    found = sorted((row["place"], row["value"]["n"]) for row in spoken(spark, *records).collect())
+    found = sorted((row["place"], row["value"]["n"]) for row in decode_json(spark, *records).collect())
     assert [n for _, n in found] == [30, 31, 32, 33]
     assert len({place for place, _ in found}) == 4
 
 
-class Learns(Format):
-    """Adds to what is remembered of a topic what the batch of a thread has, as formats without schemas do."""
+class InferringFormat(Format):
+    """Format without schemas, which adds the column of each batch to the remembered schema."""
 
     name = "learns"
     api_version = 1
@@ -87,22 +87,22 @@ class Learns(Format):
 
     def open(self, spark: Any, frame: Any, column: str, subject: Subject, log: SchemaLog) -> RecordReader:
         known = log.get(subject) or StructType()
-        with suppress(threading.BrokenBarrierError):  # the other thread may have to wait for its turn
+        with suppress(threading.BrokenBarrierError):  # the other thread may be blocked until this one finishes
             self.barrier.wait(1)
         schema = StructType([*known.fields, StructField(frame, LongType())])
         log.remember(subject, schema)
         return Reader(schema)
 
 
-def test_two_that_open_a_topic_at_once_forget_nothing_of_each_other() -> None:
+def test_concurrent_opens_of_a_topic_keep_the_columns_of_both() -> None:
     nothing: Any = None
-    log, format_ = SchemaLog(), Learns(threading.Barrier(2))
+    log, format_ = SchemaLog(), InferringFormat(threading.Barrier(2))
     context = SourceContext(nothing, log)
 
     def open_with(column: Any) -> None:
         RecordDecoder(format_).decode(context, {TOPIC: lambda session: column})
 
-    with ThreadPoolExecutor(2) as pool:  # a batch, and a table that catches up
+    with ThreadPoolExecutor(2) as pool:  # the threads represent a batch and a table that catches up
         list(pool.map(open_with, ("price", "size")))
     remembered = log.get(Subject(TOPIC, "value"))
     assert remembered is not None
@@ -110,7 +110,7 @@ def test_two_that_open_a_topic_at_once_forget_nothing_of_each_other() -> None:
 
 
 class Tombstones:
-    """A frame of records without a value."""
+    """DataFrame of records without a value."""
 
     def where(self, condition: str) -> Tombstones:
         assert condition == "value IS NOT NULL"
@@ -135,28 +135,28 @@ def heartbeats(topic: str, schema: StructType) -> str | None:
     return "heartbeats" if topic == "beats" and schema.names == ["ts_ms"] else None
 
 
-def test_each_part_of_each_topic_is_opened() -> None:
-    value, key = Played({"a": ROW, "b": ROW}), Played({"a": ROW, "b": StructType([])})
+def test_key_and_value_of_each_topic_are_opened() -> None:
+    value, key = FixedFormat({"a": ROW, "b": ROW}), FixedFormat({"a": ROW, "b": StructType([])})
     a, b = decode(RecordDecoder(value, key), "a", "b")
     assert (a.topic, a.schema, a.key_schema) == ("a", ROW, ROW)
     assert (b.topic, b.schema, b.key_schema) == ("b", ROW, StructType([]))
-    assert sorted(value.asked + key.asked) == ["a-key in key", "a-value in value", "b-key in key", "b-value in value"]
+    assert sorted(value.opened + key.opened) == ["a-key in key", "a-value in value", "b-key in key", "b-value in value"]
 
 
-def test_tombstones_alone_are_no_topic_yet() -> None:
-    assert decode(RecordDecoder(Played({"a": StructType([])})), "a") == []
+def test_topic_with_only_tombstones_is_not_opened() -> None:
+    assert decode(RecordDecoder(FixedFormat({"a": StructType([])})), "a") == []
 
 
-def test_a_topic_without_a_schema_that_a_dialect_knows() -> None:
-    decoder = RecordDecoder(Played({"beats": no_schema(("ts_ms",))}), metadata_topic=heartbeats)
+def test_topic_without_a_schema_may_be_matched_by_a_dialect() -> None:
+    decoder = RecordDecoder(FixedFormat({"beats": no_schema(("ts_ms",))}), metadata_topic=heartbeats)
     [events] = decode(decoder, "beats")
     assert (events.schema.names, events.error) == (["ts_ms"], None)
-    assert isinstance(events.load(None, events.schema), Tombstones)  # the records as they came
+    assert isinstance(events.load(None, events.schema), Tombstones)  # the records are unchanged
 
 
 @pytest.mark.parametrize("names", [None, (), ("id",)])
-def test_a_topic_without_a_schema_that_no_dialect_knows(names: Collection[str] | None) -> None:
-    decoder = RecordDecoder(Played({"beats": no_schema(names), "a": ROW}), metadata_topic=heartbeats)
+def test_topic_without_a_schema_or_dialect_is_reported(names: Collection[str] | None) -> None:
+    decoder = RecordDecoder(FixedFormat({"beats": no_schema(names), "a": ROW}), metadata_topic=heartbeats)
     with pytest.raises(DataError, match="topic beats: none has a schema"):
         decode(decoder, "beats", "a")
     beats, a = decode(decoder, "beats", "a", apart=True)
@@ -166,8 +166,8 @@ def test_a_topic_without_a_schema_that_no_dialect_knows(names: Collection[str] |
 
 @pytest.mark.spark
 @pytest.mark.one_spark
-def test_a_batch_is_planned_again_with_a_schema_that_comes_later(spark: SparkSession, tmp_path: Path) -> None:
-    """Records bring their schemas. The third batch's is not among those that it was planned with."""
+def test_batch_is_planned_again_if_it_contains_an_unknown_schema(spark: SparkSession, tmp_path: Path) -> None:
+    """Each record contains its schema. The schema of the third batch is unknown when the batch is planned."""
     fields = {"id": "int64", "item": "string", "city": "string"}
     rows = [{"id": 1, "item": "a"}, {"id": 2, "item": "b"}, {"id": 3, "item": "c", "city": "Ulm"}]
     with (tmp_path / "lines").open("w") as lines:

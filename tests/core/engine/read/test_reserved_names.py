@@ -1,4 +1,4 @@
-"""Names of columns that headrace or a format has for itself are refused with a sentence, before anything is read or written."""
+"""Reserved column names of headrace and of sinks, which are rejected before a batch is read or written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decide(column: str, *sinks: Sink) -> TablePlan:
         (FilesSink(path="out"), "_HEADRACE_BATCH"),
     ],
 )
-def test_a_table_with_a_column_that_a_sink_has_for_itself_is_refused(sink: Sink, name: str) -> None:
+def test_column_with_a_reserved_name_of_the_sink_is_rejected(sink: Sink, name: str) -> None:
     with pytest.raises(DataError) as refused:
         decide(name, sink)
     assert str(refused.value) == (
@@ -54,19 +54,19 @@ def test_a_table_with_a_column_that_a_sink_has_for_itself_is_refused(sink: Sink,
     )
 
 
-def test_a_sink_is_asked_for_the_names_that_it_cannot_have() -> None:
+def test_reserved_names_come_from_the_sink() -> None:
     with pytest.raises(DataError, match="athena does not support the column name 'order id'"):
         decide("order id", HUDI, IcebergSink(warehouse="lake", readers=["athena"]))
 
 
 @pytest.mark.parametrize("sink", [HUDI, FilesSink(path="out"), ConsoleSink()])
-def test_what_one_format_has_for_itself_is_a_name_like_any_other_elsewhere(sink: Sink) -> None:
+def test_reserved_name_of_one_sink_is_valid_in_others(sink: Sink) -> None:
     assert "_deleted" in decide("_deleted", sink).columns
     reject_reserved_names(["id", "pos", "file", "deleted_", "hoodie", "_change_type"], "t", [sink])
 
 
 @pytest.mark.parametrize("name", ["_headrace_op", "_headrace_note", "_HEADRACE_POSITION"])
-def test_a_column_of_the_events_that_begins_as_headraces_own_do_is_refused(name: str) -> None:
+def test_event_column_with_the_prefix_of_headrace_is_rejected(name: str) -> None:
     with pytest.raises(DataError, match=f"topic t: the column name '{name}' is reserved") as refused:
         reject_own_names(["id", name], "t", envelope=True)
     assert f"`- rename: {{columns: {{{name}: {name[10:]}}}}}` before `unwrap`" in str(refused.value)

@@ -1,4 +1,4 @@
-"""Several tables in one topic: apart where a rule says so, and never mixed where none does."""
+"""Topics that contain several tables. A rule splits them; without a rule, their rows are never mixed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def deliver(folder: Path, offset: int, *events: Any) -> None:
     write_lines(folder / "bronze/topics" / TOPIC / f"partition=0/{TOPIC}+0+{offset:010d}.json", events)
 
 
-def job(folder: Path, rule: dict[str, Any]) -> Pipeline:
+def build(folder: Path, rule: dict[str, Any]) -> Pipeline:
     source = {"files": {"path": str(folder / "bronze"), "format": "json"}}
     return pipelines.pipeline(folder, "iceberg", source=source, tables=[rule])
 
@@ -65,26 +65,26 @@ def rows(pipeline: Pipeline, spark: SparkSession, table: str) -> list[dict[str, 
     return pipelines.rows(pipeline, spark, table, key="id")
 
 
-def letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]]:
+def list_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]]:
     found = pipeline.read("dead_letters", spark=spark).select("table", "reason", "offset").orderBy("table", "offset")
     return [tuple(row) for row in found.collect()]
 
 
-def test_a_second_table_in_a_topic_is_no_part_of_the_first_one_when_no_rule_says_so(
+def test_second_table_of_a_topic_is_not_mixed_with_the_first_without_a_rule(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pipeline = job(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]})
+    pipeline = build(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]})
     deliver(tmp_path, 0, *FIRST)
     run(pipeline, spark)
-    # Which table it is stays so, in later runs, and a truncate of the other one empties nothing.
+    # Later runs use the same table, and a truncate of the other table has no effect.
     deliver(tmp_path, 100, *SECOND, event("t", "orders", 70))
     run(pipeline, spark)
     assert [(row["id"], row["name"]) for row in rows(pipeline, spark, "shop.people")] == [(1, "Arp")]
-    assert letters(pipeline, spark) == [("shop.people", "other-table", n) for n in (1, 100, 102, 103)]
+    assert list_dead_letters(pipeline, spark) == [("shop.people", "other-table", n) for n in (1, 100, 102, 103)]
 
 
-def test_two_tables_in_one_topic_are_two_tables_with_columns_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = job(tmp_path, ROUTED)
+def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = build(tmp_path, ROUTED)
     deliver(tmp_path, 0, *FIRST)
     deliver(tmp_path, 3, b"no json", event("t", "people", 5))
     [batch] = run(pipeline, spark)
@@ -93,25 +93,23 @@ def test_two_tables_in_one_topic_are_two_tables_with_columns_of_their_own(spark:
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.people") == PEOPLE
     assert rows(pipeline, spark, "shop.orders") == ORDERS
-    assert letters(pipeline, spark) == [("shop.all", "undecodable", 3)]
+    assert list_dead_letters(pipeline, spark) == [("shop.all", "undecodable", 3)]
 
 
-def test_what_was_a_dead_letter_reaches_its_own_table_once_a_rule_routes_it(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_dead_letters_are_replayed_into_their_table_after_a_rule_is_added(spark: SparkSession, tmp_path: Path) -> None:
     deliver(tmp_path, 0, *FIRST)
     deliver(tmp_path, 100, *SECOND)
-    run(job(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]}), spark)
-    pipeline = job(tmp_path, ROUTED)
-    assert len(letters(pipeline, spark)) == 3
+    run(build(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]}), spark)
+    pipeline = build(tmp_path, ROUTED)
+    assert len(list_dead_letters(pipeline, spark)) == 3
     list(replay(pipeline.plan, spark))
     assert pipeline.read_dead_letters(spark) is None
     assert rows(pipeline, spark, "shop.orders") == ORDERS
     assert [row["id"] for row in rows(pipeline, spark, "shop.people")] == [1]
 
 
-def test_shards_are_one_table_where_the_rule_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = job(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"], "logical.table": True})
+def test_shards_are_merged_into_one_table_by_a_rule(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = build(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"], "logical.table": True})
     deliver(tmp_path, 0, event("c", "people_1", 10, id=1, name="Arp"), event("c", "people_2", 5, id=2, name="Höch"))
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.people") == [{"id": 1, "name": "Arp"}, {"id": 2, "name": "Höch"}]
@@ -119,7 +117,7 @@ def test_shards_are_one_table_where_the_rule_says_so(spark: SparkSession, tmp_pa
 
 
 class BrokenSink(FilesSink):
-    """Refuses the orders while a file is there."""
+    """Sink that rejects the orders while a file exists."""
 
     name = "broken"
 
@@ -133,7 +131,7 @@ class BrokenSink(FilesSink):
         return super().write(table, rows, batch)
 
 
-def test_a_table_that_fails_alone_catches_up_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_table_of_a_split_topic_catches_up_separately(spark: SparkSession, tmp_path: Path) -> None:
     def start() -> None:
         source = FilesSource(path=str(tmp_path / "bronze"), format="json")
         sink = BrokenSink(tmp_path / "broken", path=str(tmp_path / "out"), mode="changelog")
@@ -155,9 +153,7 @@ def test_a_table_that_fails_alone_catches_up_alone(spark: SparkSession, tmp_path
     assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c", "c", "u"])
 
 
-def test_a_field_that_events_do_not_have_sets_its_topic_aside_with_the_name_that_is_meant(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unknown_routing_field_fails_the_topic_with_a_suggestion(spark: SparkSession, tmp_path: Path) -> None:
     deliver(tmp_path, 0, *FIRST)
     with pytest.raises(Exception, match=r"names 'source\.tabel'.*\n?.*did you mean 'source\.table'"):
-        run(job(tmp_path, {**ROUTED, "route.by.field": "source.tabel"}), spark)
+        run(build(tmp_path, {**ROUTED, "route.by.field": "source.tabel"}), spark)

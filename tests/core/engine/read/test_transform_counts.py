@@ -1,4 +1,4 @@
-"""A transform that changes the number of rows is counted, or refused with its name."""
+"""Transforms that change the number of rows, which are counted or rejected."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def transform(apply: Callable[[DataFrame], DataFrame], *, filters: bool = False)
     return Rows()
 
 
-def leave_out_odd(frame: DataFrame) -> DataFrame:
+def filter_odd(frame: DataFrame) -> DataFrame:
     return frame.where("id % 2 = 0")
 
 
-def look_up(frame: DataFrame, how: str, *ids: int) -> DataFrame:
-    """With a table that has these ids."""
+def join_with(frame: DataFrame, how: str, *ids: int) -> DataFrame:
+    """Join ``frame`` with a table of these IDs."""
     table = frame.sparkSession.createDataFrame([(n,) for n in ids], "id long")
     return frame.join(table, "id", how)
 
@@ -82,9 +82,9 @@ def _count() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("apply", "said"),
+    ("apply", "error"),
     [
-        (leave_out_odd, "it may leave changes out (its plan has Filter) without declaring it"),
+        (filter_odd, "it may leave changes out (its plan has Filter) without declaring it"),
         (lambda frame: frame.limit(3), "(its plan has GlobalLimit, LocalLimit) without declaring it"),
         (lambda frame: frame.dropDuplicates(["id"]), "(its plan has Deduplicate) without declaring it"),
         (
@@ -98,49 +98,51 @@ def _count() -> Any:
         ),
     ],
 )
-def test_a_plan_that_changes_their_number_is_refused(
-    changes: Changes, apply: Callable[[DataFrame], DataFrame], said: str
+def test_plan_that_changes_the_number_of_rows_is_rejected(
+    changes: Changes, apply: Callable[[DataFrame], DataFrame], error: str
 ) -> None:
     with pytest.raises(PluginError, match=r"^transform rows: ") as raised:
         apply_transform(transform(apply), changes, None)
-    assert said in str(raised.value)
+    assert error in str(raised.value)
 
 
-def test_what_is_no_change_any_more_is_refused(changes: Changes) -> None:
+def test_transform_with_an_invalid_result_is_rejected(changes: Changes) -> None:
     lost = transform(lambda frame: frame.drop(ERROR, POSITION))
     with pytest.raises(PluginError, match="it removes required columns: _headrace_error, _headrace_position"):
         apply_transform(lost, changes, None)
-    nothing: Any = transform(leave_out_odd)
+    nothing: Any = transform(filter_odd)
     nothing.apply = lambda _: None
     with pytest.raises(PluginError, match="transform rows: apply returns NoneType instead of Changes"):
         apply_transform(nothing, changes, None)
 
 
-def test_one_that_says_so_may_leave_out_and_not_double(changes: Changes) -> None:
-    left = apply_transform(transform(leave_out_odd, filters=True), changes, None)
+def test_declared_filter_may_drop_rows_but_not_duplicate_them(changes: Changes) -> None:
+    left = apply_transform(transform(filter_odd, filters=True), changes, None)
     assert left.frame.count() == 2
     with pytest.raises(PluginError, match="it may multiply changes"):
         apply_transform(transform(lambda frame: frame.unionAll(frame), filters=True), changes, None)
 
 
 class Shop:
-    """Eight orders, each a change of its own, through a transform."""
+    """Log of eight orders with one change each, and a pipeline with one transform."""
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self.folder, self.spark, self.log = folder, spark, folder / "log.jsonl"
         append(self.log, range(1, 9))
 
-    def run(self, used: Transform, sink: Any = None) -> TableProgress:
+    def run(self, applied: Transform, sink: Any = None) -> TableProgress:
         batches: list[Any] = []
         sink = sink or FilesSink(path=str(self.folder / "out"))
         source, checkpoint = LinesSource(path=str(self.log)), str(self.folder / "checkpoint")
-        job = Pipeline("orders", source, [sink], checkpoint, value=JsonFormat(), key=JsonFormat(), transforms=[used])
-        job.run(self.spark, on_progress=batches.append)
+        pipeline = Pipeline(
+            "orders", source, [sink], checkpoint, value=JsonFormat(), key=JsonFormat(), transforms=[applied]
+        )
+        pipeline.run(self.spark, on_progress=batches.append)
         return batches[-1].tables[0]  # type: ignore[no-any-return]
 
     @property
     def rows(self) -> list[str]:
-        """What was written, as lines of JSON."""
+        """Written rows, as lines of JSON."""
         files = sorted((self.folder / "out").rglob("part-*.json"))
         return [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
@@ -150,29 +152,29 @@ def shop(tmp_path: Path, spark: SparkSession) -> Shop:
     return Shop(tmp_path, spark)
 
 
-def test_what_is_left_out_is_counted(shop: Shop) -> None:
-    done = shop.run(transform(leave_out_odd, filters=True))
+def test_filtered_rows_are_counted(shop: Shop) -> None:
+    done = shop.run(transform(filter_odd, filters=True))
     assert (done.rows_in, done.applied, done.filtered) == (8, 4, 4)
     assert done.to_dict()["filtered"] == 4
 
 
-def test_rows_in_are_all_that_became_of_them(shop: Shop) -> None:
-    """Of a table that is upserted: changes that a newer one of their key made void among them."""
+def test_rows_in_is_the_sum_of_all_outcomes(shop: Shop) -> None:
+    """In an upserted table, the outcomes include superseded changes."""
     append(shop.log, [2, 4, 5])
     sink = MemorySink(store=str(shop.folder))
-    done = shop.run(transform(leave_out_odd, filters=True), sink)
+    done = shop.run(transform(filter_odd, filters=True), sink)
     assert (done.rows_in, done.applied, done.superseded, done.late, done.filtered) == (11, 4, 2, 0, 5)
 
 
 @pytest.mark.parametrize(
     ("apply", "made"),
     [
-        (lambda frame: look_up(frame, "inner", 1, 2, 3), 3),
-        (lambda frame: look_up(frame, "left", 1, 1, 1, 2), 10),
-        (lambda frame: look_up(frame, "left_anti", 8), 7),
+        (lambda frame: join_with(frame, "inner", 1, 2, 3), 3),
+        (lambda frame: join_with(frame, "left", 1, 1, 1, 2), 10),
+        (lambda frame: join_with(frame, "left_anti", 8), 7),
     ],
 )
-def test_a_join_is_counted_before_anything_is_written(
+def test_join_that_changes_the_count_fails_before_the_write(
     shop: Shop, apply: Callable[[DataFrame], DataFrame], made: int
 ) -> None:
     with pytest.raises(PluginError, match=rf"^transform rows: it returns {made} changes for 8\n"):
@@ -180,17 +182,17 @@ def test_a_join_is_counted_before_anything_is_written(
     assert shop.rows == []
 
 
-def test_a_join_that_gives_one_for_each_is_right(shop: Shop) -> None:
-    done = shop.run(transform(lambda frame: look_up(frame, "left", 1, 3, 5)))
+def test_join_with_one_row_per_change_is_accepted(shop: Shop) -> None:
+    done = shop.run(transform(lambda frame: join_with(frame, "left", 1, 3, 5)))
     assert (done.rows_in, done.applied, done.filtered) == (8, 8, 0)
 
 
-def test_a_join_that_says_that_it_leaves_out_is_counted(shop: Shop) -> None:
-    done = shop.run(transform(lambda frame: look_up(frame, "left_semi", 1, 3, 5), filters=True))
+def test_rows_dropped_by_a_declared_join_are_counted(shop: Shop) -> None:
+    done = shop.run(transform(lambda frame: join_with(frame, "left_semi", 1, 3, 5), filters=True))
     assert (done.rows_in, done.applied, done.filtered) == (8, 3, 5)
 
 
-def test_unwrap_that_leaves_deletes_out_counts_them(tmp_path: Path, spark: SparkSession) -> None:
+def test_deletes_dropped_by_unwrap_are_counted(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     topic = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     arp, bauer = ({"artist_id": n, "name": name, "nationality": "x"} for n, name in ((1, "Arp"), (2, "Bauer")))
@@ -198,14 +200,14 @@ def test_unwrap_that_leaves_deletes_out_counts_them(tmp_path: Path, spark: Spark
     topic.snapshot(bauer)
     topic.delete(bauer)
     bronze.flush()
-    job = pipeline(tmp_path, transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}])
-    (done,) = job.run(spark).tables
+    built = pipeline(tmp_path, transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}])
+    (done,) = built.run(spark).tables
     assert (done.rows_in, done.applied, done.filtered) == (3, 2, 1)
-    assert job.read("moma.artists", spark=spark).count() == 2
+    assert built.read("moma.artists", spark=spark).count() == 2
 
 
-class Backwards(LinesSource):
-    """Says what a test wants, one end after the other."""
+class FixedOffsets(LinesSource):
+    """Source whose latest offsets are given by a test."""
 
     ends: tuple[Any, ...] = ()
 
@@ -215,45 +217,45 @@ class Backwards(LinesSource):
 
 
 @pytest.mark.parametrize(
-    ("ends", "said"),
+    ("ends", "error"),
     [
         (({"line": 4}, {"line": 2}), 'its offsets decrease: latest returns {"line": 2} after {"line": 4}'),
         (("nonsense",), "latest returns an offset that is not a JSON object: str"),
         (({"line": {1}},), "latest returns an offset that is not a JSON object: dict"),
     ],
 )
-def test_a_source_that_runs_backwards_is_an_error(shop: Shop, ends: tuple[Any, ...], said: str) -> None:
-    source = Backwards(path=str(shop.log))
+def test_source_with_decreasing_offsets_is_rejected(shop: Shop, ends: tuple[Any, ...], error: str) -> None:
+    source = FixedOffsets(path=str(shop.log))
     source.ends = ends
     sink = FilesSink(path=str(shop.folder / "out"))
-    job = Pipeline("orders", source, [sink], str(shop.folder / "checkpoint"), value=JsonFormat(), key=JsonFormat())
+    pipeline = Pipeline("orders", source, [sink], str(shop.folder / "checkpoint"), value=JsonFormat(), key=JsonFormat())
     with pytest.raises(PluginError) as raised:
-        job.run(shop.spark)
-    assert str(raised.value).startswith(f"source lines: {said}")
+        pipeline.run(shop.spark)
+    assert str(raised.value).startswith(f"source lines: {error}")
     assert len(shop.rows) == (4 if len(ends) == 2 else 0)
 
 
-def test_what_gives_nothing_is_named(shop: Shop) -> None:
-    class Mute(FilesSink):
+def test_plugin_that_returns_none_is_reported(shop: Shop) -> None:
+    class ReturnsNoResult(FilesSink):
         name = "mute"
 
         def write(self, *_: Any) -> Any:
             super().write(*_)
 
     with pytest.raises(PluginError, match="sink mute: write returns NoneType instead of a WriteResult"):
-        shop.run(transform(lambda frame: frame), Mute(path=str(shop.folder / "out")))
+        shop.run(transform(lambda frame: frame), ReturnsNoResult(path=str(shop.folder / "out")))
 
-    class Blind(LinesSource):
+    class ReturnsNoRows(LinesSource):
         def read(self, *_: Any) -> Any:
-            """Forgets to return."""
+            """Return None instead of a DataFrame."""
 
-    source, sink = Blind(path=str(shop.log)), FilesSink(path=str(shop.folder / "out"))
+    source, sink = ReturnsNoRows(path=str(shop.log)), FilesSink(path=str(shop.folder / "out"))
     with pytest.raises(PluginError, match="source lines: read returns NoneType instead of a DataFrame"):
         Pipeline("blind", source, [sink], str(shop.folder / "blind"), value=JsonFormat(), key="none").run(shop.spark)
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "goes_on"),
+    ("start", "end", "is_valid"),
     [
         ({"file": 1, "line": 90}, {"file": 2, "line": 0}, True),
         ({"shards": {"a": 3}}, {"shards": {"b": 1}}, True),
@@ -263,10 +265,10 @@ def test_what_gives_nothing_is_named(shop: Shop) -> None:
         ({"shards": {"a": 3, "b": 5}}, {"shards": {"a": 2, "b": 4}}, False),
     ],
 )
-def test_which_offsets_go_on(start: Any, end: Any, goes_on: bool) -> None:
-    """Nobody but the source knows what an offset means: what only fell is all that can be said."""
+def test_decreasing_offsets_are_detected(start: Any, end: Any, is_valid: bool) -> None:
+    """Only the source can interpret an offset. Offsets are invalid if some of their numbers decrease and none increases."""
     source = LinesSource(path="log.jsonl")
-    if goes_on:
+    if is_valid:
         assert check_next(source, start, end) == end
     else:
         with pytest.raises(PluginError, match="its offsets decrease"):

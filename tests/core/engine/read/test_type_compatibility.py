@@ -1,4 +1,4 @@
-"""Changes whose types a table's columns cannot hold, on a few rows."""
+"""Changes with types that do not fit the columns of a table, tested on a few rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 SCHEMA = "id int, amount string, _headrace_error string"
 
 
-def test_a_value_that_no_wider_type_holds_is_rejected(spark: SparkSession) -> None:
+def test_value_without_a_wider_common_type_is_rejected(spark: SparkSession) -> None:
     table = spark.createDataFrame([], "id int, AMOUNT timestamp").schema
     rows = spark.createDataFrame([(1, "twelve", None), (2, None, None), (3, "x", "op-missing")], SCHEMA)
     made = reject_incompatible(Changes(rows, envelope=False), table).frame
@@ -28,19 +28,19 @@ def test_a_value_that_no_wider_type_holds_is_rejected(spark: SparkSession) -> No
     ]
 
 
-def test_a_dead_letter_has_the_value_that_does_not_fit(spark: SparkSession) -> None:
+def test_dead_letter_contains_the_incompatible_value(spark: SparkSession) -> None:
     table = spark.createDataFrame([], "id int, AMOUNT timestamp").schema
     changes = Changes(spark.createDataFrame([(1, "twelve", None)], SCHEMA), envelope=False)
     [row] = reject_incompatible(changes, table, keeps_values=True).frame.collect()
     assert tuple(row) == (1, "twelve", "schema-incompatible")
 
 
-def test_what_can_be_widened_stays(spark: SparkSession) -> None:
+def test_value_that_can_be_widened_is_accepted(spark: SparkSession) -> None:
     table = spark.createDataFrame([], "id bigint, amount string").schema
     changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=False)
     assert reject_incompatible(changes, table) is changes
 
 
-def test_envelopes_are_kept_as_they_are(spark: SparkSession) -> None:
+def test_envelopes_are_unchanged(spark: SparkSession) -> None:
     changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=True)
     assert reject_incompatible(changes, spark.createDataFrame([], "id date").schema) is changes

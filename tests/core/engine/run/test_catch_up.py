@@ -1,4 +1,4 @@
-"""A table that fails alone: the others go on, and it catches up by itself, each change once."""
+"""Catch-up of a failed table while other tables continue. Every change is applied once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ GOOD, BAD = "shop.public.orders", "shop.public.customers"
 
 
 class BrokenSink(FilesSink):
-    """Refuses one table while a file is there: says what stands in it, or waits when that is ``hang``; ``once`` is once."""
+    """Sink that rejects one table while a file exists.
+
+    The content of the file is part of the error. With ``hang`` the write blocks, with ``once`` it fails once.
+    """
 
     name = "broken"
 
@@ -63,12 +66,12 @@ class BrokenSink(FilesSink):
 
 
 class Shop:
-    """Two tables, one of which can be broken, from a source of either kind."""
+    """Pipeline of two tables from a native or a ranged source. One of the tables can be made to fail."""
 
     lines: type[LinesSource] = LinesSource
 
     def __init__(self, folder: Path, kind: str, **options: Any) -> None:
-        """``options``: of the files source."""
+        """Create empty inputs; ``options`` are passed to the files source."""
         self.folder, self.kind, self.broken, self.options = folder, kind, folder / "broken", options
         self.log, self.landing, self.files = folder / "log.jsonl", folder / "landing", 0
         self.log.touch()
@@ -105,22 +108,23 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 0.5)
     monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 0.5)
 
 
 def errors(query: Query) -> list[str]:
-    """What the batches said of the table that is broken, oldest first."""
+    """Return the errors of the failing table from all batches, oldest first."""
     found = (table for batch in query.recent_progress for table in batch.tables if table.table == BAD)
     return [table.error for table in found if table.error]
 
 
-# A source has its part in what is missed, an error in when it is tried again, and neither in the other's.
+# The kind of source affects the backlog and the kind of error affects the retries. The two are independent,
+# so not every combination is tested.
 @pytest.mark.parametrize(
     ("shop", "kind"), nightly_after(1, [("ranged", "full"), ("native", "away")]), indirect=["shop"]
 )
-def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
+def test_tables_continue_while_one_catches_up(shop: Shop, spark: SparkSession, kind: str) -> None:
     shop.broken.write_text(kind)
     with stop_at_end(shop.pipeline().start(spark, "100 milliseconds")) as query:
         for number in range(2):
@@ -130,14 +134,14 @@ def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSe
         until(lambda: len(errors(query)) >= 2, "batches without the table")
         assert all(f"the disk is {kind}" in error and "fix: mend it" in error for error in errors(query))
         shop.broken.unlink()
-        until(lambda: shop.ids(BAD) == [0, 1], "the table that was broken")
+        until(lambda: shop.ids(BAD) == [0, 1], "the table that failed")
         shop.add(2)
         until(lambda: shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2], "both tables")
         assert not [table.error for table in query.recent_progress[-1].tables if table.error]
     assert shop.ids(BAD) == [0, 1, 2]
 
 
-def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Shop, spark: SparkSession) -> None:
+def test_finite_run_reports_a_failed_table_and_a_later_run_catches_up(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("full")
     for number in range(2):
         shop.add(number)
@@ -146,7 +150,7 @@ def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Sh
         assert f"table {BAD}" in str(caught.value)
     assert (shop.ids(GOOD), shop.ids(BAD)) == ([0, 1], [])
     shop.broken.unlink()
-    shop.pipeline().run(spark)  # nothing is new
+    shop.pipeline().run(spark)  # there are no new records
     assert shop.ids(BAD) == [0, 1]
     shop.add(2)
     shop.pipeline().run(spark)
@@ -154,12 +158,12 @@ def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Sh
     assert not (shop.folder / "checkpoint/backlog").exists() or not list((shop.folder / "checkpoint/backlog").iterdir())
 
 
-def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:
+def test_repeated_batch_is_in_the_backlog_once(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("full")
     shop.add(0)
     with pytest.raises(ConfigError):
         shop.pipeline().run(spark)
-    # As after a crash before the batch was noted as done.
+    # This is the state after a crash before the batch was recorded as done.
     done = "ranged" if shop.kind == "ranged" else "stream"
     shutil.rmtree(shop.folder / "checkpoint" / done / "commits")
     with pytest.raises(ConfigError):
@@ -170,25 +174,23 @@ def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) 
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
 
 
-def test_a_sink_that_took_a_batch_which_another_refused_has_its_rows_once(
+def test_sink_that_applied_a_batch_rejected_by_another_has_rows_once(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)  # it is tried again when the run ends
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)  # the retry happens at the end of the run
     shop = Shop(tmp_path, "native")
     shop.broken.write_text("once")
-    for number in range(3):  # a batch each
+    for number in range(3):  # each number is one batch
         shop.add(number)
     shop.pipeline(FilesSink(path=str(tmp_path / "other"))).run(spark)
     assert shop.ids(BAD, "other") == shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
-def test_a_table_catches_up_when_what_it_missed_has_a_schema_that_no_record_had_before(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_table_catches_up_with_batches_that_have_a_new_schema(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")
     for number, names in enumerate((["id"], ["id", "size"])):
-        shop.add(number, topics=(GOOD,))  # else the run would end with its only table
+        shop.add(number, topics=(GOOD,))  # a second table keeps the run alive
         fields = [{"type": "int32", "optional": False, "field": name} for name in names]
         schema = {"type": "struct", "fields": fields, "optional": False, "name": "Value"}
         line = {"line": 2 * number + 2, "topic": BAD, "key": {"id": number}}
@@ -201,9 +203,7 @@ def test_a_table_catches_up_when_what_it_missed_has_a_schema_that_no_record_had_
     assert shop.ids(BAD, "other") == shop.ids(BAD) == [0, 1]
 
 
-def test_a_batch_that_was_tried_is_tried_again_alone(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attempted_batch_is_retried_alone(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
     applied: list[tuple[int, int]] = []
     backlogs = Backlogs(Folder(spark, str(tmp_path)))
@@ -216,20 +216,20 @@ def test_a_batch_that_was_tried_is_tried_again_alone(
     assert applied == [(7, 7), (8, 9), (10, 10)]
 
 
-class Forgetful(LinesSource):
-    """Cannot say where a batch's records lie."""
+class CannotReplay(LinesSource):
+    """Source that cannot replay a batch."""
 
     def replay_range(self, *_: Any) -> None:
         return None
 
 
-def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path, spark: SparkSession) -> None:
+def test_batch_that_cannot_be_replayed_is_not_skipped(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")
     shop.add(0)
     with pytest.raises(ConfigError, match="the disk is full"):
         shop.pipeline().run(spark)
-    shop.lines = Forgetful
+    shop.lines = CannotReplay
     shop.add(1)
     with pytest.raises(ConfigError, match=f"table {BAD}: waits for its backlog"):
         shop.pipeline().run(spark)
@@ -240,10 +240,10 @@ def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path,
 
 
 @pytest.mark.nightly
-def test_files_that_a_table_still_needs_are_not_removed(tmp_path: Path, spark: SparkSession) -> None:
+def test_files_in_a_backlog_are_not_removed(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "native", cleanSource="delete")
     shop.broken.write_text("full")
-    for number in range(3):  # a batch each
+    for number in range(3):  # each number is one batch
         shop.add(number)
     with pytest.raises(ConfigError, match="the disk is full"):
         shop.pipeline().run(spark)
@@ -252,7 +252,7 @@ def test_files_that_a_table_still_needs_are_not_removed(tmp_path: Path, spark: S
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
-def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark: SparkSession) -> None:
+def test_records_in_a_backlog_are_not_acknowledged(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")
     shop.add(0)
@@ -263,14 +263,14 @@ def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark
         pipeline.run(spark)
     assert source.committed == []
     shop.broken.unlink()
-    pipeline.run(spark)  # gives the table what it missed
+    pipeline.run(spark)  # the table catches up
     shop.add(1)
     pipeline.run(spark)
     assert source.committed[-1] == 4
 
 
 @pytest.mark.nightly
-def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
+def test_table_that_exceeds_the_timeout_is_deferred(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("hang")
     with stop_at_end(
@@ -279,15 +279,15 @@ def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: Spark
         for number in range(3):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
-        until(lambda: errors(query), "a batch without the table that hangs")
+        until(lambda: errors(query), "a batch without the blocked table")
         assert "was not written within 15 seconds" in errors(query)[0]
         assert "table.timeout" in errors(query)[0]
         shop.broken.unlink()
-        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that hung")
+        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that was blocked")
 
 
 @pytest.mark.parametrize("shop", ["ranged"], indirect=True)
-def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> None:
+def test_run_stops_when_every_table_failed(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("full")
     shop.add(0, topics=(BAD,))
     with pytest.raises(ConfigError, match="the disk is full"):
@@ -299,7 +299,7 @@ def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> N
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("shop", ["native"], indirect=True)
-def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
+def test_run_waits_for_an_unreachable_sink_even_without_healthy_tables(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("away")
     shop.add(0, topics=(BAD,))
     with stop_at_end(shop.pipeline().start(spark, "100 milliseconds")) as query:
@@ -309,7 +309,7 @@ def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, sp
         until(lambda: shop.ids(BAD) == [0], "the table")
 
 
-def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, spark: SparkSession) -> None:
+def test_stop_rule_applies_during_catch_up(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "native")
     shop.broken.write_text("full")
     with stop_at_end(
@@ -326,33 +326,33 @@ def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, s
 
 
 @pytest.mark.nightly
-def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: SparkSession) -> None:
-    tried: list[BacklogEntry] = []
+def test_table_is_retried_after_any_error(tmp_path: Path, spark: SparkSession) -> None:
+    attempts: list[BacklogEntry] = []
 
     def apply(_: str, part: BacklogEntry) -> None:
-        tried.append(part)
-        if len(tried) < 3:
+        attempts.append(part)
+        if len(attempts) < 3:
             raise ValueError("nobody thought of it")
 
     backlogs = Backlogs(Folder(spark, str(tmp_path)))
     tables = catch_up.CatchUp(backlogs, apply)
     backlogs.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
     tables.start(is_delayed=True)
-    until(lambda: len(tried) == 2, "the second try")
+    until(lambda: len(attempts) == 2, "the second attempt")
     assert "ValueError: nobody thought of it" in str(backlogs.errors[BAD])
     until(lambda: not backlogs.errors, "the table")
-    assert [part.first for part in tried] == [7, 7, 7]
+    assert [part.first for part in attempts] == [7, 7, 7]
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.nightly
-def test_tables_that_catch_up_at_once_are_all_in_the_progress(tmp_path: Path, spark: SparkSession) -> None:
+def test_progress_contains_all_tables_that_catch_up_together(tmp_path: Path, spark: SparkSession) -> None:
     names = [f"t{number}" for number in range(8)]
     log = ProgressLog(Folder(spark, str(tmp_path)))
     log.add(BatchProgress("shop", 1, "", 1.0, tuple(table(name, "waits") for name in names)))
     with ThreadPoolExecutor(len(names)) as pool:
         done = [pool.submit(log.amend, BatchProgress("shop", 1, "", 1.0, (table(name, None),))) for name in names]
-    assert [job.result() for job in done] == [None] * len(names)
+    assert [future.result() for future in done] == [None] * len(names)
     (batch,) = log.all()
     assert [found.error for found in batch.tables] == [None] * len(names)
 
@@ -362,11 +362,11 @@ def table(name: str, error: str | None) -> TableProgress:
 
 
 @pytest.mark.nightly
-def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:
+def test_incompatible_column_type_fails_only_its_own_table(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists, works = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("artists", "works"))
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
-    job = Pipeline.from_dict(
+    pipeline = Pipeline.from_dict(
         {
             "name": "moma",
             "source": {"files": {"path": str(tmp_path / "bronze"), "format": "avro"}},
@@ -379,18 +379,18 @@ def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: S
     for topic in (artists, works):
         topic.snapshot(arp)
     bronze.flush()
-    job.run(spark)
+    pipeline.run(spark)
     works.columns["name"] = "int"
     works.insert({"artist_id": 2, "name": 7, "nationality": None})
     artists.insert({"artist_id": 2, "name": "Bauer", "nationality": None})
     bronze.flush()
     with pytest.raises(HeadraceError, match=r"moma\.works") as caught:
-        job.run(spark)
+        pipeline.run(spark)
     assert "name" in str(caught.value)
     artists.delete(arp)
     works.delete({**arp, "name": 1})
     bronze.flush()
     with pytest.raises(HeadraceError, match=r"moma\.works"):
-        job.run(spark)
-    assert [row["artist_id"] for row in rows(job, spark, "moma.artists")] == [2]
-    assert [row["artist_id"] for row in rows(job, spark, "moma.works")] == [1]
+        pipeline.run(spark)
+    assert [row["artist_id"] for row in rows(pipeline, spark, "moma.artists")] == [2]
+    assert [row["artist_id"] for row in rows(pipeline, spark, "moma.works")] == [1]

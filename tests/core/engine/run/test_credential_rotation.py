@@ -1,4 +1,7 @@
-"""Logins that are refused in mid-run: the references behind them are asked again, and the run goes on where it was."""
+"""Credential rotation in a running pipeline.
+
+After a failed authentication, the run re-resolves its secrets and continues from the same offset.
+"""
 
 from __future__ import annotations
 
@@ -30,32 +33,32 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 GOOD, BAD = "shop.public.orders", "shop.public.customers"
 
 
-class House:
-    """Lines and a folder of tables, each with a file of the passwords that it takes; pipelines have theirs from another file."""
+class Environment:
+    """Source and sink that each accept the passwords in a file. Pipelines read their password from another file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.log, self.key = folder, folder / "log.jsonl", folder / "key"
-        self.source_door, self.sink_door = folder / "source", folder / "sink"
+        self.source_passwords, self.sink_passwords = folder / "source", folder / "sink"
         self.log.touch()
-        self.rotate("first", self.key, self.source_door, self.sink_door)
-        self.asked, self.keeper_is_away, self.opened = 0, False, list[str]()
+        self.rotate("first", self.key, self.source_passwords, self.sink_passwords)
+        self.renewals, self.secrets_are_unavailable, self.opened = 0, False, list[str]()
 
     @staticmethod
-    def rotate(password: str, *places: Path) -> None:
-        for place in places:
-            place.write_text(password)
+    def rotate(password: str, *files: Path) -> None:
+        for file in files:
+            file.write_text(password)
 
     def add(self, number: int) -> None:
         for topic in (GOOD, BAD):
             append(self.log, [number], topic)
 
     def pipeline(self, password: str | None = None) -> Pipeline:
-        """As the key says, or the password; whoever has no key is no different from it, and asks nobody."""
+        """Return a pipeline with the password in the key file, or with a fixed password and no renewal."""
         key = password or self.key.read_text()
         return Pipeline(
             "shop",
-            LockedLines(self, key),
-            [LockedSink(self, key)],
+            AuthenticatedLines(self, key),
+            [AuthenticatedSink(self, key)],
             str(self.folder / "checkpoint"),
             transforms=[Mask({"columns": {"item": {"sha256": {"salt": key * 4}}}})],
             value=JsonFormat(),
@@ -63,15 +66,15 @@ class House:
         )
 
     def _renew(self, key: str) -> Callable[[], Pipeline | None]:
-        known = [key]
+        current = [key]
 
         def build() -> Pipeline | None:
-            self.asked += 1
-            if self.keeper_is_away:
+            self.renewals += 1
+            if self.secrets_are_unavailable:
                 raise ConfigError("the keeper of secrets is away")
-            if self.key.read_text() == known[0]:
+            if self.key.read_text() == current[0]:
                 return None
-            known[0] = self.key.read_text()
+            current[0] = self.key.read_text()
             return self.pipeline()
 
         return build
@@ -88,22 +91,22 @@ class House:
         return self.ids() == [list(numbers)] * 2
 
 
-class LockedLines(LinesSource):
-    """Lets in who has the password of its door."""
+class AuthenticatedLines(LinesSource):
+    """Source that requires a password from the file of accepted ones."""
 
     name = "locked-lines"
 
-    def __init__(self, house: House, password: str) -> None:
-        super().__init__(LinesConfig(path=str(house.log)))
-        self.house, self.password, self.is_open = house, password, False
+    def __init__(self, environment: Environment, password: str) -> None:
+        super().__init__(LinesConfig(path=str(environment.log)))
+        self.environment, self.password, self.is_open = environment, password, False
 
     def open(self, spark: SparkSession) -> None:
         self.is_open = True
-        self.house.opened.append(self.password)
+        self.environment.opened.append(self.password)
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
         assert self.is_open
-        self._enter()
+        self._authenticate()
         return super().latest(start, limit)
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
@@ -114,140 +117,144 @@ class LockedLines(LinesSource):
         assert self.is_open
         return super().replay_range(context, topics)
 
-    def _enter(self) -> None:
-        if self.password not in self.house.source_door.read_text().split():
+    def _authenticate(self) -> None:
+        if self.password not in self.environment.source_passwords.read_text().split():
             raise LoginError("the lines let nobody in", fix="correct the password")
 
 
-class LockedSink(FilesSink):
-    """A door before one of its tables."""
+class AuthenticatedSink(FilesSink):
+    """Sink that requires a password for one of its tables."""
 
     name = "locked-files"
 
-    def __init__(self, house: House, password: str) -> None:
-        super().__init__(path=str(house.folder / "out"), mode="append")
-        self.house, self.password = house, password
+    def __init__(self, environment: Environment, password: str) -> None:
+        super().__init__(path=str(environment.folder / "out"), mode="append")
+        self.environment, self.password = environment, password
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        if table.name == BAD and self.password not in self.house.sink_door.read_text().split():
+        if table.name == BAD and self.password not in self.environment.sink_passwords.read_text().split():
             raise LoginError("the table lets nobody in", fix="correct the password")
         return super().write(table, rows, batch)
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     for module in (credential_rotation, catch_up):
         monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.05)
         monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 0.1)
-    return House(tmp_path)
+    return Environment(tmp_path)
 
 
-def test_a_source_that_is_refused_goes_on_where_it_was(house: House, spark: SparkSession) -> None:
-    pipeline = house.pipeline()
+def test_source_continues_from_its_offset_after_failed_authentication(
+    environment: Environment, spark: SparkSession
+) -> None:
+    pipeline = environment.pipeline()
     with stop_at_end(pipeline.start(spark, "50 ms")) as query:
-        house.add(1)
-        until(lambda: house.both(1), "the first row")
-        house.rotate("second", house.source_door, house.sink_door)
-        house.add(2)
-        until(lambda: house.asked > 3, "several questions")
+        environment.add(1)
+        until(lambda: environment.both(1), "the first row")
+        environment.rotate("second", environment.source_passwords, environment.sink_passwords)
+        environment.add(2)
+        until(lambda: environment.renewals > 3, "several renewals")
         assert query.is_active
         assert "retrying: the lines let nobody in" in query.status.message
-        house.rotate("second", house.key)
-        until(lambda: house.both(1, 2), "the second row")
-        house.rotate("third", house.key, house.source_door, house.sink_door)
-        house.add(3)
-        until(lambda: house.both(1, 2, 3), "the third row")
-        until(lambda: query.status.error is None, "the end of the trouble")
+        environment.rotate("second", environment.key)
+        until(lambda: environment.both(1, 2), "the second row")
+        environment.rotate("third", environment.key, environment.source_passwords, environment.sink_passwords)
+        environment.add(3)
+        until(lambda: environment.both(1, 2, 3), "the third row")
+        until(lambda: query.status.error is None, "the end of the error")
     assert query.exception is None
-    assert house.opened == ["first", "second", "third"]
+    assert environment.opened == ["first", "second", "third"]
 
 
 @pytest.mark.nightly
-def test_a_salt_stays_as_it_was_when_the_run_began(house: House, spark: SparkSession) -> None:
-    with stop_at_end(house.pipeline().start(spark, "50 ms")):
-        house.add(1)
-        until(lambda: house.both(1), "the first row")
-        house.rotate("second", house.key, house.source_door, house.sink_door)
-        append(house.log, [1], GOOD)
-        until(lambda: house.ids()[0] == [1, 1], "the same row once more")
-    assert len({row["item"] for row in house.rows(GOOD)}) == 1
+def test_salt_does_not_change_during_a_run(environment: Environment, spark: SparkSession) -> None:
+    with stop_at_end(environment.pipeline().start(spark, "50 ms")):
+        environment.add(1)
+        until(lambda: environment.both(1), "the first row")
+        environment.rotate("second", environment.key, environment.source_passwords, environment.sink_passwords)
+        append(environment.log, [1], GOOD)
+        until(lambda: environment.ids()[0] == [1, 1], "the same row again")
+    assert len({row["item"] for row in environment.rows(GOOD)}) == 1
 
 
-def test_a_table_that_is_refused_has_its_batch_again_with_the_new_login(house: House, spark: SparkSession) -> None:
-    with stop_at_end(house.pipeline().start(spark, "50 ms")) as query:
-        house.add(1)
-        until(lambda: house.both(1), "the first row")
-        house.rotate("first second", house.source_door)
-        house.rotate("second", house.key, house.sink_door)
-        house.add(2)
-        until(lambda: house.both(1, 2), "the second row")
-        house.add(3)
-        until(lambda: house.both(1, 2, 3), "the third row")
-        assert not (house.folder / "checkpoint/backlog").exists() or not list(
-            (house.folder / "checkpoint/backlog").iterdir()
+def test_failed_table_repeats_its_batch_with_new_credentials(environment: Environment, spark: SparkSession) -> None:
+    with stop_at_end(environment.pipeline().start(spark, "50 ms")) as query:
+        environment.add(1)
+        until(lambda: environment.both(1), "the first row")
+        environment.rotate("first second", environment.source_passwords)
+        environment.rotate("second", environment.key, environment.sink_passwords)
+        environment.add(2)
+        until(lambda: environment.both(1, 2), "the second row")
+        environment.add(3)
+        until(lambda: environment.both(1, 2, 3), "the third row")
+        assert not (environment.folder / "checkpoint/backlog").exists() or not list(
+            (environment.folder / "checkpoint/backlog").iterdir()
         )
     assert query.exception is None
 
 
-def test_a_table_waits_alone_for_its_login_and_the_others_go_on(house: House, spark: SparkSession) -> None:
-    with stop_at_end(house.pipeline().start(spark, "50 ms")) as query:
-        house.add(1)
-        until(lambda: house.both(1), "the first row")
-        house.rotate("first second", house.source_door)
-        house.rotate("second", house.sink_door)
-        house.add(2)
-        house.add(3)
-        until(lambda: house.ids() == [[1, 2, 3], [1]], "the other table")
-        house.rotate("second", house.key)
-        until(lambda: house.both(1, 2, 3), "the table that was refused")
-        house.rotate("second", house.source_door)  # the source itself goes on with what it had until then
-        house.add(4)
-        until(lambda: house.both(1, 2, 3, 4), "both tables")
+def test_tables_continue_while_one_waits_for_credentials(environment: Environment, spark: SparkSession) -> None:
+    with stop_at_end(environment.pipeline().start(spark, "50 ms")) as query:
+        environment.add(1)
+        until(lambda: environment.both(1), "the first row")
+        environment.rotate("first second", environment.source_passwords)
+        environment.rotate("second", environment.sink_passwords)
+        environment.add(2)
+        environment.add(3)
+        until(lambda: environment.ids() == [[1, 2, 3], [1]], "the other table")
+        environment.rotate("second", environment.key)
+        until(lambda: environment.both(1, 2, 3), "the table whose credentials were rejected")
+        environment.rotate(
+            "second", environment.source_passwords
+        )  # until then, the source continues with the previous password
+        environment.add(4)
+        until(lambda: environment.both(1, 2, 3, 4), "both tables")
     assert query.exception is None
 
 
-def test_it_ends_when_the_references_say_the_same_for_long(
-    house: House, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_run_fails_if_the_secrets_stay_unchanged(
+    environment: Environment, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.5)
-    query = house.pipeline().start(spark, "50 ms")
-    house.add(1)
-    until(lambda: house.both(1), "the first row")
-    house.source_door.write_text("second")
+    query = environment.pipeline().start(spark, "50 ms")
+    environment.add(1)
+    until(lambda: environment.both(1), "the first row")
+    environment.source_passwords.write_text("second")
     with pytest.raises(LoginError) as caught:
         query.await_termination(60)
     same = "${file:key} resolved to the same rejected credentials again"
     assert str(caught.value) == f"source locked-lines: the lines let nobody in\n  fix: correct the password; {same}"
-    assert house.asked > 2
+    assert environment.renewals > 2
     assert not query.is_active
 
 
 @pytest.mark.nightly
-def test_who_keeps_the_secrets_may_be_away_for_a_while(
-    house: House, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_secret_provider_may_be_temporarily_unavailable(
+    environment: Environment, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stop_at_end(house.pipeline().start(spark, "50 ms")) as query:
-        house.add(1)
-        until(lambda: house.both(1), "the first row")
-        house.keeper_is_away = True
-        house.rotate("second", house.key, house.source_door, house.sink_door)
-        house.add(2)
-        until(lambda: house.asked > 2, "questions")
-        house.keeper_is_away = False
-        until(lambda: house.both(1, 2), "the second row")
+    with stop_at_end(environment.pipeline().start(spark, "50 ms")) as query:
+        environment.add(1)
+        until(lambda: environment.both(1), "the first row")
+        environment.secrets_are_unavailable = True
+        environment.rotate("second", environment.key, environment.source_passwords, environment.sink_passwords)
+        environment.add(2)
+        until(lambda: environment.renewals > 2, "renewals")
+        environment.secrets_are_unavailable = False
+        until(lambda: environment.both(1, 2), "the second row")
         monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.2)
-        house.keeper_is_away = True
-        house.source_door.write_text("third")
+        environment.secrets_are_unavailable = True
+        environment.source_passwords.write_text("third")
         with pytest.raises(LoginError, match="the secrets could not be resolved again: the keeper of secrets is away"):
             query.await_termination(60)
 
 
-def test_a_run_that_is_told_to_end_does_not_wait(house: House, spark: SparkSession) -> None:
-    query = house.pipeline().start(spark, "50 ms")
-    house.add(1)
-    until(lambda: house.both(1), "the first row")
-    house.source_door.write_text("second")
-    until(lambda: house.asked > 1, "questions")
+def test_stopped_run_does_not_wait_for_credentials(environment: Environment, spark: SparkSession) -> None:
+    query = environment.pipeline().start(spark, "50 ms")
+    environment.add(1)
+    until(lambda: environment.both(1), "the first row")
+    environment.source_passwords.write_text("second")
+    until(lambda: environment.renewals > 1, "renewals")
     began = time.monotonic()
     query.stop()
     assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS / 2
@@ -255,26 +262,26 @@ def test_a_run_that_is_told_to_end_does_not_wait(house: House, spark: SparkSessi
 
 
 @pytest.mark.nightly
-def test_a_run_to_an_end_asks_once(house: House, spark: SparkSession) -> None:
-    pipeline = house.pipeline()
-    house.add(1)
-    house.rotate("second", house.key, house.source_door, house.sink_door)
+def test_finite_run_resolves_secrets_once(environment: Environment, spark: SparkSession) -> None:
+    pipeline = environment.pipeline()
+    environment.add(1)
+    environment.rotate("second", environment.key, environment.source_passwords, environment.sink_passwords)
     pipeline.run(spark)
-    assert house.both(1)
-    house.rotate("third", house.source_door)
-    house.asked = 0
+    assert environment.both(1)
+    environment.rotate("third", environment.source_passwords)
+    environment.renewals = 0
     with pytest.raises(LoginError, match="resolved to the same rejected credentials"):
         pipeline.run(spark)
-    assert house.asked == 1
+    assert environment.renewals == 1
 
 
 @pytest.mark.nightly
-def test_without_references_a_refusal_is_what_it_was(house: House, spark: SparkSession) -> None:
-    house.add(1)
-    house.source_door.write_text("second")
+def test_pipeline_without_references_fails_immediately(environment: Environment, spark: SparkSession) -> None:
+    environment.add(1)
+    environment.source_passwords.write_text("second")
     with pytest.raises(ConfigError) as caught:
-        house.pipeline("first").start(spark, "50 ms").await_termination(60)
+        environment.pipeline("first").start(spark, "50 ms").await_termination(60)
     assert str(caught.value) == "source locked-lines: the lines let nobody in\n  fix: correct the password"
     assert caught.value.exit_code == 2
     assert not isinstance(caught.value, RetriableError)
-    assert house.asked == 0
+    assert environment.renewals == 0

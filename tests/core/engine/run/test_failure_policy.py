@@ -1,4 +1,4 @@
-"""What tables that failed mean for the run."""
+"""Policy that decides whether failed tables stop the run."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import pytest
 from headrace.engine.run.failure_policy import find_fatal_error
 from headrace.errors import ConfigError, HeadraceError, RetriableError, RuleError
 
-BROKEN, AWAY, RULE = ConfigError("broken"), RetriableError("away"), RuleError("rule")
+BROKEN, UNREACHABLE, RULE = ConfigError("broken"), RetriableError("away"), RuleError("rule")
 
 
 @pytest.mark.parametrize(
-    ("errors", "set_aside", "healthy", "stops"),
+    ("errors", "deferred", "healthy", "stops"),
     [
         ({}, [], False, None),
         ({"a": BROKEN}, [], True, None),
         ({"a": BROKEN}, [], False, BROKEN),
-        ({"a": AWAY}, [], False, None),
-        ({"a": AWAY, "b": BROKEN}, [], False, AWAY),
-        ({"a": AWAY}, ["a"], True, AWAY),
-        ({"a": AWAY}, ["b"], True, None),
-        ({"a": AWAY, "b": RULE}, [], True, RULE),
+        ({"a": UNREACHABLE}, [], False, None),
+        ({"a": UNREACHABLE, "b": BROKEN}, [], False, UNREACHABLE),
+        ({"a": UNREACHABLE}, ["a"], True, UNREACHABLE),
+        ({"a": UNREACHABLE}, ["b"], True, None),
+        ({"a": UNREACHABLE, "b": RULE}, [], True, RULE),
     ],
     ids=[
-        "nothing failed",
-        "others go on",
-        "no other is left",
-        "its server is away",
-        "one of several will not come back",
-        "its backlog could not be written",
-        "another is set aside",
-        "the file says stop",
+        "no table failed",
+        "other tables are healthy",
+        "no table is healthy",
+        "its server is unreachable",
+        "one of several errors is permanent",
+        "its backlog cannot be written",
+        "another table is deferred",
+        "a rule stops the run",
     ],
 )
-def test_the_error_that_stops_the_run(
-    errors: dict[str, HeadraceError], set_aside: list[str], healthy: bool, stops: HeadraceError | None
+def test_error_that_stops_the_run(
+    errors: dict[str, HeadraceError], deferred: list[str], healthy: bool, stops: HeadraceError | None
 ) -> None:
-    assert find_fatal_error(errors, set_aside, has_healthy_tables=healthy) is stops
+    assert find_fatal_error(errors, deferred, has_healthy_tables=healthy) is stops

@@ -1,4 +1,4 @@
-"""Ranged sources live as native ones do: the same handle, triggers, batch ids and crash behaviour."""
+"""Queries of ranged sources, which have the same handle, triggers, batch IDs and crash behavior as native ones."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def snapshot(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.spark
-def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path: Path) -> None:
     orders = Orders(tmp_path / "orders", "ranged", limit=4)
     orders.add(*range(1, 7))
     orders.hold.touch()
     arguments = [str(path) for path in (orders.log, orders.checkpoint, orders.folder, orders.hold)]
     with kill_at_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
         orders.in_hand()
-        until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not held")
+        until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not blocked")
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
-    written_down = (orders.checkpoint / "ranged/offsets/0").read_text()
-    assert json.loads(written_down) == {"start": {"line": 0}, "end": {"line": 4}}
+    planned = (orders.checkpoint / "ranged/offsets/0").read_text()
+    assert json.loads(planned) == {"start": {"line": 0}, "end": {"line": 4}}
     assert not (orders.checkpoint / "ranged/commits").exists()
     assert orders.read_batches("second") == {}
 
@@ -79,7 +79,7 @@ def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession,
     batches: list[int] = []
     ranged.pipeline(source, sinks, orders.checkpoint).run(spark, on_progress=lambda p: batches.append(p.batch))
 
-    assert (orders.checkpoint / "ranged/offsets/0").read_text() == written_down
+    assert (orders.checkpoint / "ranged/offsets/0").read_text() == planned
     assert batches == [0, 1, 2]
     assert (
         orders.read_batches("first") == orders.read_batches("second") == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8, 9], 2: [10]}
@@ -89,7 +89,7 @@ def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession,
 
 @contextmanager
 def kill_at_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process group of its own, with its JVM in it."""
+    """Start a process with its JVM in a new process group, and kill the group at the end."""
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
         try:
             yield process
@@ -100,15 +100,15 @@ def kill_at_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.spark
 @both_kinds
-def test_available_now_ends_and_every_run_brings_what_is_new(spark: SparkSession, orders: Orders) -> None:
+def test_each_available_now_run_applies_new_records_and_ends(spark: SparkSession, orders: Orders) -> None:
     empty = orders.pipeline().run(spark)
     assert (empty.batches, orders.ids()) == (0, [])
     orders.add(1, 2)
     orders.add(3)
     first = orders.pipeline().run(spark)
     assert first.batches == 1
-    again = orders.pipeline().run(spark)
-    assert again.batches == 0
+    repeated = orders.pipeline().run(spark)
+    assert repeated.batches == 0
     orders.add(4)
     query = orders.start(spark, None)
     assert query.await_termination(60)
@@ -118,7 +118,7 @@ def test_available_now_ends_and_every_run_brings_what_is_new(spark: SparkSession
 
 
 @pytest.mark.spark
-def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, orders: Orders) -> None:
+def test_available_now_applies_only_records_present_at_the_start(spark: SparkSession, orders: Orders) -> None:
     orders.add(1, 2, 3)
 
     def grow(progress: BatchProgress) -> None:
@@ -130,7 +130,7 @@ def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, o
 
 @pytest.mark.spark
 @both_kinds
-def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
+def test_continuous_run_applies_new_records(spark: SparkSession, orders: Orders) -> None:
     with stop_at_end(orders.start(spark)) as query:
         assert (query.is_active, query.last_progress, query.exception) == (True, None, None)
         assert query.status == Status(active=True, message="waiting for data", batch=None, latency_ms=None)
@@ -155,7 +155,7 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
 
 @pytest.mark.spark
 @both_kinds
-def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSession, orders: Orders) -> None:
+def test_batches_keep_the_trigger_interval_and_apply_all_new_records(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     pipeline = replace(orders.pipeline(), settings=Settings(min_sync_interval="3 seconds"))
     with stop_at_end(pipeline.start(spark, TRIGGER)) as query:
@@ -170,7 +170,7 @@ def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSe
 
 @pytest.mark.spark
 @both_kinds
-def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession, orders: Orders) -> None:
+def test_stop_does_not_wait_for_the_next_trigger(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     with stop_at_end(
         replace(orders.pipeline(), settings=Settings(min_sync_interval="1 day")).start(spark, TRIGGER)
@@ -181,7 +181,7 @@ def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession,
 
 @pytest.mark.spark
 @both_kinds
-def test_an_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) -> None:
+def test_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     source = orders.source()
     with stop_at_end(orders.start(spark, "50 milliseconds", source=source)) as query:
@@ -198,7 +198,7 @@ def test_an_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) ->
 
 @pytest.mark.spark
 @both_kinds
-def test_stop_ends_after_the_batch_under_way(spark: SparkSession, orders: Orders) -> None:
+def test_stop_completes_the_running_batch(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     orders.hold.touch()
     query = orders.start(spark)
@@ -220,18 +220,18 @@ def test_stop_ends_after_the_batch_under_way(spark: SparkSession, orders: Orders
 
 @pytest.mark.spark
 @both_kinds
-def test_stop_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
+def test_stop_is_possible_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     started: list[Query] = []
-    begun = threading.Event()
+    started_batch = threading.Event()
 
-    def first_is_enough(progress: BatchProgress) -> None:
-        assert begun.wait(60)
+    def stop_after_first_batch(progress: BatchProgress) -> None:
+        assert started_batch.wait(60)
         started[0].stop()
 
-    with stop_at_end(orders.start(spark, on_progress=first_is_enough)) as query:
+    with stop_at_end(orders.start(spark, on_progress=stop_after_first_batch)) as query:
         started.append(query)
-        begun.set()
+        started_batch.set()
         assert query.await_termination(60)
     assert query.exception is None
     orders.add(2)
@@ -240,17 +240,17 @@ def test_stop_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
 
 
 @pytest.mark.spark
-def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> None:
+def test_stop_during_a_call_of_the_source(spark: SparkSession, orders: Orders) -> None:
     source = LinesSource(path=str(orders.log))
     query = orders.start(spark, source=source)
     with stop_at_end(query):
         source.answers.clear()
         asked = source.asked
-        until(lambda: source.asked > asked, "a question")
+        until(lambda: source.asked > asked, "a call of the source")
         stopper = threading.Thread(target=query.stop)
         stopper.start()
         orders.add(1)
-        until(query._state.is_stopping, "the wish to stop")
+        until(query._state.is_stopping, "the stop request")
         source.answers.set()
         stopper.join(60)
         assert not stopper.is_alive()
@@ -261,7 +261,7 @@ def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("orders", ["native"], indirect=True)
-def test_stop_while_spark_goes_on_to_the_next_batch(
+def test_stop_while_spark_starts_the_next_batch(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second, apply, await_commit = threading.Event(), Query._run_batch, NativeQuery._await_commit
@@ -284,7 +284,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
     orders.in_hand()
     stopper = threading.Thread(target=query.stop, daemon=True)
     stopper.start()
-    until(query._state.is_stopping, "the wish to stop")
+    until(query._state.is_stopping, "the stop request")
     orders.hold.unlink()
     stopper.join(60)
     assert not stopper.is_alive()
@@ -296,7 +296,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("failure", [ValueError("the tape is torn"), FatalError("the tape is torn")])
-def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exception) -> None:
+def test_failure_of_the_source_ends_the_run(spark: SparkSession, orders: Orders, failure: Exception) -> None:
     source = LinesSource(path=str(orders.log))
     source.failures = [failure]
     query = orders.start(spark, source=source)
@@ -311,10 +311,10 @@ def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exceptio
 
 @pytest.mark.spark
 @both_kinds
-def test_what_fails_outside_a_batch_is_told_by_the_handle(
+def test_failure_outside_a_batch_is_reported_by_the_handle(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for the end: the exception is there all the same."""
+    """The exception is available although no caller waits for the end."""
     with stop_at_end(orders.start(spark)) as query:
         orders.add(1)
         until(lambda: query.last_progress, "the first batch")
@@ -327,14 +327,14 @@ def test_what_fails_outside_a_batch_is_told_by_the_handle(
 
 
 def damage(orders: Orders) -> None:
-    """The folder where the next range is written down becomes a file."""
+    """Replace the folder of planned ranges with a file."""
     offsets = orders.checkpoint / ("ranged" if orders.kind == "ranged" else "stream") / "offsets"
     offsets.rename(orders.checkpoint / "moved")
     offsets.touch()
 
 
 @pytest.mark.spark
-def test_a_source_that_is_worth_another_try(
+def test_retriable_error_of_the_source_is_retried(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
@@ -349,7 +349,7 @@ def test_a_source_that_is_worth_another_try(
 
 
 @pytest.mark.spark
-def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
+def test_run_continues_when_an_unreachable_source_recovers(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
@@ -357,14 +357,14 @@ def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
     monkeypatch.setattr(engine, "LONGEST_PAUSE_SECONDS", 0.1)
     source = LinesSource(path=str(orders.log))
     source.failures = [RetriableError("busy")] * 10
-    with pytest.raises(RetriableError, match="busy"):  # it has not answered yet
+    with pytest.raises(RetriableError, match="busy"):  # a source that has never responded is not retried
         orders.start(spark, source=source).await_termination(60)
     source.failures = []
     orders.add(1)
     with stop_at_end(orders.start(spark, source=source)) as query:
         until(lambda: orders.ids() == [1], "the first batch")
         source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
-        until(lambda: query.status.message.startswith("retrying: busy "), "the trouble")
+        until(lambda: query.status.message.startswith("retrying: busy "), "the error of the source")
         assert "fix: wait" in (query.status.error or "")
         assert query.is_active
         orders.add(2)
@@ -372,12 +372,12 @@ def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
         until(lambda: orders.ids() == [1, 2], "the second batch")
         assert query.status.error is None
         source.failures = [RetriableError("busy")] * 10_000
-        until(lambda: query.status.error is not None, "the trouble")
+        until(lambda: query.status.error is not None, "the error of the source")
     assert query.exception is None
 
 
 @pytest.mark.spark
-def test_a_stream_from_the_newest_record_starts_where_it_was_started_first(spark: SparkSession, orders: Orders) -> None:
+def test_stream_from_the_latest_offset_keeps_its_first_start(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     orders.pipeline(orders.source(startingOffsets="latest")).run(spark)
     orders.add(2)
@@ -386,8 +386,8 @@ def test_a_stream_from_the_newest_record_starts_where_it_was_started_first(spark
 
 
 @pytest.mark.spark
-def test_what_is_applied_is_committed_again_at_the_next_start(spark: SparkSession, orders: Orders) -> None:
-    """A crash may come between the end of a batch and the source's commit."""
+def test_applied_offsets_are_committed_again_at_the_next_start(spark: SparkSession, orders: Orders) -> None:
+    """A crash is possible between the end of a batch and the commit of the source."""
     orders.add(1, 2)
     orders.pipeline().run(spark)
     source = LinesSource(path=str(orders.log))
@@ -397,12 +397,12 @@ def test_what_is_applied_is_committed_again_at_the_next_start(spark: SparkSessio
 
 @pytest.mark.spark
 @both_kinds
-def test_a_checkpoint_serves_one_run_at_a_time(spark: SparkSession, orders: Orders) -> None:
+def test_checkpoint_allows_one_run_at_a_time(spark: SparkSession, orders: Orders) -> None:
     with stop_at_end(orders.start(spark)):
         with pytest.raises(ConfigError, match=r"is in use by another run(.|\n)*fix: "):
             orders.start(spark)
         orders.add(1)
-        until(lambda: orders.ids() == [1], "the first run goes on")
+        until(lambda: orders.ids() == [1], "a batch of the first run")
     orders.add(2)
     orders.pipeline().run(spark)
     assert orders.ids() == [1, 2]
@@ -425,7 +425,7 @@ def test_two_processes_cannot_plan_the_same_batch(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.spark
-def test_a_damaged_range_is_refused(spark: SparkSession, orders: Orders) -> None:
+def test_damaged_range_is_rejected(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     orders.pipeline().run(spark)
     (orders.checkpoint / "ranged/offsets/.0.crc").unlink(missing_ok=True)
@@ -449,23 +449,23 @@ def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.spark
-def test_pipelines_of_both_kinds_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+def test_native_and_ranged_pipelines_run_concurrently(spark: SparkSession, tmp_path: Path) -> None:
     pipelines = [Orders(tmp_path / f"{kind}{n}", kind) for kind in KINDS for n in range(2)]
     with ExitStack() as stack:
         queries = [stack.enter_context(stop_at_end(orders.start(spark))) for orders in pipelines]
         for n, orders in enumerate(pipelines):
             orders.add(n, n + 10)
         for n, orders in enumerate(pipelines):
-            until(lambda orders=orders, n=n: orders.ids() == [n, n + 10], "what was added")  # type: ignore[misc]
+            until(lambda orders=orders, n=n: orders.ids() == [n, n + 10], "the new records")  # type: ignore[misc]
         queries[0].stop()
         assert [query.is_active for query in queries] == [False, True, True, True]
         pipelines[-1].add(99)
-        until(lambda: 99 in pipelines[-1].ids(), "what was added after another one's stop")
+        until(lambda: 99 in pipelines[-1].ids(), "new records after the other query was stopped")
 
 
 @pytest.mark.spark
 @both_kinds
-def test_a_trigger_that_is_none(spark: SparkSession, orders: Orders) -> None:
+def test_invalid_trigger_is_rejected(spark: SparkSession, orders: Orders) -> None:
     with pytest.raises(ConfigError, match="'soon' is not an interval"):
         orders.start(spark, "soon")
 
@@ -484,11 +484,11 @@ def test_a_trigger_that_is_none(spark: SparkSession, orders: Orders) -> None:
         ("5m", 300),
     ],
 )
-def test_intervals(interval: str, seconds: float) -> None:
+def test_interval_is_parsed(interval: str, seconds: float) -> None:
     assert seconds_of(interval) == seconds
 
 
 @pytest.mark.parametrize("interval", ["", "10", "seconds", "10 fortnights", "10 seconds or so", "-1 second"])
-def test_no_intervals(interval: str) -> None:
+def test_invalid_interval_is_rejected(interval: str) -> None:
     with pytest.raises(ConfigError, match=r"fix: .*10 seconds"):
         seconds_of(interval)

@@ -1,4 +1,4 @@
-"""What the threads of a run tell each other, and tables that are waited for."""
+"""State of a run that its threads share, and concurrent processing of tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.engine.run.run_state import Phase, RunState
 from headrace.errors import ConfigError, RetriableError
 
 
-def test_a_run_from_its_start_to_its_end() -> None:
+def test_run_from_start_to_end() -> None:
     state = RunState()
     assert (state.phase, state.has_responded, state.is_applying) == (Phase.STARTING, False, False)
     state.begin_batch(0)
@@ -22,10 +22,15 @@ def test_a_run_from_its_start_to_its_end() -> None:
     state.note_response()
     state.end_batch()
     assert (state.phase, state.batch, state.is_applying) == (Phase.WAITING, 0, False)
-    away = RetriableError("away")
-    state.fail(away)
-    state.note_source_error(away)
-    assert (state.phase, state.error, state.source_error, state.has_responded) == (Phase.RETRYING, None, away, True)
+    unreachable = RetriableError("away")
+    state.fail(unreachable)
+    state.note_source_error(unreachable)
+    assert (state.phase, state.error, state.source_error, state.has_responded) == (
+        Phase.RETRYING,
+        None,
+        unreachable,
+        True,
+    )
     first = ConfigError("first")
     state.fail(first)
     state.fail(ConfigError("second"))
@@ -34,7 +39,7 @@ def test_a_run_from_its_start_to_its_end() -> None:
     assert state.phase is Phase.STOPPING
 
 
-def test_a_table_that_catches_up_meanwhile_is_not_forgotten() -> None:
+def test_table_that_catches_up_concurrently_is_recorded() -> None:
     state = RunState()
     names = [f"t{n}" for n in range(200)]
     with ThreadPoolExecutor(4) as pool:
@@ -47,7 +52,7 @@ def test_a_table_that_catches_up_meanwhile_is_not_forgotten() -> None:
     assert not state.has_healthy_tables
 
 
-def test_tables_are_applied_side_by_side_and_one_that_hangs_is_left_alone() -> None:
+def test_tables_are_applied_concurrently_and_a_hanging_one_is_skipped() -> None:
     cancelled: list[str] = []
     freed = threading.Event()
     pool = TablePool(cancelled.append, timeout=1.5)
@@ -73,8 +78,8 @@ def test_tables_are_applied_side_by_side_and_one_that_hangs_is_left_alone() -> N
     pool.check_free("hangs")
 
 
-def test_a_table_that_waits_for_a_thread_has_not_begun() -> None:
-    """Its last batch's begin is not this one's."""
+def test_table_that_waits_for_a_thread_has_not_started() -> None:
+    """The start time of the previous batch must not be used for this one."""
     pool = TablePool(lambda _: None, timeout=2.0)
     last = Target("last", ())
     pool.process([last], lambda _: TableOutcome())

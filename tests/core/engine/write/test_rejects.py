@@ -1,4 +1,4 @@
-"""Changes that are no rows, without a pipeline: kept, left out, or the end of the run."""
+"""Handling of rejected changes without a pipeline: they are stored, dropped, or stop the run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ CHANGES = (
 )
 
 
-class Anything(Dialect):
-    """Matches every shape; these tests begin with its changes."""
+class AnyShape(Dialect):
+    """Dialect that matches every shape. The tests provide its changes."""
 
     name = "anything"
     api_version = 1
@@ -57,8 +57,8 @@ class Anything(Dialect):
         raise NotImplementedError
 
 
-class Room:
-    """What the step needs, over a table that has the rows 1 (old) and 2 (new)."""
+class RejectsStep:
+    """Rejects step with its dependencies, and a table with the rows 1 (old) and 2 (new)."""
 
     def __init__(self, spark: SparkSession, folder: Path, **settings: Any) -> None:
         from headrace.config.settings import Settings
@@ -66,7 +66,7 @@ class Room:
         self.spark, self.sink = spark, MemorySink(store=uuid.uuid4().hex)
         self.settings: Settings = Settings(**settings)
         source = FilesSource(path="x", format="json")
-        plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (Anything(),), settings=self.settings)
+        plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (AnyShape(),), settings=self.settings)
         self.checkpoint = Checkpoint(spark, str(folder), "shop")
         self.rejects = Rejects(plan, self.checkpoint, SinkWriter(plan, Sessions(spark)))
         self.marker = TruncateMarker(self.checkpoint.truncate_markers, "shop.orders")
@@ -84,9 +84,9 @@ class Room:
         file: str | None = None,
         raws: Sequence[str] = (),
     ) -> Rejected:
-        """Handles changes with these reasons at the positions 0A, 0B …, of which each has the bytes of its reason.
+        """Handle changes with these reasons at the positions 0A, 0B …; the bytes of each change are its reason.
 
-        ``others``: sinks beside the first; ``file``: that they came from; ``raws``: their bytes instead.
+        ``others`` are additional sinks, ``file`` is the source file, and ``raws`` replace the bytes.
         """
         rows = [
             (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, 0 if file else n, file, f"{n:03}", raw.encode())
@@ -95,9 +95,9 @@ class Room:
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
         sinks = (self.sink,) if truncates else ()
         modes: dict[Sink, TableMode] = {self.sink: "upsert", **(others or {})}
-        job = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
+        table_plan = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
         events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
-        return self.rejects.handle(changes, job, events, self.marker)
+        return self.rejects.handle(changes, table_plan, events, self.marker)
 
     @property
     def rows(self) -> list[int]:
@@ -109,57 +109,53 @@ class Room:
         return [] if kept is None else sorted(tuple(row) for row in kept.select("reason", "offset", "value").collect())
 
 
-def test_a_record_that_is_no_row_is_kept_with_its_bytes_and_its_place(spark: SparkSession, tmp_path: Path) -> None:
-    room = Room(spark, tmp_path)
-    for _ in range(2):  # a batch that is repeated leaves them once
-        assert room.handle(None, "key-missing", "undecodable") == Rejected(dead_letters=2)
-        assert room.dead_letters == [("key-missing", 1, b"key-missing"), ("undecodable", 2, b"undecodable")]
+def test_rejected_record_is_stored_with_its_bytes_and_location(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path)
+    for _ in range(2):  # a repeated batch stores them once
+        assert step.handle(None, "key-missing", "undecodable") == Rejected(dead_letters=2)
+        assert step.dead_letters == [("key-missing", 1, b"key-missing"), ("undecodable", 2, b"undecodable")]
 
 
-def test_what_the_file_drops_is_counted_and_not_kept(spark: SparkSession, tmp_path: Path) -> None:
-    room = Room(spark, tmp_path, **{"dead.letters": {"key-missing": "drop"}})
-    assert room.handle("key-missing", "key-missing", "undecodable") == Rejected(dead_letters=1, dropped=2)
-    assert [reason for reason, *_ in room.dead_letters] == ["undecodable"]
+def test_dropped_records_are_counted_and_not_stored(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path, **{"dead.letters": {"key-missing": "drop"}})
+    assert step.handle("key-missing", "key-missing", "undecodable") == Rejected(dead_letters=1, dropped=2)
+    assert [reason for reason, *_ in step.dead_letters] == ["undecodable"]
 
 
-def test_a_reason_that_stops_the_run_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    room = Room(spark, tmp_path, **{"dead.letters": {"key-missing": "stop"}})
+def test_stop_rule_stores_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path, **{"dead.letters": {"key-missing": "stop"}})
     with pytest.raises(RuleError, match="1 record: key-missing"):
-        room.handle("key-missing", "undecodable")
-    assert room.dead_letters == []
+        step.handle("key-missing", "undecodable")
+    assert step.dead_letters == []
 
 
-def test_a_truncate_empties_the_table_up_to_its_position(spark: SparkSession, tmp_path: Path) -> None:
-    room = Room(spark, tmp_path)
-    assert room.handle(None, "truncated", "undecodable") == Rejected(dead_letters=1)
-    assert (room.rows, room.marker.position) == ([2], "0B")
-    assert [reason for reason, *_ in room.dead_letters] == ["undecodable"]
+def test_truncate_removes_rows_up_to_its_position(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path)
+    assert step.handle(None, "truncated", "undecodable") == Rejected(dead_letters=1)
+    assert (step.rows, step.marker.position) == ([2], "0B")
+    assert [reason for reason, *_ in step.dead_letters] == ["undecodable"]
 
 
-def test_a_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
-    room = Room(spark, tmp_path)
-    assert room.handle("truncated", truncates=False) == Rejected(dead_letters=1)
-    assert (room.rows, room.marker.position) == ([1, 2], None)
+def test_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path)
+    assert step.handle("truncated", truncates=False) == Rejected(dead_letters=1)
+    assert (step.rows, step.marker.position) == ([1, 2], None)
 
 
-def test_a_truncate_that_one_sink_applies_is_a_dead_letter_for_another_that_appends(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    room = Room(spark, tmp_path)
+def test_truncate_applied_by_one_sink_is_a_dead_letter_of_an_append_sink(spark: SparkSession, tmp_path: Path) -> None:
+    step = RejectsStep(spark, tmp_path)
     log = MemorySink(store=uuid.uuid4().hex)
-    assert room.handle("truncated", "truncated", others={log: "changelog"}) == Rejected(dead_letters=2)
-    assert (room.rows, room.marker.position) == ([2], "0B")
-    assert [reason for reason, *_ in room.dead_letters] == ["truncated", "truncated"]
+    assert step.handle("truncated", "truncated", others={log: "changelog"}) == Rejected(dead_letters=2)
+    assert (step.rows, step.marker.position) == ([2], "0B")
+    assert [reason for reason, *_ in step.dead_letters] == ["truncated", "truncated"]
 
 
-def test_of_a_files_records_only_dead_letters_are_moved_over_the_disk_and_nobody_else_may_read_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    # No compression shortens a text in which no character comes twice.
-    room, row, letter = Room(spark, tmp_path), string.ascii_uppercase, string.ascii_lowercase
+def test_only_dead_letters_are_spilled_to_disk_in_private_files(spark: SparkSession, tmp_path: Path) -> None:
+    # A string without repeated characters is not compressible.
+    step, row, letter = RejectsStep(spark, tmp_path), string.ascii_uppercase, string.ascii_lowercase
     before = set(find_local_files(spark))
-    room.handle(None, "undecodable", None, file="a.json", raws=(row, letter, row))
-    assert room.dead_letters == [("undecodable", 1, letter.encode())]
+    step.handle(None, "undecodable", None, file="a.json", raws=(row, letter, row))
+    assert step.dead_letters == [("undecodable", 1, letter.encode())]
     files = [path for path in find_local_files(spark) if path not in before]
     shuffled = b"".join(path.read_bytes() for path in files)
     assert letter.encode() in shuffled
@@ -169,17 +165,15 @@ def test_of_a_files_records_only_dead_letters_are_moved_over_the_disk_and_nobody
 
 
 def find_local_files(spark: SparkSession) -> list[Path]:
-    """What Spark has on the disks of this machine while it computes."""
+    """Return the temporary files of Spark on the local disks."""
     jvm: Any = spark._jvm
     folders = jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs()
     return [path for folder in folders for path in Path(str(folder)).rglob("*") if path.is_file()]
 
 
-def test_a_checkpoint_on_this_machine_is_a_folder_that_nobody_else_may_enter(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    Room(spark, tmp_path / "new" / "checkpoint")
+def test_local_checkpoint_is_a_private_folder(spark: SparkSession, tmp_path: Path) -> None:
+    RejectsStep(spark, tmp_path / "new" / "checkpoint")
     assert (tmp_path / "new" / "checkpoint").stat().st_mode & 0o777 == 0o700
     (tmp_path / "shared").mkdir(mode=0o750)
-    Room(spark, tmp_path / "shared")
+    RejectsStep(spark, tmp_path / "shared")
     assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o750

@@ -1,4 +1,4 @@
-"""What is counted of a table's rows, and what progress is made of it."""
+"""Counts of the rows of a table, and the progress that is computed from them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CHANGES = "id int, _headrace_deleted boolean, _headrace_error string, _headrace_
 @pytest.mark.steps
 @pytest.mark.one_spark
 class TestRowCounter:
-    """Counts are taken while something else reads the rows."""
+    """Counter that observes rows while another step reads them."""
 
-    def test_arrivals_and_what_is_left_of_each_key(self, spark: SparkSession) -> None:
+    def test_input_rows_and_remaining_rows_per_key_are_counted(self, spark: SparkSession) -> None:
         changes = spark.createDataFrame(
             [(1, False, None, 500), (1, True, None, 700), (None, False, "key-missing", 900)], CHANGES
         )
@@ -33,7 +33,7 @@ class TestRowCounter:
             rows_in=3, errors=1, newest_ms=700, oldest_ms=500, upserts=1, upsert_deletes=1
         )
 
-    def test_tombstones_are_counted_where_they_stand_alone_and_nowhere_else(self, spark: SparkSession) -> None:
+    def test_tombstone_is_counted_only_without_another_change_of_its_key(self, spark: SparkSession) -> None:
         rows = [(1, True, None, None, "!1"), (2, True, None, None, "!2"), (2, True, None, 7, "0A")]
         changes = spark.createDataFrame(rows, f"{CHANGES}, _headrace_position string")
         counter = RowCounter(["upsert", "append"], has_tombstones=True)
@@ -44,7 +44,7 @@ class TestRowCounter:
         removed = counts.with_removed(1)
         assert (removed.rows_in, removed.upserts, removed.upsert_deletes, removed.rows_accepted) == (2, 2, 2, 2)
 
-    def test_partial_updates_are_rows_of_other_changes(self, spark: SparkSession) -> None:
+    def test_partial_updates_are_not_counted_as_rows(self, spark: SparkSession) -> None:
         rows = spark.createDataFrame(
             [(1, False, False), (2, False, True)], "id int, _headrace_deleted boolean, _headrace_partial boolean"
         )
@@ -53,13 +53,13 @@ class TestRowCounter:
         assert counter.count_upserts(rows).count() == 2
         assert counter.collect(was_read=True).upserts == 1
 
-    def test_deletes_that_are_appended_are_counted_as_they_arrive(self, spark: SparkSession) -> None:
+    def test_appended_deletes_are_counted(self, spark: SparkSession) -> None:
         counter = RowCounter(["append"])
         counter.count_arrivals(spark.createDataFrame([(1, True, None, 5), (2, False, None, 5)], CHANGES)).count()
         assert counter.collect(was_read=True).deletes_in == 1
 
 
-def test_what_was_not_read_is_not_known() -> None:
+def test_counts_are_unknown_before_the_rows_are_read() -> None:
     assert Counts().rows_accepted is None
     assert Counts(rows_in=5, errors=2).rows_accepted == 3
 
@@ -90,7 +90,7 @@ def test_progress_of_a_write(mode: TableMode, result: WriteResult, expected: dic
     assert progress(mode, result, COUNTS) == same | latencies | expected
 
 
-def test_progress_of_a_batch_that_was_applied_before() -> None:
+def test_progress_of_a_batch_that_was_already_applied() -> None:
     made = progress("upsert", WriteResult(skipped=True), Counts())
     assert "rows_in" not in made
     assert (made["applied"], made["skipped"]) == (0, True)

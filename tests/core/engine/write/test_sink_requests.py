@@ -1,4 +1,4 @@
-"""What a sink asks of the engine: the records of its rows, tombstones, and to be asked itself what is due."""
+"""Requests of a sink to the engine: record columns, tombstones, and calls while the run is idle."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 TOPIC = "shop.public.people"
 
 
-class CuriousSink(MemorySink):
-    """Appends, and keeps what it was told of the records."""
+class RecordColumnsSink(MemorySink):
+    """Sink that appends rows with the requested record columns."""
 
     name = "curious"
     capabilities = Capabilities(schema_evolution=True, exactly_once=True)
@@ -40,23 +40,23 @@ class CuriousSink(MemorySink):
         return super().write(table, rows.withColumnRenamed(C.TIMESTAMP, "at"), batch)
 
 
-class TendedSink(MemorySink):
-    """Counts how often it was asked, and answers with what a test gives it."""
+class IdleSink(MemorySink):
+    """Sink that records its idle calls and returns the delays of a test."""
 
     name = "tended"
 
-    def __init__(self, answers: Callable[[int], float | None], **options: Any) -> None:
+    def __init__(self, delays: Callable[[int], float | None], **options: Any) -> None:
         super().__init__(**options)
-        self.answers, self.asked = answers, list[str]()
+        self.delays, self.calls = delays, list[str]()
 
     def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
-        self.asked.append(pipeline)
-        return self.answers(len(self.asked))
+        self.calls.append(pipeline)
+        return self.delays(len(self.calls))
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An insert, an update in another partition, a delete and its tombstone, and one of a row that came earlier."""
+    """Write a log: an insert, an update in another partition, a delete with its tombstone, and another tombstone."""
     path = tmp_path / "log.jsonl"
 
     def change(offset: int, op: str, name: str | None, **more: Any) -> LogRecord:
@@ -81,29 +81,29 @@ def rows(sink: MemorySink) -> list[dict[str, Any]]:
     return list(sink.versions(Table(TOPIC))[-1].rows)
 
 
-def test_a_sink_is_told_of_the_records_and_another_beside_it_is_not(log: Path, spark: SparkSession) -> None:
+def test_record_columns_are_passed_only_to_the_sink_that_requests_them(log: Path, spark: SparkSession) -> None:
     store = uuid.uuid4().hex
-    curious, plain = CuriousSink(store=store), MemorySink(store=f"{store}-plain", mode="append")
-    pipeline(log, curious, plain).run(spark)
-    told = [
+    requesting, plain = RecordColumnsSink(store=store), MemorySink(store=f"{store}-plain", mode="append")
+    pipeline(log, requesting, plain).run(spark)
+    received = [
         (row[C.TOPIC], row[C.PARTITION], row[C.OFFSET], row[C.KEY]["id"], row[C.TOMBSTONE], row["op"])
-        for row in sorted(rows(curious), key=lambda row: int(row[C.OFFSET]))
+        for row in sorted(rows(requesting), key=lambda row: int(row[C.OFFSET]))
     ]
-    assert told == [
+    assert received == [
         (TOPIC, 0, 0, 1, False, "c"),
         (TOPIC, 3, 1, 1, False, "u"),
         (TOPIC, 0, 2, 1, False, "d"),
         (TOPIC, 0, 3, 1, True, None),
         (TOPIC, 0, 4, 2, True, None),
     ]
-    assert [row["at"].timestamp() for row in rows(curious)][:3] == [0, 1, 2]
+    assert [row["at"].timestamp() for row in rows(requesting)][:3] == [0, 1, 2]
     assert [row["op"] for row in rows(plain)] == ["c", "u", "d"]
     assert {name for row in rows(plain) for name in row if name.startswith(C.PREFIX)} == {C.POSITION}
 
 
-def test_tombstones_for_one_sink_change_nothing_for_one_that_upserts(log: Path, spark: SparkSession) -> None:
+def test_tombstones_for_one_sink_do_not_affect_an_upserting_sink(log: Path, spark: SparkSession) -> None:
     store = uuid.uuid4().hex
-    curious, table = CuriousSink(store=store, mode="changelog"), MemorySink(store=f"{store}-table")
+    requesting, table = RecordColumnsSink(store=store, mode="changelog"), MemorySink(store=f"{store}-table")
     append(
         log,
         [
@@ -120,45 +120,45 @@ def test_tombstones_for_one_sink_change_nothing_for_one_that_upserts(log: Path, 
             )
         ],
     )
-    run = pipeline(log, curious, table, transforms=[Unwrap({"delete.tombstone.handling.mode": "rewrite"})])
+    run = pipeline(log, requesting, table, transforms=[Unwrap({"delete.tombstone.handling.mode": "rewrite"})])
     run.run(spark)
     kept = {(row["id"], row["name"], row["__deleted"]) for row in rows(table)}
     assert kept == {(1, "b", "true"), (2, "c", "false")}
-    assert [row[C.OFFSET] for row in rows(curious) if row[C.TOMBSTONE]] == [3, 4]
+    assert [row[C.OFFSET] for row in rows(requesting) if row[C.TOMBSTONE]] == [3, 4]
 
 
-def test_a_sink_is_asked_when_a_run_begins_and_as_often_as_it_says(log: Path, spark: SparkSession) -> None:
-    sink = TendedSink(lambda asked: 0.05 if asked < 3 else None, store=uuid.uuid4().hex, mode="append")
+def test_sink_is_called_at_the_start_and_after_each_requested_delay(log: Path, spark: SparkSession) -> None:
+    sink = IdleSink(lambda calls: 0.05 if calls < 3 else None, store=uuid.uuid4().hex, mode="append")
     run = pipeline(log, sink)
     run.run(spark)
-    assert len(sink.asked) == 1
+    assert len(sink.calls) == 1
     (table,) = sink.versions(Table(TOPIC))
     query = run.start(spark, "1 hour")
     try:
-        wait_until(lambda: len(sink.asked) == 3 or not query.is_active)
+        wait_until(lambda: len(sink.calls) == 3 or not query.is_active)
     finally:
         query.stop()
     assert query.exception is None
     (mark,) = table.batches
-    assert set(sink.asked) == {str(mark).rpartition(":")[0]}, "by the name that its batches have"
+    assert set(sink.calls) == {str(mark).rpartition(":")[0]}, "the name must equal that of its batches"
 
 
-def test_what_is_worth_another_try_is_asked_again_and_other_errors_end_the_run(log: Path, spark: SparkSession) -> None:
-    def answer(asked: int) -> float:
-        if asked in (2, 3):
+def test_retriable_error_of_an_idle_call_is_retried_and_others_end_the_run(log: Path, spark: SparkSession) -> None:
+    def delay(calls: int) -> float:
+        if calls in (2, 3):
             raise RetriableError("the store is away")
-        if asked > 4:
+        if calls > 4:
             raise FatalError("the store is gone")
         return 0.05
 
-    sink = TendedSink(answer, store=uuid.uuid4().hex, mode="append")
+    sink = IdleSink(delay, store=uuid.uuid4().hex, mode="append")
     query = pipeline(log, sink).start(spark, "1 hour")
     wait_until(lambda: not query.is_active)
-    assert len(sink.asked) == 5
+    assert len(sink.calls) == 5
     assert "sink tended: the store is gone" in str(query.exception)
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not is_so() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)

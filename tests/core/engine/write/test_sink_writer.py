@@ -1,4 +1,4 @@
-"""Rows into sinks, without a pipeline: sinks in this process stand for tables."""
+"""Writes of rows to in-memory sinks, without a pipeline."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ROWS = "id int, name string, _headrace_deleted boolean, _headrace_position strin
 
 
 class BusySink(MemorySink):
-    """Answers at the second try."""
+    """Sink whose first write fails with a retriable error."""
 
     name = "busy"
-    tries: list[str]
+    attempts: list[str]
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        self.tries.append(batch.pipeline)
-        if len(self.tries) < 2:
+        self.attempts.append(batch.pipeline)
+        if len(self.attempts) < 2:
             raise RetriableError("is busy")
         return super().write(table, rows, batch)
 
@@ -54,13 +54,13 @@ def writer(spark: SparkSession, *sinks: Sink, is_maintained: bool = True) -> Sin
     return SinkWriter(Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=settings), Sessions(spark))
 
 
-def job(modes: dict[Sink, TableMode], **changed: Any) -> TablePlan:
+def make_plan(modes: dict[Sink, TableMode], **changed: Any) -> TablePlan:
     values: dict[str, Any] = {"table": TABLE, "marks": BatchMarks("checkpoint", 7), "columns": ("id", "name")}
     return TablePlan(modes=modes, **{**values, **changed})
 
 
-class NotingSink(MemorySink):
-    """Keeps what it was told of each batch."""
+class RecordingSink(MemorySink):
+    """Sink that records the batches that it receives."""
 
     name = "noting"
     batches: list[Batch]
@@ -74,44 +74,44 @@ def rows_of(spark: SparkSession, sink: Sink) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in sink.read_back(spark, TABLE).select("id", "name").collect())
 
 
-def test_each_sink_gets_the_rows_of_its_mode_and_what_is_repeated_is_skipped(spark: SparkSession) -> None:
+def test_each_sink_gets_rows_of_its_mode_and_repeats_are_skipped(spark: SparkSession) -> None:
     table, log = memory(), memory()
     rows = spark.createDataFrame([(1, "a", False, "0A"), (2, "b", False, "0B")], ROWS)
     modes: dict[Sink, TableMode] = {table: "upsert", log: "changelog"}
     frames: dict[TableMode, DataFrame] = {"upsert": rows.where("id = 1"), "changelog": rows}
     write = writer(spark, table, log).write
-    assert [result.skipped for result in write(job(modes), frames)] == [False, False]
+    assert [result.skipped for result in write(make_plan(modes), frames)] == [False, False]
     assert (rows_of(spark, table), rows_of(spark, log)) == ([(1, "a")], [(1, "a"), (2, "b")])
-    assert [result.skipped for result in write(job(modes), frames)] == [True, True]
+    assert [result.skipped for result in write(make_plan(modes), frames)] == [True, True]
 
 
-def test_a_write_is_tried_again_while_its_sink_says_that_it_is_worth_it(spark: SparkSession) -> None:
+def test_write_with_a_retriable_error_is_retried(spark: SparkSession) -> None:
     sink = memory(BusySink)
     assert isinstance(sink, BusySink)
-    sink.tries = []
+    sink.attempts = []
     rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
-    writer(spark, sink).write(job({sink: "upsert"}), {"upsert": rows})
-    assert (sink.tries, rows_of(spark, sink)) == (["checkpoint"] * 2, [(1, "a")])
+    writer(spark, sink).write(make_plan({sink: "upsert"}), {"upsert": rows})
+    assert (sink.attempts, rows_of(spark, sink)) == (["checkpoint"] * 2, [(1, "a")])
 
 
 @pytest.mark.parametrize("is_maintained", [True, False])
-def test_a_sink_is_told_whether_the_run_maintains_its_table(
+def test_batch_states_whether_the_run_maintains_the_table(
     spark: SparkSession, tmp_path: Path, is_maintained: bool
 ) -> None:
-    sink = memory(NotingSink)
-    assert isinstance(sink, NotingSink)
+    sink = memory(RecordingSink)
+    assert isinstance(sink, RecordingSink)
     sink.batches = []
     rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
-    told = writer(spark, sink, is_maintained=is_maintained)
-    told.write(job({sink: "upsert"}), {"upsert": rows})
-    told.delete(job({sink: "upsert"}), sink, rows)
+    received = writer(spark, sink, is_maintained=is_maintained)
+    received.write(make_plan({sink: "upsert"}), {"upsert": rows})
+    received.delete(make_plan({sink: "upsert"}), sink, rows)
     marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
     marker.advance("0B")
-    told.truncate(job({sink: "upsert"}, truncated_sinks=(sink,)), marker)
+    received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), marker)
     assert [batch.is_maintained for batch in sink.batches] == [is_maintained] * 3
 
 
-def test_unavailable_values_are_those_of_each_sinks_own_table(spark: SparkSession) -> None:
+def test_unavailable_values_are_filled_from_the_table_of_each_sink(spark: SparkSession) -> None:
     one, other = memory(), memory()
     write = writer(spark, one, other).write
     for sink, name in ((one, "one"), (other, "other")):
@@ -120,16 +120,16 @@ def test_unavailable_values_are_those_of_each_sinks_own_table(spark: SparkSessio
     update = spark.createDataFrame(
         [(1, None, False, "0B", {"name": ""})], f"{ROWS}, _headrace_origin map<string,string>"
     )
-    write(job({one: "upsert", other: "upsert"}, unavailable=("name",)), {"upsert": update})
+    write(make_plan({one: "upsert", other: "upsert"}, unavailable=("name",)), {"upsert": update})
     assert (rows_of(spark, one), rows_of(spark, other)) == ([(1, "one")], [(1, "other")])
 
 
-def test_a_truncate_removes_what_is_older_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_truncate_removes_older_rows_once(spark: SparkSession, tmp_path: Path) -> None:
     sink = memory()
     stored = spark.createDataFrame([(1, "old", False, "0A"), (2, "new", False, "0C")], ROWS)
     sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
     marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
     marker.advance("0B")
     for _ in range(2):
-        writer(spark, sink).truncate(job({sink: "upsert"}, truncated_sinks=(sink,)), marker)
+        writer(spark, sink).truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), marker)
         assert rows_of(spark, sink) == [(2, "new")]

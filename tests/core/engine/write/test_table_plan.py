@@ -1,4 +1,4 @@
-"""What a batch does to a table, decided from schemas alone: no Spark runs here."""
+"""Plan of a batch for one table, which depends only on schemas. The tests need no Spark."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def changes(*columns: str, key: T.StructType | None = KEY, envelope: bool = Fals
     return Changes(cast("Any", SimpleNamespace(columns=schema.names, schema=schema)), envelope)
 
 
-class Single(ConsoleSink):
-    """Evaluates its rows once."""
+class SinglePassSink(ConsoleSink):
+    """Sink that evaluates its rows once."""
 
     name = "single"
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, single_pass=True)
@@ -55,17 +55,17 @@ def files(**options: Any) -> FilesSink:
     return FilesSink(path="lake", **options)
 
 
-def test_rows_with_a_key_are_upserted_where_the_sink_can() -> None:
-    job = decide(changes("id", "name"), ConsoleSink(), files())
-    assert list(job.modes.values()) == ["upsert", "append"]
-    assert (job.table.key, job.columns, job.remembers_deletes) == (("id",), ("id", "name"), True)
-    assert job.note is None
+def test_rows_with_a_key_are_upserted_if_the_sink_supports_it() -> None:
+    table_plan = decide(changes("id", "name"), ConsoleSink(), files())
+    assert list(table_plan.modes.values()) == ["upsert", "append"]
+    assert (table_plan.table.key, table_plan.columns, table_plan.remembers_deletes) == (("id",), ("id", "name"), True)
+    assert table_plan.note is None
 
 
-def test_rows_without_a_key_are_a_changelog_and_that_is_said() -> None:
-    job = decide(changes("id", key=None), ConsoleSink())
-    assert list(job.modes.values()) == ["changelog"]
-    assert (job.note, job.remembers_deletes, job.truncated_sinks) == (KEYLESS, False, ())
+def test_rows_without_a_key_become_a_changelog_with_a_note() -> None:
+    table_plan = decide(changes("id", key=None), ConsoleSink())
+    assert list(table_plan.modes.values()) == ["changelog"]
+    assert (table_plan.note, table_plan.remembers_deletes, table_plan.truncated_sinks) == (KEYLESS, False, ())
 
 
 def test_envelopes_are_appended() -> None:
@@ -78,31 +78,31 @@ def test_envelopes_cannot_be_upserted(mode: str) -> None:
         decide(changes("after", envelope=True), ConsoleSink(mode=mode))
 
 
-def test_an_upsert_needs_a_key() -> None:
+def test_upsert_needs_a_key() -> None:
     with pytest.raises(DataError, match="rows cannot be updated"):
         decide(changes("id", key=None), ConsoleSink(mode="upsert"))
 
 
-def test_no_delete_is_remembered_where_the_file_says_so() -> None:
+def test_deletes_are_not_remembered_if_disabled_in_the_file() -> None:
     assert not decide(changes("id"), ConsoleSink(), delete_retention="0 seconds").remembers_deletes
 
 
-def test_unavailable_columns_are_those_of_the_row() -> None:
+def test_unavailable_columns_are_columns_of_the_row() -> None:
     marks = T.StructType().add("text", T.BooleanType()).add("elsewhere", T.BooleanType())
-    job = decide(changes("id", "text", unchanged=marks, new_key=KEY), ConsoleSink())
-    assert (job.unavailable, job.has_key_changes) == (("text",), True)
+    table_plan = decide(changes("id", "text", unchanged=marks, new_key=KEY), ConsoleSink())
+    assert (table_plan.unavailable, table_plan.has_key_changes) == (("text",), True)
     assert not decide(changes("id", "text", new_key=KEY), ConsoleSink()).has_key_changes
 
 
-def test_a_sink_that_reads_once_needs_no_cache() -> None:
-    assert decide(changes("id", "text"), Single()).is_read_once
+def test_sink_that_reads_rows_once_needs_no_cache() -> None:
+    assert decide(changes("id", "text"), SinglePassSink()).is_read_once
     assert not decide(changes("id", "text"), ConsoleSink()).is_read_once
-    assert not decide(changes("id", "text"), Single(), files()).is_read_once
+    assert not decide(changes("id", "text"), SinglePassSink(), files()).is_read_once
     marks = T.StructType().add("text", T.BooleanType())
-    assert decide(changes("id", "text", unchanged=marks), Single()).is_read_once
+    assert decide(changes("id", "text", unchanged=marks), SinglePassSink()).is_read_once
 
 
-def test_a_truncate_empties_only_where_deletes_remove_rows() -> None:
+def test_truncate_applies_only_if_deletes_remove_rows() -> None:
     sink = ConsoleSink()
     removes = plan(sink, transforms=(Unwrap(),))
     keeps = plan(sink, transforms=(Unwrap({"delete.tombstone.handling.mode": "rewrite"}),))
@@ -110,7 +110,7 @@ def test_a_truncate_empties_only_where_deletes_remove_rows() -> None:
     assert TablePlan.decide(keeps, "t", changes("id"), MARKS).truncated_sinks == ()
 
 
-def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
+def test_sink_without_a_required_capability_is_rejected_before_the_start() -> None:
     with pytest.raises(ConfigError, match="cannot keep one row per key"):
         check_capabilities(plan(files(mode="upsert")))
     with pytest.raises(ConfigError, match="it appends, so it cannot remove rows"):
@@ -118,7 +118,7 @@ def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
     check_capabilities(plan(files(mode="changelog"), transforms=(Unwrap(),)))
 
 
-def test_the_marks_of_a_batch() -> None:
+def test_marks_of_a_batch() -> None:
     assert (MARKS.truncate, MARKS.dead_letters("shop.orders")) == (
         "checkpoint/truncate",
         "checkpoint/dead_letters/shop.orders",

@@ -1,4 +1,4 @@
-"""A table of many columns: what planning asks of Java for each further column, and names that texts of SQL could misread."""
+"""Tables with many columns: the number of Java calls for planning, and column names that need quoting in SQL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OWN = "_headrace_error string, _headrace_deleted boolean, _headrace_position str
 
 @contextmanager
 def java_calls() -> Iterator[Callable[[], int]]:
-    """What counts the calls to Java, but those that free an object."""
+    """Yield a function that returns the number of calls to Java, without those that free an object."""
     count, send = 0, GatewayClient.send_command
 
     def count_call(self: Any, command: str, *args: Any, **kwargs: Any) -> Any:
@@ -59,11 +59,11 @@ def columns_of(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"{quote_name(name)} string" for name in names)
 
 
-def number_names(width: int) -> list[str]:
+def make_names(width: int) -> list[str]:
     return [f"c{i}" for i in range(width)]
 
 
-def job_of(names: list[str]) -> TablePlan:
+def plan_of(names: list[str]) -> TablePlan:
     return TablePlan(Table("shop.wide", ("id",)), BatchMarks("checkpoint", 1), {}, ("id", *names))
 
 
@@ -78,8 +78,8 @@ def envelopes(spark: SparkSession, names: list[str]) -> Changes:
 
 
 def accept(spark: SparkSession, names: list[str]) -> Callable[[], object]:
-    rows, job = flat(spark, names), job_of(names)
-    return lambda: upsert_steps.accept_rows(rows, job)
+    rows, plan = flat(spark, names), plan_of(names)
+    return lambda: upsert_steps.accept_rows(rows, plan)
 
 
 def deduplicate(spark: SparkSession, names: list[str]) -> Callable[[], object]:
@@ -89,7 +89,7 @@ def deduplicate(spark: SparkSession, names: list[str]) -> Callable[[], object]:
 
 def project_on_table(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     rows = flat(spark, names)
-    rows.schema  # noqa: B018 - it is kept
+    rows.schema  # noqa: B018 - PySpark caches the schema
     return lambda: project(rows, rows.schema)
 
 
@@ -99,7 +99,7 @@ def unwrap(spark: SparkSession, names: list[str]) -> Callable[[], object]:
 
 
 def decode(spark: SparkSession, names: list[str]) -> Callable[[], object]:
-    """JSON whose schema is in it."""
+    """Return a function that decodes JSON with an embedded schema."""
     kinds: list[dict[str, Any]] = [
         {"type": "string"},
         {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
@@ -111,31 +111,31 @@ def decode(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     frame = spark.createDataFrame([], "value binary")
 
     def decode_again() -> DataFrame:
-        reader = open_by_writers(subject, log, {})  # a batch opens its own
+        reader = open_by_writers(subject, log, {})  # every batch opens a new reader
         return reader.decode(frame, "value", reader.schema, "error")
 
     return decode_again
 
 
-def mark_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+def mark_unavailable_values(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     changes = envelopes(spark, names)
     return lambda: mark_unavailable(changes, placeholder_tests(dict.fromkeys(names, T.StringType()), "left out"))
 
 
-def fill_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+def fill_unavailable_values(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     rows = spark.createDataFrame(
         [], f"id int, {columns_of(names)}, {OWN}, _headrace_unchanged struct<c0 boolean, c1 boolean>"
     )
     return lambda: fill_from_older(rows, ["id"])
 
 
-@pytest.mark.parametrize("step", [decode, mark_left_out, fill_left_out])
-def test_a_step_that_makes_columns_of_columns_asks_java_for_them_once(
+@pytest.mark.parametrize("step", [decode, mark_unavailable_values, fill_unavailable_values])
+def test_step_that_derives_columns_looks_them_up_only_once(
     spark: SparkSession, step: Callable[[SparkSession, list[str]], Callable[[], object]]
 ) -> None:
     calls = []
     for width in (NARROW, NARROW, WIDE, WIDE):
-        run = step(spark, number_names(width))
+        run = step(spark, make_names(width))
         with java_calls() as count:
             run()
             calls.append(count())
@@ -143,19 +143,19 @@ def test_a_step_that_makes_columns_of_columns_asks_java_for_them_once(
 
 
 @pytest.mark.parametrize("step", [accept, deduplicate, project_on_table, unwrap])
-def test_a_step_asks_java_as_often_for_many_columns_as_for_few(
+def test_number_of_java_calls_does_not_depend_on_the_columns(
     spark: SparkSession, step: Callable[[SparkSession, list[str]], Callable[[], object]]
 ) -> None:
     calls = []
-    for width in (NARROW, NARROW, WIDE):  # what is looked up once is looked up in the first
-        run = step(spark, number_names(width))
+    for width in (NARROW, NARROW, WIDE):  # the first run includes lookups that happen once
+        run = step(spark, make_names(width))
         with java_calls() as count:
             run()
             calls.append(count())
     assert calls[2] == calls[1] > 0
 
 
-def test_names_are_read_as_they_are(spark: SparkSession) -> None:
+def test_special_column_names_are_selected_unchanged(spark: SparkSession) -> None:
     session = Sessions(spark).of("hostile")
     values = [str(i) for i in range(len(HOSTILE))]
     rows = session.createDataFrame([tuple(values)], columns_of(HOSTILE))
@@ -165,30 +165,30 @@ def test_names_are_read_as_they_are(spark: SparkSession) -> None:
         assert selected.first().asDict() == {name: values[HOSTILE.index(name)] for name in several}  # type: ignore[union-attr]
 
 
-def test_rows_are_unwrapped_accepted_and_projected_whatever_their_columns_are_called(spark: SparkSession) -> None:
+def test_rows_with_special_column_names_are_processed(spark: SparkSession) -> None:
     session, names = Sessions(spark).of("hostile"), list(HOSTILE)
     values = [str(i) for i in range(len(names))]
     frame = session.createDataFrame(
         [((1, *values), "c", (1,), None, False, "0A")], envelopes(session, names).frame.schema
     )
-    rows = upsert_steps.accept_rows(Unwrap().apply(Changes(frame, envelope=True)).frame, job_of(names))
+    rows = upsert_steps.accept_rows(Unwrap().apply(Changes(frame, envelope=True)).frame, plan_of(names))
     projected = project(rows, rows.schema)
     assert projected.columns == ["id", *names, "_headrace_deleted", "_headrace_position"]
     assert [tuple(row) for row in projected.collect()] == [(1, *values, False, "0A")]
 
 
-def test_names_that_differ_in_case_alone_are_two_where_the_session_says_so(spark: SparkSession) -> None:
+def test_names_that_differ_in_case_are_distinct_in_case_sensitive_sessions(spark: SparkSession) -> None:
     session = Sessions(spark, {"spark.sql.caseSensitive": "true"}).of("case")
     rows = session.createDataFrame([("lower", "upper")], "id string, ID string")
     assert [tuple(row) for row in select_texts(rows, ["`ID`", "`id`"]).collect()] == [("upper", "lower")]
     assert [tuple(row) for row in project(rows, rows.schema).collect()] == [("lower", "upper")]
 
 
-def test_no_texts_are_no_columns(spark: SparkSession) -> None:
+def test_no_names_select_no_columns(spark: SparkSession) -> None:
     assert select_texts(spark.range(1), []).columns == []
 
 
-def test_one_of_many_conditions_is_found_without_nesting_them(spark: SparkSession) -> None:
+def test_any_of_many_conditions_is_evaluated_without_nesting(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     rows = spark.createDataFrame([(2_999,), (3_000,), (None,)], "n int")

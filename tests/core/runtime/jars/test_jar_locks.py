@@ -1,4 +1,4 @@
-"""Jars in a lock: downloads by Python, over TLS too, and digest checks."""
+"""Jars in a lock: downloads by Python, also over TLS, and digest checks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def resolve(locks: Locks, *coordinates: str) -> list[Path]:
     return resolve_jars(coordinates, spark_version="3.5.7", locks=locks)
 
 
-def test_a_mirror_with_its_own_certificate_authority(
+def test_mirror_with_its_own_certificate_authority(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = locks(mirror)
@@ -92,7 +92,7 @@ def test_each_variable_for_certificates_is_used(mirror: Mirror, monkeypatch: pyt
     assert len(resolve(locks(mirror), ONE)) == 2
 
 
-def test_a_changed_byte_is_rejected_in_a_download_and_on_the_disk(
+def test_changed_byte_is_rejected_in_a_download_and_on_the_disk(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
@@ -114,7 +114,7 @@ def test_a_changed_byte_is_rejected_in_a_download_and_on_the_disk(
     assert resolve(known, TWO) == [jar]
 
 
-def test_a_jar_without_a_lock_must_match_its_first_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jar_without_a_lock_must_match_its_first_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = ["first"]
 
     def fetch(coordinates: list[str], folder: Path, **_: object) -> list[Path]:
@@ -139,7 +139,7 @@ def test_a_jar_without_a_lock_must_match_its_first_download(cache: Path, monkeyp
     assert resolve({}, ONE) == [jar]
 
 
-def test_a_record_without_digests_is_valid(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_without_digests_is_valid(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(coordinates: list[str], folder: Path, **_: object) -> list[Path]:
         jar = folder / "one.jar"
         jar.parent.mkdir(parents=True)
@@ -164,25 +164,25 @@ def test_locks_with_two_versions_of_a_jar_are_not_used() -> None:
 SINGLE = "org.example:one:1.0:jar:all"
 
 
-def test_a_jar_with_a_classifier_comes_from_a_lock_and_others_from_ivy(
+def test_jar_with_a_classifier_comes_from_a_lock_and_others_from_ivy(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
     known = {SINGLE: [release(mirror, SINGLE)]}
     assert describe_jars(SINGLE, spark_version="3.5.7", report=print) == known[SINGLE]
-    ivys = cache / "ivy.jar"
+    ivy_jar = cache / "ivy.jar"
 
     def fetch(coordinates: list[str], *_: object, **__: object) -> list[Path]:
         assert coordinates == [TWO]
-        ivys.write_bytes(b"by Ivy")
-        return [ivys]
+        ivy_jar.write_bytes(b"by Ivy")
+        return [ivy_jar]
 
     monkeypatch.setattr(ivy, "fetch", fetch)
     settings = {"spark.jars.repositories": "https://repo.example.com"}
     wanted = {"spark_version": "3.5.7", "conf": settings, "locks": known}
     assert find_cached_jars([SINGLE, TWO], **wanted) is None  # type: ignore[arg-type]
     jars = resolve_jars([SINGLE, TWO], **wanted)  # type: ignore[arg-type]
-    assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivys]
+    assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivy_jar]
     assert find_cached_jars([SINGLE, TWO], **wanted) == jars  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"{SINGLE}: no lock contains this single jar"):
         resolve({}, SINGLE)
@@ -201,7 +201,7 @@ def test_every_jar_of_a_built_in_plugin_is_locked() -> None:
         assert find_locked(needed, known), f"Spark {line}: headrace jars --lock"
 
 
-def test_a_single_jar_is_locked_without_its_dependencies(
+def test_single_jar_is_locked_without_its_dependencies(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
@@ -215,7 +215,7 @@ def test_a_single_jar_is_locked_without_its_dependencies(
     assert find_locked([single, TWO], {**known, TWO: [newer]}) is None
 
 
-def test_a_plugin_without_a_package_has_no_lock() -> None:
+def test_plugin_without_a_package_has_no_lock() -> None:
     class Loose(Plugin):
         name = "loose"
         api_version = 1

@@ -17,7 +17,7 @@ from headrace.runtime.jars.resolution import cache_home, resolve_jars
 
 ONE, TWO = "org.example:one:1.0", "org.example:two:2.0"
 
-#: A fake spark-submit that retrieves like Ivy (existing files are kept) and reports like it (spark.jars redacted).
+#: Fake spark-submit that retrieves like Ivy (existing files are kept) and reports like it (spark.jars redacted).
 SUBMIT = """#!{python}
 import os, sys, time, zipfile
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_no_coordinates_need_no_lookup(log: Path, cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_a_second_resolution_uses_the_cache(log: Path) -> None:
+def test_second_resolution_uses_the_cache(log: Path) -> None:
     first = resolve(ONE, TWO)
     durations = []
     for _ in range(5):
@@ -132,7 +132,7 @@ def test_only_repository_settings_reach_ivy(log: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["delete", "shorten", "garble the record"])
-def test_a_damaged_cache_is_repaired(log: Path, cache: Path, damage: str) -> None:
+def test_damaged_cache_is_repaired(log: Path, cache: Path, damage: str) -> None:
     jar, other = resolve(ONE, TWO)
     (record,) = (cache / "jars").glob("*.json")
     if damage == "delete":
@@ -146,7 +146,7 @@ def test_a_damaged_cache_is_repaired(log: Path, cache: Path, damage: str) -> Non
     assert starts(log) == 2
 
 
-def test_a_partial_jar_of_a_killed_process_is_replaced(log: Path, cache: Path) -> None:
+def test_partial_jar_of_a_killed_process_is_replaced(log: Path, cache: Path) -> None:
     half = cache / "ivy" / "jars" / "org.example_one-1.0.jar"
     half.parent.mkdir(parents=True)
     half.write_bytes(b"PK\x03\x04 and then the power went")
@@ -154,7 +154,7 @@ def test_a_partial_jar_of_a_killed_process_is_replaced(log: Path, cache: Path) -
     assert zipfile.is_zipfile(half)
 
 
-def test_an_incomplete_download_is_deleted(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_download_is_deleted(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_CUT", "1")
     with pytest.raises(RetriableError, match=ONE):
         resolve(ONE)
@@ -163,9 +163,7 @@ def test_an_incomplete_download_is_deleted(log: Path, cache: Path, monkeypatch: 
     assert zipfile.is_zipfile(resolve(ONE)[0])
 
 
-def test_a_copied_cache_serves_a_machine_without_network(
-    log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copied_cache_serves_a_machine_without_network(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     resolve(ONE)
     moved = cache.rename(cache.with_name("elsewhere"))
     monkeypatch.setenv("HEADRACE_CACHE", str(moved))
@@ -219,7 +217,7 @@ BAD_GATEWAY = """
 
 
 @pytest.mark.parametrize("output", [UNREACHABLE, NO_HOST, BAD_GATEWAY])
-def test_an_unreachable_repository_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+def test_unreachable_repository_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     monkeypatch.setenv("FAKE_FAILURE", output)
     with pytest.raises(RetriableError) as failure:
         resolve(ONE, TWO)
@@ -230,19 +228,19 @@ def test_an_unreachable_repository_is_retriable(log: Path, monkeypatch: pytest.M
     assert "SparkSubmit.scala" not in failure.value.__notes__[0]
 
 
-def test_an_unknown_artifact_is_reported_by_name(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_artifact_is_reported_by_name(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "\t:: org.example#two;2.0: not found\n")
     with pytest.raises(ConfigError, match=f"^{TWO}: no configured Maven repository"):
         resolve(ONE, TWO)
 
 
-def test_an_interrupted_download_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_download_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "RuntimeException: [download failed: org.example#one;1.0!one.jar]\n")
     with pytest.raises(RetriableError, match="was interrupted"):
         resolve(ONE)
 
 
-def test_any_other_failure_includes_the_output(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failure_includes_the_output(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "Unrecognized VM option 'Fast'\n")
     with pytest.raises(ConfigError, match="failed with exit code 1") as failure:
         resolve(ONE)
@@ -250,13 +248,13 @@ def test_any_other_failure_includes_the_output(log: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("wrong", ["one", "org.example:one", "org.example:one:", "org.example:one:jar:1.0"])
-def test_an_invalid_coordinate_is_rejected(log: Path, wrong: str) -> None:
+def test_invalid_coordinate_is_rejected(log: Path, wrong: str) -> None:
     with pytest.raises(ConfigError, match="write group:artifact:version"):
         resolve(ONE, wrong)
     assert starts(log) == 0
 
 
-def test_a_read_only_cache_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_cache_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(ConfigError, match="not writable: Not a directory") as failure:
@@ -265,7 +263,7 @@ def test_a_read_only_cache_is_reported(log: Path, tmp_path: Path, monkeypatch: p
     assert "HEADRACE_CACHE" in str(failure.value.fix)
 
 
-def test_a_spark_home_without_spark_is_rejected(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_home_without_spark_is_rejected(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match="spark-submit"):
         resolve(ONE)
@@ -299,8 +297,8 @@ def maven_repository(folder: Path) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.spark
-class TestSparksOwnIvy:
-    """The real spark-submit with a repository on the local disk."""
+class TestRealIvy:
+    """Tests of the real spark-submit with a repository on the local disk."""
 
     @pytest.fixture(autouse=True)
     def repository(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -323,7 +321,7 @@ class TestSparksOwnIvy:
             "ivy/jars/org.example_two-2.0.jar",
         }
 
-    def test_a_jar_with_a_name_that_spark_redacts(self, repository: Path, version: str) -> None:
+    def test_jar_with_a_name_that_spark_redacts(self, repository: Path, version: str) -> None:
         folder = repository / "org" / "example" / "token-provider" / "1.0"
         folder.mkdir(parents=True)
         folder.joinpath("token-provider-1.0.pom").write_text(
@@ -334,11 +332,11 @@ class TestSparksOwnIvy:
         (jar,) = resolve_jars(["org.example:token-provider:1.0"], spark_version=version)
         assert jar.name == "org.example_token-provider-1.0.jar"
 
-    def test_an_unknown_artifact(self, version: str) -> None:
+    def test_unknown_artifact(self, version: str) -> None:
         with pytest.raises(ConfigError, match=r"^org\.example:three:3\.0: no configured Maven repository"):
             resolve_jars([ONE, "org.example:three:3.0"], spark_version=version)
 
-    def test_a_repository_that_refuses_connections(self, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_repository_that_refuses_connections(self, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:9/")
         with pytest.raises(RetriableError) as failure:
             resolve_jars([ONE], spark_version=version)
@@ -347,7 +345,7 @@ class TestSparksOwnIvy:
 
 
 @pytest.mark.spark
-def test_a_real_artifact_from_the_default_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_artifact_from_the_default_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     pyspark = pytest.importorskip("pyspark").__version__
     scala = "2.12" if pyspark.startswith("3.") else "2.13"

@@ -1,4 +1,4 @@
-"""A Java for tests of its start options."""
+"""Java installation for tests of its start options."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def make(home: Path, folder: Path, *jars: Path) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_the_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
+def test_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
     options = make(home, folder, jar)
     assert not makes_archive(options)
     assert run(home, options, jar)
@@ -74,12 +74,12 @@ def test_the_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, ja
     assert not run(home, options, jar), "Java silently ignores an archive of an older jar"
 
 
-@pytest.mark.parametrize("left", [0, 5000])
-def test_an_incomplete_archive_is_not_used(home: Path, jar: Path, folder: Path, left: int) -> None:
+@pytest.mark.parametrize("remaining", [0, 5000])
+def test_incomplete_archive_is_not_used(home: Path, jar: Path, folder: Path, remaining: int) -> None:
     """Java writes the header last; until then the file starts with zeros."""
     creating, _ = start_until_made(home, folder, jar)
     half = Path(creating.partition("=")[2])
-    half.write_bytes(bytes(left))
+    half.write_bytes(bytes(remaining))
     assert archive_options(home, [jar], [], folder) == []
     assert not list(folder.glob("*.jsa"))
     later = [archive_options(home, [jar], [], folder) for _ in range(11)]
@@ -88,14 +88,14 @@ def test_an_incomplete_archive_is_not_used(home: Path, jar: Path, folder: Path, 
     assert run(home, archive_options(home, [jar], [], folder), jar)
 
 
-def test_a_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> None:
+def test_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> None:
     """Java crashes on a truncated archive."""
     make(home, folder, jar)
     (archive,) = folder.glob("*.jsa")
-    whole = archive.read_bytes()
-    for size in (0, 100, len(whole) // 2, len(whole) - 1):
+    complete = archive.read_bytes()
+    for size in (0, 100, len(complete) // 2, len(complete) - 1):
         archive.unlink()
-        archive.write_bytes(whole[:size])
+        archive.write_bytes(complete[:size])
         assert archive_options(home, [jar], [], folder) == []
 
 
@@ -152,7 +152,7 @@ def test_no_archive_without_a_writable_folder_and_free_space(
     assert [archive_options(home, [jar], [], tmp_path / "full") for _ in range(4)] == [[]] * 4
 
 
-def test_the_most_recently_used_archives_are_kept(home: Path, jar: Path, folder: Path) -> None:
+def test_most_recently_used_archives_are_kept(home: Path, jar: Path, folder: Path) -> None:
     used = make(home, folder, jar)
     (archive,) = folder.glob("*.jsa")
     for number in range(15):

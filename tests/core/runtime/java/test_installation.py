@@ -48,20 +48,20 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert find_java(SPARK_3) == Java(home, 17, "JAVA_HOME")
 
 
-def test_an_unsupported_java_home_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unsupported_java_home_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "home", "25.0.3")))
     path = java_home(tmp_path / "path", "17.0.15")
     monkeypatch.setenv("PATH", str(path / "bin"))
     assert find_java(SPARK_3) == Java(path, 17, "PATH")
 
 
-def test_the_second_java_on_the_path_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_second_java_on_the_path_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     new, supported = java_home(tmp_path / "new", "25"), java_home(tmp_path / "supported", "17.0.15")
     monkeypatch.setenv("PATH", os.pathsep.join(["", str(new / "bin"), str(supported / "bin")]))
     assert find_java(SPARK_3).home == supported
 
 
-def test_a_link_on_the_path_leads_to_the_real_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_link_on_the_path_leads_to_the_real_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = java_home(tmp_path / "jvm" / "java-17", "17.0.15")
     (tmp_path / "usr").mkdir()
     (tmp_path / "usr" / "java").symlink_to(home / "bin" / "java")
@@ -104,20 +104,20 @@ def test_supported_releases(
             find_java(spark, oldest=oldest)
 
 
-def test_a_launcher_without_a_release_file_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_launcher_without_a_release_file_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     output = "printf '    java.home = /opt/real jdk\\n    java.version = 17.0.4\\n' >&2"
     monkeypatch.setenv("PATH", str(java_home(tmp_path / "shims", None, script=output) / "bin"))
     assert find_java(SPARK_3) == Java(Path("/opt/real jdk"), 17, "PATH")
 
 
-def test_a_release_file_is_read_without_starting_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_release_file_is_read_without_starting_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trace = tmp_path / "started"
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "home", "17.0.1", script=f"touch {trace}")))
     assert find_java(SPARK_3).version == 17
     assert not trace.exists()
 
 
-def test_the_error_lists_every_location_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_lists_every_location_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere/jdk")
     old = java_home(tmp_path / "old", "11.0.22")
     broken = java_home(tmp_path / "broken", None)
@@ -134,7 +134,7 @@ def test_the_error_lists_every_location_and_the_fix(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_the_error_on_a_machine_without_any_java() -> None:
+def test_error_on_a_machine_without_any_java() -> None:
     with pytest.raises(ConfigError) as failure:
         find_java(SPARK_4)
     assert str(failure.value).splitlines() == [

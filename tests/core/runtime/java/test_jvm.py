@@ -51,7 +51,7 @@ def test_settings_are_in_an_anonymous_file(spark: SparkSession) -> None:
     assert str(Path(path.replace("self", str(pid))).readlink()) == "/memfd:headrace (deleted)"
 
 
-def test_a_named_file_is_private_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_file_is_private_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
     with PrivateFiles() as files:
         path = Path(files.add(b"a secret"))
@@ -74,7 +74,7 @@ def test_java_reads_every_value_unchanged(spark: SparkSession, tmp_path: Path) -
     assert java_properties(spark, file) == {**conf, "spark.e": "kept "}
 
 
-def test_the_archived_class_path_is_that_of_the_jvm(spark: SparkSession) -> None:
+def test_archived_class_path_is_that_of_the_jvm(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     command = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/cmdline").read_text().split("\0")
     entries = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
@@ -90,7 +90,7 @@ def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     from pyspark import SparkContext, java_gateway
 
     class SubmittedError(Exception):
-        """Carries the options."""
+        """Exception that contains the options."""
 
     def read_options(popen_kwargs: object) -> None:
         file = Path(shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])[1])

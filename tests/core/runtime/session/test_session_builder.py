@@ -26,7 +26,7 @@ from headrace.secret_values import Secret
 
 
 class Lake(Plugin):
-    """Requires a jar, an extension and a catalog."""
+    """Plugin that requires a jar, an extension and a catalog."""
 
     name = "lake"
     jars: ClassVar = {"3.5": ("org.lake:lake:1",)}
@@ -38,7 +38,7 @@ class Lake(Plugin):
 
 
 class Pond(Plugin):
-    """Requires another extension in addition to the first."""
+    """Plugin that requires another extension in addition to the first."""
 
     name = "pond"
     jars: ClassVar = {"3.5": ("org.lake:lake:1", "org.pond:pond:2")}
@@ -48,7 +48,7 @@ class Pond(Plugin):
 
 
 class Sea(Plugin):
-    """Requires another serializer."""
+    """Plugin that requires another serializer."""
 
     name = "sea"
 
@@ -75,13 +75,13 @@ def test_jars_of_a_spark_version_are_listed_once() -> None:
     assert list_coordinates([Lake()], "4.0") == []
 
 
-def test_an_unsupported_spark_version_is_rejected() -> None:
+def test_unsupported_spark_version_is_rejected() -> None:
     check_supported([Lake()], "3.5")
     with pytest.raises(ConfigError, match=r"'lake' does not work on Spark 4\.0: there is no build for it"):
         check_supported([Lake()], "4.0")
 
 
-def test_jars_are_on_the_class_path_of_a_local_driver_and_sent_to_the_executors_of_a_cluster() -> None:
+def test_jars_are_on_local_class_path_and_sent_to_cluster_executors() -> None:
     assert class_path([], listed="", is_local=True) == {}
     assert class_path([], listed="/a.jar", is_local=True) == {"spark.jars": "/a.jar"}
     assert class_path(["/b.jar"], listed="", is_local=True) == {"spark.driver.extraClassPath": "/b.jar"}
@@ -101,7 +101,7 @@ def test_settings_of_the_pipeline_override_those_of_plugins(monkeypatch: pytest.
     assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
 
 
-def test_a_suspended_local_driver_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspended_local_driver_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     timeout = "spark.storage.blockManagerHeartbeatTimeoutMs"
     monkeypatch.delenv("MASTER", raising=False)
     assert complete_session_conf([], {}, [])[timeout] == "3650d"
@@ -110,7 +110,7 @@ def test_a_suspended_local_driver_is_not_removed(monkeypatch: pytest.MonkeyPatch
         assert timeout not in complete_session_conf([], {"spark.master": master}, [])
 
 
-def test_the_history_of_jobs_is_limited_unless_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_of_jobs_is_limited_unless_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = complete_session_conf([], {"spark.ui.retainedJobs": "500"}, [])
     assert (conf["spark.ui.retainedJobs"], conf["spark.ui.retainedStages"]) == ("500", "20")
     assert conf["spark.scheduler.mode"] == "FAIR"
@@ -120,8 +120,8 @@ def test_the_history_of_jobs_is_limited_unless_configured(tmp_path: Path, monkey
 
 
 def test_spark_redacts_settings_and_options_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Away(Plugin):
-        """Has an option that is passed to Spark."""
+    class Store(Plugin):
+        """Plugin with an option that is passed to Spark."""
 
         name = "away"
 
@@ -130,20 +130,20 @@ def test_spark_redacts_settings_and_options_with_a_secret(tmp_path: Path, monkey
 
     secret = Secret("s3cr3t", "${env:PW}")
     conf = {"spark.hadoop.fs.acme.id": secret, JAVA_OPTIONS: Secret("-Dacme.store=s3cr3t"), "spark.app.name": "acme"}
-    settings = complete_session_conf([Away({"acme.signer": secret, "acme.path": "x"})], conf, [])
+    settings = complete_session_conf([Store({"acme.signer": secret, "acme.path": "x"})], conf, [])
     redacts = re.compile(settings["spark.redaction.regex"]).search
     assert all(map(redacts, ["spark.hadoop.fs.acme.id", "fs.acme.id", JAVA_OPTIONS, "acme.store", "ACME.signer"]))
     assert all(map(redacts, ["a.Password", "a.secret.key", "fs.azure.account.key.lake", "sasl.jaas.config"]))
     assert not any(map(redacts, ["acme.path", "spark.app.name", "x.fs.acme.id", "acme.signer.x"]))
     assert "s3cr3t" not in repr(settings)
-    own = complete_session_conf([Away({"acme.signer": secret})], {"spark.redaction.regex": "mine"}, [])
+    own = complete_session_conf([Store({"acme.signer": secret})], {"spark.redaction.regex": "mine"}, [])
     assert own["spark.redaction.regex"].startswith("mine|")
     (tmp_path / "spark-defaults.conf").write_text("# theirs\nspark.redaction.regex   the\\\\.machines \n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert complete_session_conf([], {}, [])["spark.redaction.regex"] == r"the\.machines"
 
 
-def test_a_complete_session_passes_the_check() -> None:
+def test_complete_session_passes_the_check() -> None:
     needed = merge_session_conf([Lake(), Pond()])
     assert list_missing_conf([Lake(), Pond()], needed.get) == []
     assert list_missing_jars([Lake(), Pond()], "3.5", lambda _: True) == []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_a_new_session_does_not_look_up_its_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_session_does_not_look_up_its_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark creates a session per batch by its class, which has another name on Spark 4."""
     client: Any = spark._jvm._gateway_client  # type: ignore[union-attr]
     commands, send = [], client.send_command
@@ -34,7 +34,7 @@ def test_a_new_session_does_not_look_up_its_class(spark: SparkSession, monkeypat
     assert not [line for line in lookups if "SparkSession" in line]
 
 
-def test_the_switch_turns_all_tuning_off(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switch_turns_all_tuning_off(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[str] = []
     monkeypatch.setattr(tuning, "cache_jvm_lookups", lambda session: applied.append("lookups"))
     monkeypatch.setattr(tuning, "enable_tcp_quickack", lambda session: applied.append("quickack"))

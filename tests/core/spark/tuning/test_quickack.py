@@ -46,7 +46,7 @@ def test_each_piece_is_acknowledged_immediately() -> None:
                 assert _count_unacknowledged(sender) == 0
 
 
-def test_a_thread_reads_responses_of_any_length(spark: SparkSession) -> None:
+def test_thread_reads_responses_of_any_length(spark: SparkSession) -> None:
     Sessions(spark)
     names = [f"column_{at}" for at in range(2000)]
 

@@ -64,7 +64,7 @@ def write_files(folder: Path) -> tuple[Path, Path]:
     return numbered, plain
 
 
-@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}], ids=["files", "table"])
+@pytest.mark.parametrize("options", [{}, {"dead.letters.table": "ops.dead_letters"}], ids=["files", "table"])
 def test_dead_letters_of_files_are_replayed_once(tmp_path: Path, spark: SparkSession, options: dict[str, str]) -> None:
     write_files(tmp_path)
     narrow, wide = job(tmp_path, "decimal(5,2)", **options), job(tmp_path, "decimal(9,2)", **options)

@@ -100,7 +100,7 @@ def build_session() -> SparkSession:
     return SparkSession.builder.master("local[2]").config(map={**small, **INTERPRETED}).getOrCreate()
 
 
-def await_error(query: Query) -> str:
+def wait_for_error(query: Query) -> str:
     """Return the error of a run; an empty string if it continues or ended without error."""
     try:
         query.await_termination(60)
@@ -123,7 +123,7 @@ def main(folder: Path) -> None:
     until(lambda: held.sink().in_hand.read_text() == "1", "the second batch in the sink's hand")
     spark.stop()
     held.hold.unlink()
-    messages = [await_error(query) for query in queries]
+    messages = [wait_for_error(query) for query in queries]
     are_active = [query.is_active for query in queries]
     for query in queries:
         query.stop()

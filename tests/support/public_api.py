@@ -33,7 +33,7 @@ HELPERS = (
     "headrace.sdk.storage",
 )
 #: Classes of objects that calls of `headrace` return and that users do not import.
-GIVEN = {
+RETURNED_CLASSES = {
     "headrace.engine.run.query": ("Query",),
     "headrace.engine.commands.preflight": ("CheckItem",),
     "headrace.engine.commands.replay": ("ReplayResult",),
@@ -66,7 +66,7 @@ def write_api() -> str:
     sections: dict[str, Sequence[str]] = {
         name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE, *HELPERS)
     }
-    sections |= {**GIVEN, **TESTING, STACK: _list_exports(STACK)}
+    sections |= {**RETURNED_CLASSES, **TESTING, STACK: _list_exports(STACK)}
     parts, bases, public = [HEAD], dict[str, type](), set[int]()
     for module, names in sections.items():
         parts.append(f"== {module}\n")

@@ -47,10 +47,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer("application/json", json.dumps(keys))
 
     def do_POST(self) -> None:
-        asked = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-        self.server.asked.append(asked)
+        parameters = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        self.server.asked.append(parameters)
         s3 = self.server.s3
-        self._answer("text/xml", _STS_ANSWER.format(asked["Action"], s3.access_key, escape(s3.secret_key)))
+        self._answer("text/xml", _STS_ANSWER.format(parameters["Action"], s3.access_key, escape(s3.secret_key)))
 
     def _answer(self, kind: str, text: str) -> None:
         self.send_response(200)

@@ -59,7 +59,7 @@ class S3Proxy(LocalServer):
         self.tokens: set[str] = set()
         #: Seconds for which listings omit a new object, as in S3 before December 2020.
         self.lists_late_by = 0.0
-        self._made: dict[str, float] = {}
+        self._written_at: dict[str, float] = {}
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
 
@@ -69,12 +69,12 @@ class S3Proxy(LocalServer):
 
     def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
         """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address."""
-        left = times
+        remaining = times
 
         def choose(method: str, address: str) -> Fault | None:
-            nonlocal left
-            if left and method in methods.split() and path in address:
-                left -= 1
+            nonlocal remaining
+            if remaining and method in methods.split() and path in address:
+                remaining -= 1
                 return fault
             return None
 
@@ -89,15 +89,15 @@ class S3Proxy(LocalServer):
     def note_made(self, path: str) -> None:
         """Note a written object; an overwritten object stays in listings."""
         with self._lock:
-            self._made.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
+            self._written_at.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
 
     def leave_out_new(self, bucket: str, listing: bytes) -> bytes:
         """Return a listing without the newest objects."""
 
         def keep(entry: re.Match[str]) -> str:
             key = re.search(r"<Key>(.*?)</Key>", entry.group())
-            made = self._made.get(f"{bucket}/{unquote(key.group(1))}") if key else None
-            is_new = made is not None and time.monotonic() - made < self.lists_late_by
+            written_at = self._written_at.get(f"{bucket}/{unquote(key.group(1))}") if key else None
+            is_new = written_at is not None and time.monotonic() - written_at < self.lists_late_by
             return "" if is_new else entry.group()
 
         with self._lock:
@@ -172,9 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
         token = headers.pop("X-Amz-Security-Token", None)
         if token is not None:
             self.server.tokens.add(token)
-            asked = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
-            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(asked)
-            headers = dict(asked.headers.items())
+            request = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
+            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(request)
+            headers = dict(request.headers.items())
         return headers
 
     def log_message(self, *_: object) -> None:

@@ -34,7 +34,7 @@ class Way:
         return (self.bare_spark if modes["wire"] == "bare" else "") or self.spark
 
 
-def ways_of_bytes(sql: str) -> dict[str, Way]:
+def make_byte_ways(sql: str) -> dict[str, Way]:
     """Return the ways of bytes by mode ``binary``. ``sql`` prints bytes in hexadecimal."""
     return {
         "bytes": Way("binary", sql, "lower(hex({c}))", bare="string"),
@@ -44,7 +44,7 @@ def ways_of_bytes(sql: str) -> dict[str, Way]:
     }
 
 
-def way_of_bits(sql: str) -> Way:
+def make_bit_way(sql: str) -> Way:
     """Return the way of bits, which arrive as little-endian bytes. ``sql`` prints their number."""
     digits = "concat_ws('', reverse(transform(sequence(1, length({c})), i -> hex(substring({c}, i, 1)))))"
     number = f"if(length({{c}}) = 0, '0', conv({digits}, 16, 10))"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
+from tests.support.types import Quirk, Type, TypeTable, Way, make_bit_way, make_byte_ways
 
 _TEXT = Way("string", "{c}")
 _INT = Way("int", "{c}")
@@ -57,8 +57,8 @@ _TIMES = {
 
 # Bytes, bits and shapes.
 
-_BYTES = ways_of_bytes("lower(hex({c}))")
-_BITS = way_of_bits("cast({c} + 0 as char)")
+_BYTES = make_byte_ways("lower(hex({c}))")
+_BITS = make_bit_way("cast({c} + 0 as char)")
 _SHAPE = "concat(coalesce({c}.srid, 0), ' ', lower(hex({c}.wkb)))"
 _SHAPE_SQL = "concat(st_srid({c}), ' ', lower(hex(st_asbinary({c}))))"
 _BARE_SHAPE = "concat('0 ', lower(hex(unbase64({c}.wkb))))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
+from tests.support.types import Quirk, Type, TypeTable, Way, make_bit_way, make_byte_ways
 
 #: First and last day of the years that all table formats support. They represent infinity of PostgreSQL.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
@@ -113,8 +113,8 @@ _INTERVALS = {
 }
 
 # Bytes and bits, as hexadecimal digits and integers.
-_BYTES = ways_of_bytes("encode({c}, 'hex')")
-_BITS = way_of_bits("lpad({c}::text, 64, '0')::bit(64)::bigint::text")
+_BYTES = make_byte_ways("encode({c}, 'hex')")
+_BITS = make_bit_way("lpad({c}::text, 64, '0')::bit(64)::bigint::text")
 
 # Maps, structs and lists.
 _ENTRIES = "coalesce((select string_agg(k || '=' || coalesce(v, 'null'), ',' order by k collate \"C\") from each({c}) e(k, v)), '')"

@@ -81,12 +81,12 @@ class Record:
     is_tombstone: bool = False
 
     @property
-    def place(self) -> tuple[int, int]:
+    def location(self) -> tuple[int, int]:
         return self.offset, self.partition
 
     def __str__(self) -> str:
-        what = f"tombstone {self.event.table} {self.event.key}" if self.is_tombstone else str(self.event)
-        return f"{self.topic}+{self.partition}+{self.offset} {what}"
+        content = f"tombstone {self.event.table} {self.event.key}" if self.is_tombstone else str(self.event)
+        return f"{self.topic}+{self.partition}+{self.offset} {content}"
 
 
 class Clock:
@@ -121,7 +121,7 @@ class PostgresClock(Clock):
         # Start shortly before LSNs with one more digit.
         self._lsn = chance.choice((230, 2**24 - 300, 2**32 - 300))
         self._last_commit: int | None = None
-        self._place = 0
+        self._change_lsn = 0
         #: First LSN of the next transaction if it started before this one was committed.
         self._early: int | None = None
         self._next: int | None = None
@@ -133,8 +133,8 @@ class PostgresClock(Clock):
 
     def change(self, *, same: bool) -> Row:
         if not same:
-            self._place, self._next = self._next or self._tick(), None
-        return self._block(self._place)
+            self._change_lsn, self._next = self._next or self._tick(), None
+        return self._block(self._change_lsn)
 
     def commit(self) -> None:
         self._last_commit = self._tick()
@@ -201,7 +201,7 @@ class World:
         self.rows: dict[str, dict[int, Row]] = {table: {} for table in self.shape.tables}
         self.columns = {table: ["name"] for table in self.shape.tables}
         #: Tables and keys of rows that may have been deleted without an event.
-        self.gone_unseen: set[tuple[str, int]] = set()
+        self.unreported_deletes: set[tuple[str, int]] = set()
         self._sent: list[Event] = []
         self._number = 0
         self._salt = self.chance.randrange(100)
@@ -221,7 +221,7 @@ class World:
             for event in self._change(table, op):
                 op = "" if event.headers else event.op
                 if unseen:
-                    self.gone_unseen |= {(table, key) for key in KEYS if key not in self.rows[table]}
+                    self.unreported_deletes |= {(table, key) for key in KEYS if key not in self.rows[table]}
                     self.trace.append(f"  unseen: {event}")
                 else:
                     self._send(event)
@@ -283,10 +283,10 @@ class World:
         """Remove unread records of keys whose last record is a tombstone."""
         if self.shape.shared:  # a record of one table would remove a record of another
             return
-        places: dict[tuple[str, int | None], list[Record]] = {}
+        by_key: dict[tuple[str, int | None], list[Record]] = {}
         for record in self.records:
-            places.setdefault((record.topic, record.event.key), []).append(record)
-        for records in places.values():
+            by_key.setdefault((record.topic, record.event.key), []).append(record)
+        for records in by_key.values():
             last = max(records, key=lambda record: record.offset)
             has_one_partition = (
                 len({record.partition for record in records}) == 1
@@ -313,30 +313,30 @@ class World:
         if roll < 0.25:
             return [self._delete(table, key, self.clock.change(same=False))]
         if roll < 0.35 and free:
-            new, place = self.chance.choice(free), self.clock.change(same=False)
+            new, position = self.chance.choice(free), self.clock.change(same=False)
             names = [
                 (("__debezium.newkey", json.dumps({"id": new})),),
                 (("__debezium.oldkey", json.dumps({"id": key})),),
             ]
-            return [self._delete(table, key, place, names[0]), self._put(table, "c", new, place, names[1])]
+            return [self._delete(table, key, position, names[0]), self._put(table, "c", new, position, names[1])]
         if roll < 0.38:
             rows.clear()
             return [self._event(table, "t", None, None, None, self.clock.change(same=False))]
         return [self._put(table, "u", key, self.clock.change(same=False))]
 
-    def _put(self, table: str, op: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+    def _put(self, table: str, op: str, key: int, position: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
         before = self.rows[table].get(key)
         self.rows[table][key] = row = {"id": key, **{name: self._value(name) for name in self.columns[table]}}
-        return self._event(table, op, key, before, row, place, headers)
+        return self._event(table, op, key, before, row, position, headers)
 
-    def _delete(self, table: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
-        return self._event(table, "d", key, self.rows[table].pop(key), None, place, headers)
+    def _delete(self, table: str, key: int, position: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+        return self._event(table, "d", key, self.rows[table].pop(key), None, position, headers)
 
     def _value(self, name: str) -> Any:
         if name == "size":
             return self.chance.choice((None, self._number))
-        texts = ("", "", None) if name == "note" and self.chance.random() < 0.7 else ("", None, f"t{self._number}")
-        return self.chance.choice((*texts, f"t{self._number}") if name == "name" else texts)
+        strings = ("", "", None) if name == "note" and self.chance.random() < 0.7 else ("", None, f"t{self._number}")
+        return self.chance.choice((*strings, f"t{self._number}") if name == "name" else strings)
 
     def _event(
         self,
@@ -345,13 +345,13 @@ class World:
         key: int | None,
         before: Row | None,
         after: Row | None,
-        place: Row,
+        position: Row,
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Event:
         self._number += 1
         source = {"connector": self.shape.connector, "ts_ms": 1_795_000_000_000 + self._number, "snapshot": "false"}
         return Event(
-            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **place}, headers
+            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **position}, headers
         )
 
     def _send(self, event: Event) -> None:

@@ -61,7 +61,7 @@ def make_failing(sink: type[Sink], name: str) -> type[Sink]:
     return type(f"Failing{sink.__name__}", (sink,), {"name": name, "write": write})
 
 
-class WorldSource(RangedSource):
+class HistorySource(RangedSource):
     """Source of the records of a history up to an end set by a test."""
 
     name = "world"
@@ -129,7 +129,7 @@ class Run:
         rule: dict[str, Any] = {"source": "w.*", "target": "w.{table}"}
         if shape.shared == "routed":
             rule["route.by.field"] = "source.table"
-        self.source = WorldSource(history)
+        self.source = HistorySource(history)
         handling = {"delete.tombstone.handling.mode": "rewrite"} if shape.rewrites else {}
         self.plan = Plan(
             name="world",
@@ -251,8 +251,8 @@ class Run:
                 continue
             number = max(event.number for event in newest)
             last = next(event for event in newest if event.number == number)
-            began = min(event.number for event in newest if _is_of_snapshot(event, last))
-            self.floors[target] = max(began, self.floors.get(target, 0))
+            start = min(event.number for event in newest if _is_of_snapshot(event, last))
+            self.floors[target] = max(start, self.floors.get(target, 0))
             for done in self._call_resync(target):
                 assert done.removed == len(before[self.plan.sinks[0]]) - len(self.expect_rows(target)), done
         self._start()
@@ -276,10 +276,10 @@ class Run:
         if self.shape.removes_rows:
             floor = max([floor, *(record.event.number for record in records if record.event.op == "t")])
         for record in records:
-            event, known = record.event, newest.get(record.event.key)
+            event, current = record.event, newest.get(record.event.key)
             if event.op == "t" or event.number < floor:
                 continue
-            if known is None or (event.number, record.place) > (known.event.number, known.place):
+            if current is None or (event.number, record.location) > (current.event.number, current.location):
                 newest[event.key] = record
         for (table, key), number in self.history.world.compacted.items():
             if table == self.tables[target] and key in newest and newest[key].event.number <= number:
@@ -290,7 +290,7 @@ class Run:
     def expect_log(self, target: str, mode: str) -> list[Row]:
         """Return the accepted records of an append-only table, ordered within each key."""
         records = [record for record in self.of_table(target) if record.event.op != "t"]
-        records.sort(key=lambda record: (record.event.key, record.event.number, record.place))
+        records.sort(key=lambda record: (record.event.key, record.event.number, record.location))
         rows = []
         for record in records:
             row = self._row_of(record.event) or {"id": record.event.key}
@@ -346,7 +346,7 @@ class Run:
         expected, world = self.expect_rows(target), self.history.world
         rows = {key: _drop_nulls(row) for key, row in world.rows[table].items()}
         assert {key: row for key, row in expected.items() if key in rows} == rows
-        assert {(table, key) for key in expected.keys() - rows.keys()} <= world.gone_unseen
+        assert {(table, key) for key in expected.keys() - rows.keys()} <= world.unreported_deletes
 
     def _read(self, sink: Sink, target: str) -> list[Row]:
         frame = sink.read_or_none(self._spark, Table(target, ("id",)))

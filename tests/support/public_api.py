@@ -25,7 +25,7 @@ HEAD = """\
 What plugins and applications may rely on (docs/stability.md). Written by `python -m tests.support.public_api`.
 """
 #: Modules in which all defined names are public: columns and hooks.
-WHOLE = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
+FULLY_PUBLIC = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
 #: Helpers for plugins: modules that list their public names.
 HELPERS = (
     *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.options"),
@@ -64,7 +64,7 @@ SPECIAL_METHODS = ("__init__", "__call__", "__enter__", "__exit__")
 def write_api() -> str:
     """Return the full text."""
     sections: dict[str, Sequence[str]] = {
-        name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE, *HELPERS)
+        name: _list_exports(name) for name in ("headrace", "headrace.sdk", *FULLY_PUBLIC, *HELPERS)
     }
     sections |= {**RETURNED_CLASSES, **TESTING, STACK: _list_exports(STACK)}
     parts, bases, public = [HEAD], dict[str, type](), set[int]()
@@ -84,7 +84,7 @@ def write_api() -> str:
 
 def _list_exports(module: str) -> list[str]:
     """Return the public names of a module, including lazy ones."""
-    if module in WHOLE:
+    if module in FULLY_PUBLIC:
         return [name for name in _read_definitions(module) if not name.startswith("_")]
     found = import_module(module)
     return list(found.__all__)

@@ -154,7 +154,9 @@ def wait_until_equal(query: Query, feed: Feed, artists: str, columns: list[str])
         assert feed.rows(sink, artists, cells) == expected, sink
 
 
-def test_every_type(sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Kafka, wire: str) -> None:
+def test_every_type_has_expected_type_and_values(
+    sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Kafka, wire: str
+) -> None:
     kinds, count = f"{wire}_types", types_sqlserver.COUNT
     sqlserver.create_table(kinds, TYPES, key=["id"])
     sqlserver.insert(kinds, *types_sqlserver.rows(0))

@@ -49,7 +49,7 @@ def list_commands() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows(workflow: Path) -> None:
+def test_workflows_have_limits_and_pinned_actions(workflow: Path) -> None:
     """Each workflow has a time limit and minimal permissions, and pins each action to a version."""
     data = load(workflow)
     assert data["name"] == workflow.stem
@@ -65,7 +65,7 @@ def test_workflows(workflow: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.name)
-def test_issue_forms(form: Path) -> None:
+def test_issue_forms_have_fields_with_labels(form: Path) -> None:
     data = load(form)
     assert {"name", "description", "body"} <= data.keys()
     fields = [field for field in data["body"] if field["type"] != "markdown"]

@@ -90,7 +90,7 @@ class Orders:
         return sorted(n for numbers in self.read_batches().values() for n in numbers)
 
     def in_hand(self) -> None:
-        until(self.sink().in_hand.exists, "a batch in the sink's hand")
+        until(self.sink().in_hand.exists, "a batch in the sink")
 
 
 def build_session() -> SparkSession:
@@ -120,7 +120,7 @@ def main(folder: Path) -> None:
     held = every[-1]
     held.hold.touch()
     held.add(3)
-    until(lambda: held.sink().in_hand.read_text() == "1", "the second batch in the sink's hand")
+    until(lambda: held.sink().in_hand.read_text() == "1", "the second batch in the sink")
     spark.stop()
     held.hold.unlink()
     messages = [wait_for_error(query) for query in queries]

@@ -43,7 +43,7 @@ def _await_batch(query: Query, last: BatchProgress | None) -> None:
 def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         time.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""Random histories of a world and of a pipeline that reads its records. A seed determines a history."""
+"""Random histories of a database model and of a pipeline that reads its records. A seed determines a history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """History of a world and of a pipeline; its string describes it."""
+    """History of a database model and of a pipeline; its string describes it."""
 
     seed: int
     world: World

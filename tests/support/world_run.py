@@ -1,4 +1,4 @@
-"""Pipeline that applies a world's records in batches to two failing sinks, and the expected rows of its tables."""
+"""Pipeline that applies the records of a history in batches to two failing sinks, and the expected rows of its tables."""
 
 from __future__ import annotations
 

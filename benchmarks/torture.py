@@ -120,7 +120,7 @@ class Load(threading.Thread):
                     self.transactions += _CHUNK
                     due = max(due + _CHUNK / self._rate, time.monotonic() - _LATE)
                     time.sleep(max(0.0, due - time.monotonic()))
-            except Exception:  # noqa: BLE001 - whatever a client says of a server that is away
+            except Exception:  # noqa: BLE001 - clients raise various errors for an unreachable server
                 time.sleep(0.5)
         self.seconds = time.monotonic() - began
 

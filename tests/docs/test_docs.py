@@ -1,4 +1,4 @@
-"""What the documents say can be done can be done: every example is run or checked."""
+"""Examples of the documentation: each one runs or is checked."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from headrace.config.model import PipelineConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: It shows a distribution of its own, which tests/packaging builds, installs and runs.
+#: Page with a separate distribution, which tests/packaging builds, installs and runs.
 PLUGIN_PAGE = "docs/plugins.md"
-#: A pipeline that a fragment of a file is put into.
+#: Pipeline that completes a fragment of a pipeline file.
 BASE = {
     "name": "docs",
     "source": {"files": {"path": "bronze/", "format": "avro"}},
@@ -52,7 +52,7 @@ COMMANDS = [
 ]
 
 
-def test_every_block_says_what_it_is_in() -> None:
+def test_every_code_block_has_a_known_language() -> None:
     known = {"", "yaml", "python", "sh", "console", "toml", "json", "ini"}
     assert [str(b) for b in BLOCKS if b.language not in known] == []
     for page in PAGES:
@@ -60,10 +60,10 @@ def test_every_block_says_what_it_is_in() -> None:
 
 
 @pytest.mark.parametrize("block", PIPELINES, ids=str)
-def test_pipeline_files(
+def test_pipeline_files_load(
     block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Whole files as they are; parts of one put into a pipeline. A plugin's own source stands for the files source."""
+    """Complete files load without changes. Fragments replace keys of a complete pipeline."""
     monkeypatch.setenv("SALT", "pepper")
     for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN"):
         monkeypatch.setenv(name, "secret")
@@ -77,14 +77,14 @@ def test_pipeline_files(
         assert Pipeline.from_file(file).name == data["name"]
         return
     if "acme_log" in data.get("source", {}) or block.page.startswith("examples/"):
-        request.getfixturevalue("strangers")
+        request.getfixturevalue("third_party_plugins")
     base = {key: value for key, value in BASE.items() if not (key == "sinks" and "sink" in data)}
     assert Pipeline.from_dict({**base, **data}).name == "docs"
 
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Secrets Manager and the parameter store, played by moto."""
+    """Provide Secrets Manager and Parameter Store with moto."""
     import boto3
     import moto
 
@@ -100,8 +100,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
+def third_party_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the source of docs/plugins.md and the plugins under examples/ as if they were installed."""
     from headrace.config import loader as build
     from headrace.registry.plugin_registry import PluginRegistry
 
@@ -115,23 +115,23 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
-def test_python_is_python(block: Block) -> None:
+def test_python_blocks_compile(block: Block) -> None:
     compile(block.body, str(block), "exec")
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if any("title=examples/" in mark for mark in b.marks)], ids=str)
-def test_a_part_of_an_example_is_in_its_file(block: Block) -> None:
-    """Which is run elsewhere. A part of a function is shown without its margin."""
+def test_code_of_an_example_is_in_its_file(block: Block) -> None:
+    """Other tests run the files. A page shows parts of a function without their indentation."""
     file = ROOT / block.marks[0].removeprefix("title=")
-    part, whole = (
+    part, content = (
         "\n".join(line.strip() for line in text.splitlines()) for text in (block.body, file.read_text(encoding="utf-8"))
     )
-    assert part in whole
+    assert part in content
 
 
 @pytest.fixture
 def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder, where relative paths begin: Python's, and the JVM's, which keeps the one it was started in."""
+    """Create an empty working directory for Python and for the JVM, which otherwise keeps its initial one."""
     jvm: Any = spark._jvm
     files = jvm.org.apache.hadoop.fs.FileSystem.get(spark._jsparkSession.sessionState().newHadoopConf())
     before = files.getWorkingDirectory()
@@ -144,8 +144,8 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("page", nightly_after(1, RUNNABLE))
-def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
+def test_python_blocks_run(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run in order, in a folder with the pipeline file of the README and some events."""
     monkeypatch.setenv("SALT", "pepper")
     for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD"):
         monkeypatch.setenv(name, "secret")
@@ -177,7 +177,7 @@ def test_commands_and_their_options_exist(text: str) -> None:
         command.make_context(words[0], arguments, parent=context)
 
 
-def test_commands_in_the_text_exist() -> None:
+def test_commands_in_sentences_exist() -> None:
     with click.Context(cli) as context:
         known = set(cli.list_commands(context))
     for page in PAGES:
@@ -187,7 +187,7 @@ def test_commands_in_the_text_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_link_targets_exist(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)", text):
         if target.startswith(("http://", "https://")):
@@ -199,8 +199,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in _anchors(linked_page), target
 
 
-def test_every_page_is_on_the_map() -> None:
-    """Decisions have an index page of their own."""
+def test_every_page_is_in_the_index() -> None:
+    """Decisions have a separate index page."""
     docs = ROOT / "docs"
     unlisted = []
     for page in PAGES:
@@ -213,8 +213,7 @@ def test_every_page_is_on_the_map() -> None:
     assert unlisted == []
 
 
-def test_steps_of_a_batch_name_code_that_exists() -> None:
-    """Check each ``file.py``, ``name`` in the table of docs/batch-lifecycle.md."""
+def test_batch_lifecycle_names_existing_code() -> None:
     page = (ROOT / "docs/batch-lifecycle.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:engine|upsert)/[\w/]+\.py)`(?:, `(?:\w+\.)?(\w+)`)?", page)
     assert len(named) > 10
@@ -223,22 +222,21 @@ def test_steps_of_a_batch_name_code_that_exists() -> None:
         assert f"def {name}(" in code or not name, f"{file}: {name}"
 
 
-def test_the_options_are_those_of_the_models() -> None:
+def test_generated_option_tables_are_current() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_has_the_commands() -> None:
+def test_readme_has_the_make_commands() -> None:
     readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
     for target in ("demo", "live", "test"):
         assert re.search(rf"^make {target}\b", readme, re.MULTILINE)
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_the_readme_says_what_there_is() -> None:
-    """Built-in plugins and the program's commands, each named where users look for it."""
+def test_readme_and_changelog_name_plugins_and_commands() -> None:
     from headrace.registry.plugin_registry import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
@@ -252,14 +250,14 @@ def test_the_readme_says_what_there_is() -> None:
                 assert f"`{name}`" in changes, name
 
 
-def test_progress_looks_as_the_page_says() -> None:
+def test_progress_example_has_the_current_format() -> None:
     from headrace.progress.model import BatchProgress
 
     (block,) = [b for b in BLOCKS if b.page == "docs/checkpoint.md" and b.language == "json"]
     assert json.loads(BatchProgress.from_json(block.body).json()) == json.loads(block.body)
 
 
-def test_reasons_of_dead_letters_are_on_their_page() -> None:
+def test_reasons_of_dead_letters_are_documented() -> None:
     from headrace.sdk.reject_reason import RejectReason
 
     page = (ROOT / "docs/dead-letters.md").read_text(encoding="utf-8")
@@ -267,7 +265,7 @@ def test_reasons_of_dead_letters_are_on_their_page() -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Headings as GitHub links to them."""
+    """Return the anchors that GitHub generates for the headings of a page."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""docs/plugins.md shows the code that is tested, and leaves no hook and no part of a contract out."""
+"""docs/plugins.md: it shows tested code, every hook, and every member of a contract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support import public_api
 
 from headrace.registry.registration import KINDS
-from headrace.scaffold.project import KINDS as KINDS_TO_BEGIN, read_project
+from headrace.scaffold.project import KINDS as PROJECT_KINDS, read_project
 from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog, CatalogTable
@@ -27,35 +27,35 @@ ROOT = Path(__file__).parents[2]
 ACME = ROOT / "tests/packaging/headrace_acme"
 PAGE = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
-NEW = re.findall(r"^```python headrace new (\w+) (\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+TEMPLATES = re.findall(r"^```python headrace new (\w+) (\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILES = sorted(str(path.relative_to(ACME)) for path in ACME.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml"))
 
 
 @pytest.mark.parametrize(("name", "block"), BLOCKS, ids=[name for name, _ in BLOCKS])
-def test_a_block_is_its_file_or_a_part_of_it(name: str, block: str) -> None:
+def test_code_block_is_part_of_its_file(name: str, block: str) -> None:
     lines, part = (ACME / name).read_text(encoding="utf-8").splitlines(), block.splitlines()
     assert any(lines[start : start + len(part)] == part for start in range(len(lines) - len(part) + 1))
 
 
-def test_every_file_is_shown() -> None:
+def test_every_file_of_the_example_is_shown() -> None:
     assert sorted({name for name, _ in BLOCKS}) == FILES
 
 
-@pytest.mark.parametrize(("kind", "name", "text"), NEW, ids=[kind for kind, _, _ in NEW])
-def test_a_new_plugin_is_shown_as_it_is_written(kind: str, name: str, text: str) -> None:
+@pytest.mark.parametrize(("kind", "name", "text"), TEMPLATES, ids=[kind for kind, _, _ in TEMPLATES])
+def test_new_plugin_equals_its_template(kind: str, name: str, text: str) -> None:
     assert dict(read_project(kind, name))[f"headrace_{name}.py"] == text
 
 
 def test_every_kind_is_shown() -> None:
-    """The source with the whole distribution, without its hook; the sink there keeps more, and is another."""
-    assert {kind for kind, _, _ in NEW} == KINDS_TO_BEGIN.keys() - {"source", "sink"}
+    """The page shows the source as part of a distribution, without its hook. Its sink differs from the template."""
+    assert {kind for kind, _, _ in TEMPLATES} == PROJECT_KINDS.keys() - {"source", "sink"}
     source = dict(read_project("source", "acme_log"))["headrace_acme_log.py"]
     code, _, _ = source.replace(", Source, hookimpl", "").partition("\n\n@hookimpl")
     assert code == (ACME / "headrace_acme/source.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("hook", KINDS.values())
-def test_every_hook_is_there(hook: str) -> None:
+def test_every_hook_is_documented(hook: str) -> None:
     spec = getattr(hookspecs, hook)
     assert f'def {hook}() -> {inspect.signature(spec).return_annotation}:\n    """{spec.__doc__}"""\n' in PAGE
 
@@ -73,11 +73,11 @@ def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:
     assert not missing
 
 
-def test_the_api_version_is_the_one_that_there_is() -> None:
+def test_api_version_is_current() -> None:
     assert f"written for: `{API_VERSION}`, written out" in PAGE
 
 
-def test_what_the_page_imports_is_public() -> None:
-    public = ("headrace.sdk", "headrace.testing", *public_api.WHOLE, *public_api.HELPERS)
+def test_page_imports_only_public_modules() -> None:
+    public = ("headrace.sdk", "headrace.testing", *public_api.FULLY_PUBLIC, *public_api.HELPERS)
     for module in re.findall(r"^\s*(?:from|import) (headrace\S*)", PAGE, re.MULTILINE):
         assert module in public or module.startswith(("headrace.testing.", "headrace_acme"))

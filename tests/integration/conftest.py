@@ -1,8 +1,8 @@
-"""What needs what this Spark does not have is left out."""
+"""Tests to skip because of the Spark version."""
 
 from __future__ import annotations
 
 from tests.support import pipelines
 
-# It writes into Hudi too, and refuses to start where there is none for this Spark.
+# `headrace live` also writes to Hudi. It does not start with a Spark version that Hudi does not support.
 collect_ignore = [] if "hudi" in pipelines.TABLE_SINKS else ["test_live_command.py"]

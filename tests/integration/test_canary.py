@@ -1,9 +1,8 @@
-"""Masked values and secrets are searched in everything that a pipeline says and leaves: they are in none of it.
+"""Canaries for masked values and secrets in all output and files of a pipeline.
 
-With Spark's own log, event log and UI on, which have the plan of every query and all settings; in the command lines of
-all processes; with the errors of a wrong password, of a column that changes its type and of a sink that cannot write, each
-with its traceback.
-What docs/masking.md lists is where the documented rest is, and nowhere else.
+The search covers the output of the program, Spark's log, event log and UI (which contain the plan of every query and all
+settings), the command lines of all processes, and the tracebacks of three errors: a wrong password, a column that changes
+its type, and a sink that cannot write. Raw values may remain only in the locations that docs/masking.md lists.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 
 TOPIC = "shop.public.people"
 PII = "canary-4711"
-#: What may stay raw: in a record of which nothing can be decoded, and as the name of a field.
+#: Values that may stay raw: part of a record that cannot be decoded, and the name of a field.
 UNDECODED, NAME = "undecoded-0815", "name_canary_0816"
-#: Of ACCOUNT, SIGNER and STORE neither the names nor the values are what Spark takes for a secret by itself. Each run has its
-#: own, for it looks at the command lines of the whole machine.
+#: Spark does not recognize ACCOUNT, SIGNER and STORE as secrets, neither by name nor by value. The values differ in each run,
+#: because the test reads the command lines of the whole machine.
 SECRETS = {
     name: f"{name.lower()}-of-{uuid.uuid4().hex}" for name in ("SALT", "S3", "WRONG", "ACCOUNT", "SIGNER", "STORE")
 }
@@ -66,14 +65,14 @@ def change(op: str, before: Any, after: Any, lsn: int) -> Record:
 def pipeline(
     kafka: Kafka, folder: Path, password: str = "PASSWORD", lake: str = "lake", policy: str = "dead-letter"
 ) -> str:
-    """A pipeline's file; ``password``: the variable that has it."""
-    text = {"sha256": {"salt": "${env:SALT}"}}
+    """Write a pipeline file and return its name; ``password`` names the environment variable with the password."""
+    digest = {"sha256": {"salt": "${env:SALT}"}}
     iceberg: dict[str, Any] = {"warehouse": f"{lake}/iceberg"}
     if lake == "lake":
         (folder / "lake/iceberg").mkdir(parents=True, exist_ok=True)
         properties = {"type": "hadoop", "warehouse": str(folder / "lake/iceberg"), "signer.id": "${env:SIGNER}"}
         iceberg = {"catalog": "lake", "catalog.properties": properties}
-    said = {
+    config = {
         "name": "people",
         "source": {
             "kafka": {
@@ -93,8 +92,8 @@ def pipeline(
             {
                 "mask": {
                     "columns": {
-                        "ssn": text,
-                        "EMAIL": text,
+                        "ssn": digest,
+                        "EMAIL": digest,
                         "phone": {"characters": 3},
                         "address": {"nullify": True},
                         "contacts": {"nullify": True},
@@ -111,11 +110,11 @@ def pipeline(
         "spark": {
             "spark.master": "local[2]",
             "spark.log.level": "INFO",
-            # Spark would log each event, if it logged slow ones.
+            # Spark logs each event that is slower than this.
             "spark.scheduler.listenerbus.logSlowEvent.threshold": "1us",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": str(folder / "events"),
-            # What is compressed could not be searched.
+            # The test cannot search compressed files.
             "spark.eventLog.compress": "false",
             "spark.sql.parquet.compression.codec": "uncompressed",
             "spark.ui.enabled": "true",
@@ -126,12 +125,12 @@ def pipeline(
         },
     }
     name = f"{password}-{lake}-{policy}.yaml".lower()
-    (folder / name).write_text(yaml.safe_dump(said))
+    (folder / name).write_text(yaml.safe_dump(config))
     return name
 
 
 class Program:
-    """The program, one command after the other in one process: to start Java for each would take minutes."""
+    """The command-line program, which runs all commands in one process. To start Java for each command takes minutes."""
 
     CALLS = (
         "import json, sys\nfrom headrace.cli.main import main\nfor line in sys.stdin:\n"
@@ -154,38 +153,38 @@ class Program:
             )
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """What it says on stdout and stderr."""
+        """Run a command and return its stdout and stderr."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
-        said = bytearray()
+        output = bytearray()
         with self._log.open("rb") as log:
             log.seek(self._read)
-            until(lambda: self._has_ended(said, log.read()), f"the end of {arguments}", seconds=300)
+            until(lambda: self._has_ended(output, log.read()), f"the end of {arguments}", seconds=300)
             self._read = log.tell()
-        text = said.decode(errors="replace")
+        text = output.decode(errors="replace")
         assert f"\nended with {code}\n" in text, text
         return text
 
-    def _has_ended(self, said: bytearray, more: bytes) -> bool:
-        """Looks at what is new alone: with all that Spark logs it is long."""
-        before = max(0, len(said) - len(self.END))
-        said += more
-        return said.find(self.END, before) >= 0 or self._process.poll() is not None
+    def _has_ended(self, output: bytearray, more: bytes) -> bool:
+        """Append ``more`` and search only the new part, because Spark's log makes the output long."""
+        before = max(0, len(output) - len(self.END))
+        output += more
+        return output.find(self.END, before) >= 0 or self._process.poll() is not None
 
     def end(self) -> None:
         self._process.kill()
         self._process.communicate()
 
 
-class Onlooker:
-    """Another user of the machine: all command lines, and Spark's UI whenever it answers, in files."""
+class Observer:
+    """Recorder of everything another user of the machine can see: all command lines and the pages of Spark's UI."""
 
     PAGES = ("environment/", "api/v1/applications/{}/environment", "api/v1/applications/{}/sql?planDescription=true")
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._ui, self._ended = folder, f"http://127.0.0.1:{port}", threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
         self._commands = set[str]()
 
     def __enter__(self) -> Self:
@@ -197,8 +196,8 @@ class Onlooker:
         self._ended.set()
         self._thread.join()
 
-    def _look(self) -> None:
-        asked = 0.0
+    def _watch(self) -> None:
+        requested = 0.0
         while not self._ended.wait(0.05):
             before = len(self._commands)
             for process in Path("/proc").glob("[0-9]*"):
@@ -206,23 +205,23 @@ class Onlooker:
                     self._commands.add((process / "cmdline").read_text(errors="replace"))
             if len(self._commands) > before:
                 (self._folder / "commands").write_text("\n".join(self._commands))
-            # What its pages show stays; to print all plans again and again would take a core.
-            if time.monotonic() < asked + 1:
+            # The pages keep their content, and rendering all plans continuously would use a whole core.
+            if time.monotonic() < requested + 1:
                 continue
-            asked = time.monotonic()
-            with suppress(OSError, ValueError, IndexError):  # no UI, or one that begins
-                application = json.loads(self._ask("api/v1/applications"))[0]["id"]
+            requested = time.monotonic()
+            with suppress(OSError, ValueError, IndexError):  # no UI, or a UI that starts
+                application = json.loads(self._request("api/v1/applications"))[0]["id"]
                 for number, page in enumerate(self.PAGES):
-                    (self._folder / f"{application}-{number}").write_bytes(self._ask(page.format(application)))
+                    (self._folder / f"{application}-{number}").write_bytes(self._request(page.format(application)))
 
-    def _ask(self, page: str) -> bytes:
+    def _request(self, page: str) -> bytes:
         with urllib.request.urlopen(f"{self._ui}/{page}", timeout=10) as answer:
             return bytes(answer.read())
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the program works; what it says is beside it."""
+    """Create the working directory of the program. Its output is next to this directory."""
     (tmp_path / "work/events").mkdir(parents=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -233,12 +232,12 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def headrace(kafka: Kafka, folder: Path) -> Iterator[Program]:
     program = Program(folder, {**SECRETS, "PASSWORD": kafka.sasl.password})
-    with Onlooker(folder.with_name("seen"), int((folder / "port").read_text())):
+    with Observer(folder.with_name("seen"), int((folder / "port").read_text())):
         yield program
     program.end()
 
 
-def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Path, headrace: Program) -> None:
+def test_no_masked_value_or_secret_is_printed_or_stored(kafka: Kafka, folder: Path, headrace: Program) -> None:
     file = pipeline(kafka, folder)
     left_out = person(1, note="__debezium_unavailable_value")
     kafka.produce(
@@ -253,7 +252,7 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
         TOPIC,
         change("u", None, left_out, 30),
         change("d", person(3), None, 31),
-        # One column does not fit; and nothing can be read.
+        # In the first record one column has the wrong type. The second record cannot be decoded.
         change("u", None, person(4, born={"at": PII}), 32),
         Record(b"{" + UNDECODED.encode(), key=UNDECODED.encode(), headers=[("who", UNDECODED.encode())]),
     )
@@ -266,9 +265,9 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     masked = {(len(row["ssn"]), len(row["email"]), row["phone"], row["address"]) for row in rows}
     assert masked == {(64, 64, "***", None)}
 
-    refused = headrace("run", pipeline(kafka, folder, "WRONG"), "--traceback", code=2)
-    assert "Traceback" in refused
-    assert "authentication failed" in refused
+    failed = headrace("run", pipeline(kafka, folder, "WRONG"), "--traceback", code=2)
+    assert "Traceback" in failed
+    assert "authentication failed" in failed
     (folder / "none").write_text("a file where the folder would be")
     kafka.produce(TOPIC, change("u", None, person(1, note="new"), 40))
     blocked = headrace("run", pipeline(kafka, folder, lake="none"), "--available-now", "--traceback", code=2)
@@ -285,36 +284,36 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     seen = [path.read_bytes() for path in folder.with_name("seen").iterdir()]
     assert any(b"org.apache.spark.deploy.SparkSubmit" in text for text in seen)
     for key in (b"spark.hadoop.fs.azure.account.key.lake", b"spark.sql.catalog.lake.signer.id", b"canaries.store"):
-        assert sum(key in text for text in seen) >= 2  # on the page, and in the answer of the API
+        assert sum(key in text for text in seen) >= 2  # on the page and in the API response
         assert any(key in text for text in events)
     assert {path.stat().st_mode & 0o777 for path in (folder / "lake").rglob("*.parquet")} == {0o644}
     assert (folder / "checkpoint").stat().st_mode & 0o777 == 0o700
     for canary in (PII, *SECRETS.values(), kafka.sasl.password):
         assert not find_canary(canary, folder.parent)
-    assert find_places(UNDECODED, folder) == {"`dead_letters/`"} <= list_places(0)
-    assert find_places(NAME, folder) == {"tables", "`schemas/`", "event log"} <= list_places(-1)
+    assert find_locations(UNDECODED, folder) == {"`dead_letters/`"} <= list_documented_locations(0)
+    assert find_locations(NAME, folder) == {"tables", "`schemas/`", "event log"} <= list_documented_locations(-1)
 
 
-def list_places(row: int) -> set[str]:
-    """What docs/masking.md names in a row about the checkpoint, of those where raw values may still be."""
+def list_documented_locations(row: int) -> set[str]:
+    """Return the locations that docs/masking.md lists in a row about the checkpoint, where raw values may remain."""
     text = (Path(__file__).parents[2] / "docs/masking.md").read_text(encoding="utf-8")
     _, _, listed = text.partition("## Where raw values may still be")
     rows = [line.split("|")[1] for line in listed.splitlines() if line.startswith("|") and "checkpoint" in line]
-    return {place for place in ("`dead_letters/`", "`schemas/`", "tables", "event log") if place in rows[row]}
+    return {location for location in ("`dead_letters/`", "`schemas/`", "tables", "event log") if location in rows[row]}
 
 
-def find_places(canary: str, folder: Path) -> set[str]:
-    """Where files have it, as docs/masking.md calls these places."""
-    places = set()
+def find_locations(canary: str, folder: Path) -> set[str]:
+    """Return the locations of files that contain the canary, with the names that docs/masking.md uses."""
+    locations = set()
     for path in folder.rglob("*"):
         if path.is_file() and canary.encode() in path.read_bytes():
-            room, part, *_ = path.relative_to(folder).parts
-            places.add({"lake": "tables", "events": "event log"}.get(room, f"`{part}/`"))
-    return places
+            top, subfolder, *_ = path.relative_to(folder).parts
+            locations.add({"lake": "tables", "events": "event log"}.get(top, f"`{subfolder}/`"))
+    return locations
 
 
 def find_canary(canary: str, folder: Path) -> list[str]:
-    """The files that have it, with what is around it."""
+    """Return the files that contain the canary, each with the text around it."""
     texts = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    places = {path: text.find(canary.encode()) for path, text in texts.items()}
-    return [f"{path}: {texts[path][max(0, at - 300) : at + 100]!r}" for path, at in places.items() if at >= 0]
+    locations = {path: text.find(canary.encode()) for path, text in texts.items()}
+    return [f"{path}: {texts[path][max(0, at - 300) : at + 100]!r}" for path, at in locations.items() if at >= 0]

@@ -1,4 +1,4 @@
-"""The example that uses two transforms on DataFrames of its own; tests/packaging submits the other one."""
+"""Embedding example that applies transforms to its own DataFrames. tests/packaging submits the other example."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-def test_transforms_on_frames_of_ones_own(
+def test_transforms_run_on_application_dataframes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SALT", "pepper")
     names = runpy.run_path(str(ROOT / "examples/embedding/transforms_alone.py"), run_name="__main__")
-    shown = capsys.readouterr().out
-    assert "Höch" not in shown
-    assert "Hennings" not in shown
+    printed = capsys.readouterr().out
+    assert "Höch" not in printed
+    assert "Hennings" not in printed
 
     events = spark.read.json(str(names["EVENTS"]))
     rows = names["make_rows"](events).collect()

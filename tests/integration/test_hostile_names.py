@@ -1,4 +1,4 @@
-"""Names of columns that were made to do harm: the column is there with its values, or the run says why it cannot be."""
+"""Hostile column names: the table keeps the column and its values, or the run fails with the reason."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ NAMES = [
 ]
 
 
-def deliver(folder: Path, *rows: dict[str, Any]) -> None:
-    """Rows as PostgreSQL's connector tells of them, each an insert that is newer than the one before."""
+def write_inserts(folder: Path, *rows: dict[str, Any]) -> None:
+    """Write rows as inserts of the PostgreSQL connector, each newer than the previous one."""
     events = []
     for lsn, row in enumerate(rows, 1):
         source = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
@@ -59,16 +59,16 @@ def pipeline(folder: Path, sink: str, **changed: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(("sink", "deletes"), nightly_after(1, [("iceberg", "drop"), ("files", "rewrite")]))
-def test_columns(
+def test_columns_with_hostile_names_keep_their_values(
     sink: str, deletes: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deliver(
+    write_inserts(
         tmp_path,
         {KEY: 1, MASKED: "old", RENAMED: "old", **dict.fromkeys(NAMES, "old")},
         {KEY: 1, MASKED: "new", RENAMED: "new", **{name: f"{name} 1" for name in NAMES}},
         {KEY: 2},
     )
-    one = pipeline(
+    job = pipeline(
         tmp_path,
         sink,
         tables=[{"source": TOPIC, "key": [KEY], "target": "shop.orders"}],
@@ -78,8 +78,8 @@ def test_columns(
             {"mask": {"columns": {MASKED: {"sha256": {"salt": "pepper"}}}}},
         ],
     )
-    one.run(spark)
-    frame = one.read("shop.orders", spark=spark)
+    job.run(spark)
+    frame = job.read("shop.orders", spark=spark)
     rows = [row.asDict() for row in frame.collect()]
     assert len(rows) == {"iceberg": 2, "files": 3}[sink]
     first, second = (next(row for row in reversed(rows) if row[KEY] == key and row["null"] != "old") for key in (1, 2))
@@ -88,16 +88,16 @@ def test_columns(
     assert re.fullmatch("[0-9a-f]{64}", first[MASKED])
     assert {second[name] for name in [*NAMES, "`;\"'", MASKED]} == {None}
     for form in ("table", "record"):
-        print_frame(frame, collect_rows(one, frame, 9), 9, form)
+        print_frame(frame, collect_rows(job, frame, 9), 9, form)
         assert "\x1b" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", nightly_after(1, ["a'b", "a\x1b[31mb", "-1", "'; --"]))
-def test_hudi_refuses_what_avro_cannot_name(name: str, tmp_path: Path, spark: SparkSession) -> None:
-    deliver(tmp_path, {"id": 1, name: "x"})
-    with pytest.raises(DataError, match="does not allow the column name") as refused:
+def test_hudi_rejects_names_that_avro_does_not_allow(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    write_inserts(tmp_path, {"id": 1, name: "x"})
+    with pytest.raises(DataError, match="does not allow the column name") as raised:
         pipeline(tmp_path, "hudi", tables=[{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]).run(spark)
-    assert repr(name) in str(refused.value)
+    assert repr(name) in str(raised.value)
     assert not (tmp_path / "lake/hudi/shop").exists()
 
 
@@ -109,7 +109,7 @@ def test_hudi_refuses_what_avro_cannot_name(name: str, tmp_path: Path, spark: Sp
         ("iceberg", "_headrace_note", True),
     ],
 )
-def test_a_taken_name_is_refused_before_anything_is_written_and_kept_under_another(
+def test_reserved_name_fails_before_any_write_and_works_once_renamed(
     sink: str, name: str, before_unwrap: bool, tmp_path: Path, spark: SparkSession
 ) -> None:
     bronze = Bronze(tmp_path / "bronze")
@@ -118,22 +118,22 @@ def test_a_taken_name_is_refused_before_anything_is_written_and_kept_under_anoth
     topic.insert({"id": 2, name: "b"})
     bronze.flush()
     tables = [{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError) as raised:
         pipelines.pipeline(tmp_path, sink, tables=tables).run(spark)
-    assert f"the column name {name!r} is reserved" in str(refused.value)
+    assert f"the column name {name!r} is reserved" in str(raised.value)
     assert not (tmp_path / f"lake/{sink}/shop").exists()
     rename: dict[str, Any] = {"rename": {"columns": {name: "kept"}}}
     transforms = [rename, {"unwrap": {}}] if before_unwrap else [{"unwrap": {}}, rename]
-    one = pipelines.pipeline(tmp_path, sink, tables=tables, transforms=transforms)
-    one.run(spark)
+    job = pipelines.pipeline(tmp_path, sink, tables=tables, transforms=transforms)
+    job.run(spark)
     topic.update({"id": 1, name: "a"}, {"id": 1, name: "A"})
     topic.delete({"id": 2, name: "b"})
     bronze.flush()
-    one.run(spark)
-    assert pipelines.rows(one, spark, "shop.orders", key="id") == [{"id": 1, "kept": "A"}]
+    job.run(spark)
+    assert pipelines.rows(job, spark, "shop.orders", key="id") == [{"id": 1, "kept": "A"}]
 
 
-def test_check_says_which_name_is_taken(tmp_path: Path, spark: SparkSession) -> None:
+def test_check_reports_reserved_name(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     bronze.topic(TOPIC, key="id", columns={"id": "int", "_pos": "string"}).insert({"id": 1, "_pos": "a"})
     bronze.flush()

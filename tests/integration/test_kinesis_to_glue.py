@@ -1,7 +1,7 @@
-"""From a database's changes in Kinesis to an Iceberg table in Glue's catalog: how a team on AWS would set it up, step by step.
+"""Pipeline from database changes in Kinesis to an Iceberg table in the Glue catalog, set up step by step as on AWS.
 
-What stands in for AWS: kinesis-local for Kinesis; moto for Glue, S3, STS, Secrets Manager and the parameter store. Debezium Server's records
-are made by hand.
+kinesis-local replaces Kinesis. moto replaces Glue, S3, STS, Secrets Manager and Parameter Store. The test writes the records
+of Debezium Server itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def aws() -> Iterator[Glue]:
 
 @pytest.fixture
 def environment(aws: Glue, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a machine on AWS has anyway: somebody's keys, a region, and the way to the services. For this process, its JVM and executors."""
+    """Set keys, region and endpoints as on an AWS machine, for this process, its JVM and its executors."""
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
@@ -48,7 +48,7 @@ def environment(aws: Glue, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 
 
 def pipeline_file(kinesis: Kinesis, aws: Glue, folder: Path) -> Path:
-    """The file that the team writes; of a real one, only the endpoints would not be there."""
+    """Write the pipeline file. A real one differs only in that it has no endpoints."""
     file = folder / "customers.yaml"
     file.write_text(f"""\
 name: customers
@@ -85,7 +85,7 @@ spark: {{spark.master: "local[2]", spark.driver.memory: 1g}}
 
 
 class Database:
-    """Customers, and every change of them in the stream, as Debezium Server sends it."""
+    """Table of customers that writes every change to the stream in the form of Debezium Server."""
 
     def __init__(self, kinesis: Kinesis) -> None:
         self._kinesis = kinesis
@@ -114,23 +114,23 @@ class Database:
 
 
 def read_changes(folder: Path) -> list[tuple[str, int, str | None]]:
-    """All changes that were written."""
+    """Return all changes that the files sink wrote."""
     lines = [line for file in (folder / "changes").rglob("part-*") for line in file.read_text().splitlines()]
     return sorted((row["__op"], row["id"], row.get("name")) for row in map(json.loads, lines))
 
 
-def test_from_a_database_to_a_table_that_athena_reads(
+def test_database_changes_reach_iceberg_table_in_glue(
     kinesis: Kinesis, aws: Glue, environment: None, tmp_path: Path, spark: SparkSession
 ) -> None:
-    # A stream, a bucket, and two secrets that no file has.
+    # Create a stream, a bucket, and two secrets that are in no file.
     kinesis.create_stream(STREAM, shards=2)
-    where = {"LocationConstraint": aws.region}
-    aws.client("s3").create_bucket(Bucket="lake", CreateBucketConfiguration=where)
+    location = {"LocationConstraint": aws.region}
+    aws.client("s3").create_bucket(Bucket="lake", CreateBucketConfiguration=location)
     aws.client("secretsmanager").create_secret(Name="prod/headrace", SecretString=json.dumps({"salt": SALT}))
     aws.client("ssm").put_parameter(Name="/prod/headrace/external-id", Value=EXTERNAL_ID, Type="SecureString")
     file = pipeline_file(kinesis, aws, tmp_path)
 
-    # The database has customers, and goes on working.
+    # The database has customers and changes them.
     database = Database(kinesis)
     for number in range(30):
         database.insert(number)
@@ -139,7 +139,7 @@ def test_from_a_database_to_a_table_that_athena_reads(
     for number in range(0, 30, 5):
         database.delete(number)
 
-    # The pipeline runs, and dies in the middle of it: the power goes.
+    # The pipeline is killed in the second batch, as in a power failure.
     with (tmp_path / "log").open("w") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True}
         process = start(tmp_path, "run", str(file), "--log-format", "text", **options)
@@ -152,31 +152,31 @@ def test_from_a_database_to_a_table_that_athena_reads(
             process.wait(30)
     assert len(read_changes(tmp_path)) < len(database.changes)
 
-    # Meanwhile the stream gets another shard, and the database goes on.
+    # Meanwhile a shard of the stream is split, and the database continues.
     kinesis.split(STREAM, "shardId-000000000000")
     database.insert(100)
     database.rename(1)
     database.delete(2)
 
-    # Started again, it goes on where it was.
+    # A second run continues from the checkpoint.
     pipeline = Pipeline.from_file(file)
     for key, value in pipeline.sinks[0].session_conf().items():
         spark.conf.set(key, value)
     summary = pipeline.run(spark)
     assert {total.dead_letters for total in summary.tables} == {0}
 
-    # The table is what the database is.
+    # The table equals the database.
     rows = {row["id"]: row for row in pipeline.read("shop.customers", spark=spark).collect()}
     assert {number: row["name"] for number, row in rows.items()} == {n: row["name"] for n, row in database.rows.items()}
-    # Every change came once, also those of the batch in which it died.
+    # Every change was written once, including the changes of the interrupted batch.
     assert read_changes(tmp_path) == sorted(database.changes)
-    # Nobody's address is anywhere, and neither secret.
+    # No file contains an email address or a secret.
     assert all(re.fullmatch("[0-9a-f]{64}", row["email"]) for row in rows.values())
     assert len({row["email"] for row in rows.values()}) == len(rows)
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     for canary in (b"@example.org", SALT.encode(), EXTERNAL_ID.encode()):
-        assert not [path for path in left if canary in path.read_bytes()]
-    # Athena finds it in Glue.
+        assert not [path for path in files if canary in path.read_bytes()]
+    # Athena finds the table in Glue.
     table = aws.client().get_table(DatabaseName="shop", Name="customers")["Table"]
     assert table["Parameters"]["table_type"] == "ICEBERG"
     assert table["Parameters"]["metadata_location"].startswith("s3://lake/silver/shop.db/customers/")

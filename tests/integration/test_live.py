@@ -1,4 +1,4 @@
-"""A database that is written to, and tables that follow: PostgreSQL, Debezium, Kafka and a registry are real."""
+"""Tables that follow a database, with real servers: PostgreSQL, Debezium, Kafka and a schema registry."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
-#: How records are written, and where they go: each of both once. There is no Hudi for Spark 4.
-WAYS = [
+#: Wire formats and sinks; each occurs once. Hudi does not support Spark 4.
+WIRE_FORMATS_AND_SINKS = [
     ("avro", "iceberg"),
     ("json", "hudi"),
     ("registered", "iceberg"),
@@ -47,7 +47,7 @@ JSON = {
 }
 
 
-@pytest.mark.parametrize(("wire", "sink"), nightly_after(1, WAYS))
+@pytest.mark.parametrize(("wire", "sink"), nightly_after(1, WIRE_FORMATS_AND_SINKS))
 def test_tables_follow_a_database(
     tmp_path: Path,
     spark: SparkSession,
@@ -61,7 +61,7 @@ def test_tables_follow_a_database(
     name = f"live_{wire}_{sink}"
     table = f"{name}.artists"
     postgres.execute(ARTISTS.format(schema=name))
-    converter, value = way(wire, registry)
+    converter, value = make_converter_and_format(wire, registry)
     connect.put(name, {**postgres.debezium(name), "schema.include.list": name, **converter})
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"}
     pipeline = pipelines.pipeline(
@@ -72,18 +72,18 @@ def test_tables_follow_a_database(
     )
     query = pipeline.start(spark, "200 ms")
     try:
-        follows(query, pipeline, spark, postgres, table)
+        wait_until_equal(query, pipeline, spark, postgres, table)
         postgres.execute(
-            # In its snapshot Debezium makes 44 out of 44 BC; in the stream it does not.
+            # Debezium changes 44 BC to the year 44 in a snapshot, but not in the stream.
             f"insert into {table} (id, name, fee, born) values (4, 'Ernst', 1, '0044-03-15 BC'); update {table} set fee = fee + 1 where id = 1;"
             f"delete from {table} where id = 2; update {table} set id = 30 where id = 3"
         )
-        follows(query, pipeline, spark, postgres, table)
+        wait_until_equal(query, pipeline, spark, postgres, table)
         postgres.execute(f"alter table {table} add column died date default '1966-06-07'")
         postgres.execute(
             f"update {table} set died = '1976-04-01' where id = 4; update {table} set name = 'Hans' where id = 1"
         )
-        follows(query, pipeline, spark, postgres, table, died="id in (1, 4)")
+        wait_until_equal(query, pipeline, spark, postgres, table, died="id in (1, 4)")
     finally:
         query.stop()
         connect.delete(name)
@@ -97,19 +97,19 @@ create table {schema}.documents (
   days date[], about jsonb, pairs hstore
 );
 """
-#: Every column that PostgreSQL may keep elsewhere (TOAST), filled so that it does.
-FILLED = (
+#: A value for every column that PostgreSQL can store out of line (TOAST), large enough that it does.
+LARGE_VALUES = (
     "repeat('0123456789', 1000), decode(repeat('deadbeef', 2000), 'hex'), array(select generate_series(1, 5000)), "
     "array(select generate_series(1, 5000)::bigint), array(select 'word ' || generate_series(1, 2000)), "
     "array(select md5(generate_series(1, 1000)::text)::uuid), array(select '2020-01-01'::date + generate_series(1, 3000)), "
     "jsonb_build_object('text', repeat('x', 9000)), hstore(repeat('k', 3000), repeat('v', 3000))"
 )
-LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
+LARGE_COLUMNS = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
 
 
-# How each way of writing names such a value is in tests/plugins/sources/dialects/test_unavailable_values.py, what a sink does with it in its kit.
+# tests/plugins/sources/dialects/test_unavailable_values.py covers the placeholder of each wire format, and the kit covers the sinks.
 @pytest.mark.nightly
-def test_large_values_that_an_update_leaves_alone_stay(
+def test_update_keeps_unchanged_large_values(
     tmp_path: Path,
     spark: SparkSession,
     postgres: Postgres,
@@ -120,10 +120,10 @@ def test_large_values_that_an_update_leaves_alone_stay(
     name = "toast"
     table = f"{name}.documents"
     postgres.execute(DOCUMENTS.format(schema=name))
-    for column in LARGE:
+    for column in LARGE_COLUMNS:
         postgres.execute(f"alter table {table} alter {column} set storage external")
-    postgres.execute(f"insert into {table} select n::text, 1, {FILLED} from generate_series(1, 3) n")
-    converter, value = way("avro", registry)
+    postgres.execute(f"insert into {table} select n::text, 1, {LARGE_VALUES} from generate_series(1, 3) n")
+    converter, value = make_converter_and_format("avro", registry)
     connect.put(name, {**postgres.debezium(name), "schema.include.list": name, **converter})
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"}
     pipeline = pipelines.pipeline(
@@ -134,48 +134,50 @@ def test_large_values_that_an_update_leaves_alone_stay(
     )
     query = pipeline.start(spark, "200 ms")
 
-    def look() -> tuple[Any, Any]:
-        sizes = [f"octet_length({c}::text)" if c in ("body", "raw") else f"cardinality({c})" for c in LARGE[:-2]]
-        want = postgres.query(
+    def compare() -> tuple[Any, Any]:
+        sizes = [
+            f"octet_length({c}::text)" if c in ("body", "raw") else f"cardinality({c})" for c in LARGE_COLUMNS[:-2]
+        ]
+        expected = postgres.query(
             f"select id, rev, {', '.join(sizes)}, octet_length(about->>'text'), 'true' from {table} order by id"
         )
-        want = [
-            (*row[:3], row[3] // 2 - 1, *row[4:]) for row in want
-        ]  # a bytea is printed as \\x and two digits a byte
-        return lake_documents(pipeline, spark, table), want
+        expected = [
+            (*row[:3], row[3] // 2 - 1, *row[4:]) for row in expected
+        ]  # PostgreSQL prints a bytea as \\x and two digits per byte
+        return read_documents(pipeline, spark, table), expected
 
-    def documents() -> None:
-        until_tables(query, look, table)
+    def wait_for_documents() -> None:
+        until_tables(query, compare, table)
 
     try:
-        documents()
+        wait_for_documents()
         postgres.execute(f"update {table} set rev = 2 where id < '3'")
-        documents()
-        # Told and left out in one transaction, and each column by itself.
+        wait_for_documents()
+        # A transaction that changes a large column and then leaves it unchanged, for two columns.
         postgres.execute(
             f"begin; update {table} set body = 'short', rev = 3 where id = '1'; update {table} set rev = 4 where id = '1';"
             f"update {table} set numbers = '{{1,2}}' where id = '2'; update {table} set rev = 5; commit"
         )
-        documents()
-        # A column comes that may be left out, too, and the others are.
+        wait_for_documents()
+        # A new column can be unavailable too, and the other columns are.
         postgres.execute(f"alter table {table} add note text; update {table} set note = 'new', rev = 6 where id > '1'")
-        documents()
-        # To another key, and on from there in one transaction.
+        wait_for_documents()
+        # The key changes, and in another row it changes twice in one transaction.
         postgres.execute(f"update {table} set id = '4' where id = '3'")
         postgres.execute(
             f"begin; update {table} set id = '5', rev = 7 where id = '2'; update {table} set id = '6' where id = '5'; commit"
         )
-        documents()
+        wait_for_documents()
     finally:
         query.stop()
         connect.delete(name)
 
 
-def lake_documents(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
-    """What is in the documents, by its size; nothing while there is no table."""
+def read_documents(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    """Return the sizes of the values in the documents, or no rows if the table does not exist yet."""
     from headrace import ConfigError
 
-    sizes = [f"octet_length({c})" if c in ("body", "raw") else f"size({c})" for c in LARGE[:-2]]
+    sizes = [f"octet_length({c})" if c in ("body", "raw") else f"size({c})" for c in LARGE_COLUMNS[:-2]]
     pairs = "cast(cast(pairs as string) like '%kkkk%vvvv%' as string)"
     try:
         frame = pipeline.read(table, spark=spark)
@@ -185,8 +187,8 @@ def lake_documents(pipeline: Pipeline, spark: SparkSession, table: str) -> list[
     return [tuple(row) for row in frame.orderBy("id").selectExpr("id", "rev", *sizes, text, pairs).collect()]
 
 
-def way(wire: str, registry: SchemaRegistry) -> tuple[dict[str, str], dict[str, Any]]:
-    """How the connector writes records, and how they are read."""
+def make_converter_and_format(wire: str, registry: SchemaRegistry) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the converter options of the connector and the matching format of the source."""
     if wire == "avro":
         return registry.avro_converter(), {"avro": {"registry": registry.ccompat_url}}
     if wire == "registered":
@@ -196,36 +198,36 @@ def way(wire: str, registry: SchemaRegistry) -> tuple[dict[str, str], dict[str, 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
-def test_a_registry_that_answers(registry: SchemaRegistry, spark: SparkSession, path: str) -> None:
+def test_format_connects_to_each_registry_api(registry: SchemaRegistry, spark: SparkSession, path: str) -> None:
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)
     [(what, found)] = AvroFormat(registry=address).connect(spark)
     assert what == f"registry {address}"
     assert re.fullmatch(r"responds, \d+ (subjects|artifacts)", found)
 
 
-def follows(
+def wait_until_equal(
     query: Query, pipeline: Pipeline, spark: SparkSession, postgres: Postgres, table: str, *, died: str = ""
 ) -> None:
-    """Waits until the table has what the database has; ``died``: whose dates of death are looked at, too."""
+    """Wait until the table equals the database. ``died`` selects rows whose dates of death are compared too."""
 
-    def look() -> tuple[Any, Any]:
-        have, want = lake(pipeline, spark, table), database(postgres, table)
-        if died and have == want:
+    def compare() -> tuple[Any, Any]:
+        actual, expected = read_table(pipeline, spark, table), read_database(postgres, table)
+        if died and actual == expected:
             frame = pipeline.read(table, spark=spark)
             found = (
                 frame.where(died).orderBy("id").selectExpr("id", "cast(died as string)")
                 if "died" in frame.columns
                 else None
             )
-            have = [tuple(row) for row in found.collect()] if found is not None else []
-            want = postgres.query(f"select id, died::text from {table} where {died} order by id")
-        return have, want
+            actual = [tuple(row) for row in found.collect()] if found is not None else []
+            expected = postgres.query(f"select id, died::text from {table} where {died} order by id")
+        return actual, expected
 
-    until_tables(query, look, table)
+    until_tables(query, compare, table)
 
 
-def database(postgres: Postgres, table: str) -> list[tuple[Any, ...]]:
-    """The rows, printed by PostgreSQL."""
+def read_database(postgres: Postgres, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows as PostgreSQL prints them."""
     return postgres.query(
         "select id, name, extract(epoch from born)::bigint / 86400, fee::text, "
         "(extract(epoch from seen) * 1000000)::bigint, (extract(epoch from at) * 1000000)::bigint, encode(raw, 'hex'), "
@@ -233,8 +235,8 @@ def database(postgres: Postgres, table: str) -> list[tuple[Any, ...]]:
     )
 
 
-def lake(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
-    """The same, printed by Spark; nothing while there is no table."""
+def read_table(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows as Spark prints them, or no rows if the table does not exist yet."""
     from headrace import ConfigError
 
     try:

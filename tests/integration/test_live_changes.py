@@ -1,4 +1,4 @@
-"""What people do to tables while they are followed: columns that go, get other names and wider types; a table made anew."""
+"""Schema changes of followed tables: dropped and renamed columns, wider types, and a table that is dropped and recreated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WIDE = 2**40
 
 
 def row(*values: Any, **others: Any) -> dict[str, Any]:
-    """A row of the first columns, nulls where there are fewer values, and later ones."""
+    """Return a row with values for the first columns, null for the other original columns, and values of later columns."""
     padded = [*values, *[None] * (len(COLUMNS) - len(values))]
     return {**dict(zip(COLUMNS, padded, strict=True)), **others}
 
 
-def test_tables_that_change_while_they_are_followed(
+def test_tables_follow_schema_changes(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     postgres.execute(
@@ -57,35 +57,35 @@ def test_tables_that_change_while_they_are_followed(
                 raise
             return []
 
-    def become(*rows: dict[str, Any]) -> None:
+    def wait_for_rows(*rows: dict[str, Any]) -> None:
         for sink in pipelines.TABLE_SINKS:
             until_tables(query, lambda sink=sink: (lake(sink), list(rows)), sink)  # type: ignore[misc]
 
     first = row(1, 1, 0.5, Decimal("1.50"), "a", "old 1", "gone 1")
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:
-        become(first, row(2, 2, 0.5, Decimal("2.50"), "b", "old 2", "gone 2"))
+        wait_for_rows(first, row(2, 2, 0.5, Decimal("2.50"), "b", "old 2", "gone 2"))
         postgres.execute(
             f"alter table {TABLE} drop column gone; alter table {TABLE} rename column old to renamed;"
             f"insert into {TABLE} values (3, 3, 0.25, 3.00, 'c', 'new 3'); update {TABLE} set number = 20 where id = 2"
         )
         second = row(2, 20, 0.5, Decimal("2.50"), "b", renamed="old 2")
         third = row(3, 3, 0.25, Decimal("3.00"), "c", renamed="new 3")
-        become({**first, "renamed": None}, second, third)
+        wait_for_rows({**first, "renamed": None}, second, third)
         postgres.execute(
             f"alter table {TABLE} alter number type bigint, alter ratio type double precision, "
             f"alter price type numeric(12,2), alter code type text;"
             f"insert into {TABLE} values (4, {WIDE}, 0.1, 1234567890.25, 'longer than five', 'new 4')"
         )
         fourth = row(4, WIDE, 0.1, Decimal("1234567890.25"), "longer than five", renamed="new 4")
-        become({**first, "renamed": None}, second, third, fourth)
-        # Nobody says that its rows are gone.
+        wait_for_rows({**first, "renamed": None}, second, third, fourth)
+        # A dropped table emits no event for its rows.
         postgres.execute(
             f"drop table {TABLE}; create table {TABLE} (id int primary key, number bigint, more boolean);"
             f"insert into {TABLE} values (1, 100, true), (9, 9, false)"
         )
-        become(
+        wait_for_rows(
             row(1, 100, renamed=None, more=True),
-            *[{**known, "more": None} for known in (second, third, fourth)],
+            *[{**earlier, "more": None} for earlier in (second, third, fourth)],
             row(9, 9, renamed=None, more=False),
         )
     connect.delete(NAME)

@@ -1,4 +1,4 @@
-"""``headrace live`` as a user starts it, to its end and ended before it."""
+"""The ``headrace live`` command, run to completion and interrupted."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-#: In the environment of the program, and so of all that it starts.
-MARK = "HEADRACE_LIVE_TEST"
-#: Seconds in which it is done on any machine.
-PATIENCE = 1500
-#: Changes: of each kind, one of them the one whose row is shown.
-FEW = 4
+#: Environment variable that identifies the program and all processes that it starts.
+MARKER = "HEADRACE_LIVE_TEST"
+#: Seconds in which the command completes on any machine.
+TIMEOUT_SECONDS = 1500
+#: Number of changes. They cover each kind, and one of them changes the row that the output shows.
+CHANGE_COUNT = 4
 
 
 @pytest.fixture
 def environment() -> Iterator[Mapping[str, str]]:
-    """Whatever is started with it has ended at the end of the test."""
-    mark = uuid.uuid4().hex
-    yield {**os.environ, MARK: mark, "COLUMNS": "100", "PYTHONUNBUFFERED": "1", "SALT": "pepper"}
+    """Yield an environment; afterwards assert that every process started with it has ended."""
+    marker = uuid.uuid4().hex
+    yield {**os.environ, MARKER: marker, "COLUMNS": "100", "PYTHONUNBUFFERED": "1", "SALT": "pepper"}
     deadline = time.monotonic() + 30
-    while left := [pid for pid in _processes() if f"{MARK}={mark}" in _environment(pid)]:
-        assert time.monotonic() < deadline, [_command(pid) for pid in left]
+    while remaining := [pid for pid in _processes() if f"{MARKER}={marker}" in _environment(pid)]:
+        assert time.monotonic() < deadline, [_command(pid) for pid in remaining]
         time.sleep(0.2)
 
 
-def test_tables_follow_a_database_and_everything_is_stopped(tmp_path: Path, environment: Mapping[str, str]) -> None:
+def test_live_tables_equal_database_and_all_servers_stop(tmp_path: Path, environment: Mapping[str, str]) -> None:
     done = subprocess.run(
-        headrace("live", "--changes", str(FEW)),
+        headrace("live", "--changes", str(CHANGE_COUNT)),
         cwd=tmp_path,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     screen = done.stdout
@@ -64,7 +64,7 @@ def test_tables_follow_a_database_and_everything_is_stopped(tmp_path: Path, envi
     assert all(database == iceberg == hudi for _, database, iceberg, hudi in counts)
     assert ("payment", "16,049", "16,049", "16,049") in counts
     arrived = re.findall(r"^(insert|update|delete) +(\w+ \w+ = \d+) +\d+\.\d s +\d+\.\d s$", screen, re.MULTILINE)
-    assert arrived == [(change.kind, f"{change.table} {change.row}") for change in CHANGES[:FEW]]
+    assert arrived == [(change.kind, f"{change.table} {change.row}") for change in CHANGES[:CHANGE_COUNT]]
     assert {kind for kind, _ in arrived} == {"insert", "update", "delete"}
     assert len(re.findall(r"^  (?:Iceberg|Hudi) +p50 \d+\.\d s +max \d+\.\d s$", screen, re.MULTILINE)) == 2
     before, after = (digest(text) for text in ("MARY.SMITH@sakilacustomer.org", "mary.arp@example.org"))
@@ -73,14 +73,14 @@ def test_tables_follow_a_database_and_everything_is_stopped(tmp_path: Path, envi
 
     folder = tmp_path / "headrace-live"
     (last,) = re.findall(r"headrace (show pipeline.yaml pagila_public.customer --sink hudi --limit 5)", screen)
-    shown = subprocess.run(
+    table = subprocess.run(
         headrace(*last.split()), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True
     )
-    assert len(re.findall(r"\b[0-9a-f]{64}\b", shown.stdout)) >= 5
-    assert "@" not in shown.stdout
+    assert len(re.findall(r"\b[0-9a-f]{64}\b", table.stdout)) >= 5
+    assert "@" not in table.stdout
 
 
-def test_ctrl_c_leaves_nothing_running(tmp_path: Path, environment: Mapping[str, str]) -> None:
+def test_ctrl_c_stops_all_processes(tmp_path: Path, environment: Mapping[str, str]) -> None:
     with subprocess.Popen(
         headrace("live"),
         cwd=tmp_path,
@@ -91,19 +91,19 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, environment: Mapping[str,
         start_new_session=True,
     ) as process:
         assert process.stdout
-        said = []
+        lines = []
         try:
             for line in process.stdout:
-                said.append(line)
-                if line.startswith("Spark 3"):  # all servers run by then, and the first batch begins
+                lines.append(line)
+                if line.startswith("Spark 3"):  # all servers run, and the first batch starts
                     break
             time.sleep(3)
-            # As a terminal does: to all processes of the group.
+            # A terminal sends the signal to all processes of the group.
             os.killpg(process.pid, signal.SIGINT)
             rest, _ = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert process.returncode == 130, "".join(said) + rest
+    assert process.returncode == 130, "".join(lines) + rest
     assert "no server is running" in rest
     assert "Traceback" not in rest
 

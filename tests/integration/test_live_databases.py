@@ -1,4 +1,4 @@
-"""Databases of many tables: one pipeline names their tables by a pattern, and all of them stay equal."""
+"""Databases with many tables, which one pipeline selects by a pattern and keeps equal."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ pytestmark = [
     pytest.mark.one_spark,
 ]
 
-#: Seconds that twenty tables may take to follow; on a quiet machine it is one minute.
-PATIENCE = 800
+#: Seconds in which twenty tables must equal the database. An idle machine needs one minute.
+TIMEOUT_SECONDS = 800
 JSON = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "key.converter.schemas.enable": "true",
     "value.converter.schemas.enable": "true",
-    # Unless told otherwise, it writes a column's default where the row has null.
+    # By default, the converter replaces null with the default of the column.
     "value.converter.replace.null.with.default": "false",
 }
-#: Of Pagila, what no other database has: a partitioned table, arrays, enums and tsvectors beside keys of two columns. All 15
-#: of its tables are followed in test_live_command.py.
-OF_PAGILA = ("film", "film_actor", "payment", "staff")
-#: Inserts, updates and deletes in tables of both schemas; a key of two columns, a payment that moves to another
-#: partition, hundreds of rows at once, and columns of arrays, enums and tsvectors.
-IN_POSTGRES = """
+#: Tables of Pagila with features that the other databases lack: partitions, arrays, enums and tsvectors, and keys of two
+#: columns. test_live_command.py covers all 15 tables.
+PAGILA_TABLES = ("film", "film_actor", "payment", "staff")
+#: Inserts, updates and deletes in tables of both schemas. They cover a key of two columns, a payment that moves to another
+#: partition, a statement that changes hundreds of rows, and columns of arrays, enums and tsvectors.
+POSTGRES_CHANGES = """
 insert into public.rental (rental_id, rental_date, inventory_id, customer_id, staff_id)
   values (20001, '2020-07-01 10:00+00', 1, 1, 1);
 insert into public.payment values (40001, 1, 1, 20001, 2.99, '2020-06-30 10:01+00');
@@ -60,7 +60,7 @@ update tickit.users set likejazz = true, phone = '555' where userid = 2;
 insert into tickit.venue values (99, null, null, 'NY', null);
 update tickit.sales set salesid = 9000 where salesid = 1;
 """
-IN_MARIADB = """
+MARIADB_CHANGES = """
 insert into sakila.film (film_id, title, description, language_id) values (1001, 'NEW', 'Ünïcödé', 1);
 update sakila.film set title = 'OLD', special_features = 'Trailers,Commentaries', rating = null where film_id = 2;
 delete from sakila.payment where customer_id = 7;
@@ -78,7 +78,7 @@ update inventory.customers set email = 'sally@example.org' where id = 1001;
 
 @contextmanager
 def shop(postgres: Postgres) -> Iterator[Query]:
-    """A database of its own with Pagila in ``public`` and TICKIT in ``tickit``."""
+    """Create a database with Pagila in ``public`` and TICKIT in ``tickit``; yield a function that queries it."""
     postgres.execute("create database shop")
     with closing(postgres.connect("shop")) as connection:
         pagila.load(connection)
@@ -95,23 +95,23 @@ def test_pagila_and_tickit_in_iceberg(
             f"shop_{schema}.{table.name}": (f"{schema}.{table.name}", table)
             for schema in ("public", "tickit")
             for table in databases.of_postgres(query, schema)
-            if schema == "tickit" or table.name in OF_PAGILA
+            if schema == "tickit" or table.name in PAGILA_TABLES
         }
         assert len(tables) == 11
         settings = {
             "database.dbname": "shop",
             "publish.via.partition.root": "true",
-            "table.include.list": f"tickit[.].*,public[.]({'|'.join(OF_PAGILA)})",
+            "table.include.list": f"tickit[.].*,public[.]({'|'.join(PAGILA_TABLES)})",
         }
         connect.put("shop", {**postgres.debezium("shop"), **registry.avro_converter(), **settings})
-        pipeline = pipeline_of(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})
+        pipeline = make_pipeline(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})
         try:
-            follows(pipeline, spark, query, tables, IN_POSTGRES)
+            assert_tables_follow(pipeline, spark, query, tables, POSTGRES_CHANGES)
         finally:
             connect.delete("shop")
 
 
-# There is no Hudi for Spark 4.
+# Hudi does not support Spark 4.
 if "hudi" in pipelines.TABLE_SINKS:
 
     def test_sakila_and_inventory_in_hudi(
@@ -127,14 +127,14 @@ if "hudi" in pipelines.TABLE_SINKS:
         assert len(tables) == 20
         settings = {"database.include.list": "sakila,inventory", **JSON}
         connect.put("rental", {**mariadb.debezium("rental", kafka.bootstrap_servers), **settings})
-        pipeline = pipeline_of(tmp_path, "hudi", kafka, "rental[.].*[.].*", {"json": {}})
+        pipeline = make_pipeline(tmp_path, "hudi", kafka, "rental[.].*[.].*", {"json": {}})
         try:
-            follows(pipeline, spark, mariadb.query, tables, IN_MARIADB)
+            assert_tables_follow(pipeline, spark, mariadb.query, tables, MARIADB_CHANGES)
         finally:
             connect.delete("rental")
 
 
-def pipeline_of(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[str, Any]) -> Pipeline:
+def make_pipeline(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[str, Any]) -> Pipeline:
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": topics}
     return pipelines.pipeline(
         folder,
@@ -144,40 +144,40 @@ def pipeline_of(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[
     )
 
 
-def follows(
+def assert_tables_follow(
     pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]], changes: str
 ) -> None:
-    """The snapshot, then changes; each time every row of every table is as the database prints it."""
-    # Twenty tables change at once: a batch at a time for what has come meanwhile, and not one for each statement.
+    """Assert that every table equals the database after the snapshot and again after the changes."""
+    # Twenty tables change together. The interval joins the changes of several statements into one batch.
     running = pipeline.start(spark, "5 seconds")
     try:
-        become_equal(running, pipeline, spark, query, tables)
+        wait_until_equal(running, pipeline, spark, query, tables)
         for change in filter(None, map(str.strip, changes.split(";\n"))):
             query(change)
-        become_equal(running, pipeline, spark, query, tables)
+        wait_until_equal(running, pipeline, spark, query, tables)
     finally:
         running.stop()
     assert sum(table.dead_letters for batch in running.recent_progress for table in batch.tables) == 0
 
 
-def become_equal(
+def wait_until_equal(
     running: Running, pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]]
 ) -> None:
-    """Waits for one table after the other; of one that never becomes equal it shows how many rows, and the first that differs."""
+    """Wait for each table in turn. On a timeout, report the row counts and the first row that differs."""
     for name, (source, printed) in tables.items():
 
-        def look(name: str = name, source: str = source, printed: Printed = printed) -> tuple[Any, Any]:
-            want = sort_rows(query(f"select {', '.join(printed.database)} from {source}"))
-            have = rows(pipeline, spark, name, printed)
-            differs = (pair for pair in zip(have, want, strict=False) if pair[0] != pair[1])
-            first_have, first_want = next(differs, (None, None))
-            return (len(have), first_have), (len(want), first_want)
+        def compare(name: str = name, source: str = source, printed: Printed = printed) -> tuple[Any, Any]:
+            expected = sort_rows(query(f"select {', '.join(printed.database)} from {source}"))
+            actual = rows(pipeline, spark, name, printed)
+            differs = (pair for pair in zip(actual, expected, strict=False) if pair[0] != pair[1])
+            first_actual, first_expected = next(differs, (None, None))
+            return (len(actual), first_actual), (len(expected), first_expected)
 
-        until_tables(running, look, name, PATIENCE)
+        until_tables(running, compare, name, TIMEOUT_SECONDS)
 
 
 def rows(pipeline: Pipeline, spark: SparkSession, table: str, printed: Printed) -> list[tuple[Any, ...]]:
-    """The table's rows as Spark prints them; none while there is no table."""
+    """Return the rows of a table as Spark prints them, or no rows if the table does not exist yet."""
     from headrace import ConfigError
 
     try:

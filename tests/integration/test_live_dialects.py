@@ -1,4 +1,4 @@
-"""Keys, operations and snapshot modes of PostgreSQL, MySQL and MariaDB: tables that follow each of them."""
+"""Keys, operations and snapshot modes of PostgreSQL, MySQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 DATABASES = ("postgres", "mariadb", "mysql")
-#: The schema, or the database; topics and tables begin with it too.
+#: Name of the schema or database, and prefix of topics and tables.
 RUN = f"d{uuid.uuid4().hex[:6]}"
 
 TABLES = {
@@ -34,18 +34,18 @@ TABLES = {
     "people": "id int primary key, name varchar(50) not null, balance decimal(12,2)",
     "emptied": "id int primary key, name varchar(50) not null",
 }
-#: Shows that a connector without a snapshot has begun.
-SEEN = "seen"
-FIRST = """
+#: Table whose rows show that a connector without a snapshot has started.
+PROBE = "seen"
+INITIAL_ROWS = """
 insert into {s}.orders values ('eu', 1, 'a'), ('eu', 2, 'b'), ('us', 1, 'c'), ('us', 9007199254740993, null);
 insert into {s}.log values (1, 1, 'one'), (1, 2, 'two'), (2, 1, 'é中😀');
 insert into {s}.people values (1, 'Arp', 1.50), (2, 'Höch', -0.01), (3, '', null);
 insert into {s}.emptied values (1, 'one'), (2, 'two')
 """
-#: A transaction each.
+#: One transaction per item.
 CHANGES = (
     "update {s}.orders set val = 'A' where region = 'eu' and num = 1; insert into {s}.orders values ('ap', 7, 'new')",
-    # A key that changes: half of it, all of it, and to one that was there before.
+    # Key changes: one column, both columns, and a change to a key that existed before.
     "update {s}.orders set num = 20 where region = 'eu' and num = 2",
     "update {s}.orders set region = 'na', num = 3 where region = 'us' and num = 1",
     "delete from {s}.orders where region = 'ap'; update {s}.orders set region = 'ap', num = 7 where region = 'na'",
@@ -56,26 +56,26 @@ CHANGES = (
     "insert into {s}.people values (2, 'Hannah', 2), (4, 'Ernst', 99999999.99)",
     "update {s}.people set name = 'lost' where id = 4; update {s}.people set name = 'Max' where id = 4",
 )
-#: Between them a server begins a new file of its log.
+#: Statement that starts a new binlog file. It runs in the middle of the changes.
 ROTATE = "flush binary logs"
-#: By what is behind the database in their names.
+#: Options by suffix of the connector name.
 CONNECTORS: dict[str, dict[str, str]] = {
     "": {
         "message.key.columns": f"{RUN}.log:a,b",
-        # Without it, Debezium keeps truncates to itself.
+        # By default, Debezium skips truncates.
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "heartbeat.interval.ms": "2000",
-        "table.exclude.list": f"{RUN}.{SEEN}",
+        "table.exclude.list": f"{RUN}.{PROBE}",
     },
     "_once": {"snapshot.mode": "initial_only", "table.include.list": f"{RUN}.people"},
-    "_later": {"snapshot.mode": "no_data", "table.include.list": f"{RUN}.people,{RUN}.{SEEN}"},
+    "_later": {"snapshot.mode": "no_data", "table.include.list": f"{RUN}.people,{RUN}.{PROBE}"},
 }
 
 
 @dataclass(frozen=True)
 class Lake:
-    """A pipeline that runs, and the databases that its tables follow."""
+    """A running pipeline and the databases that its tables follow."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -86,7 +86,7 @@ class Lake:
         return set(self.servers[database].query(f"select * from {RUN}.{table}"))
 
     def in_table(self, prefix: str, table: str) -> set[tuple[Any, ...]]:
-        """Nothing while there is no table."""
+        """Return the rows of a table, or no rows if it does not exist yet."""
         try:
             found = [tuple(row) for row in self.pipeline.read(f"{RUN}_{prefix}.{table}", spark=self.spark).collect()]
         except ConfigError:
@@ -95,18 +95,18 @@ class Lake:
         return set(found)
 
     def dead_letters(self, prefix: str, table: str) -> list[str]:
-        """Their reasons; none while there are no dead letters at all."""
+        """Return the reasons of the dead letters of a table; empty if the pipeline has no dead letters."""
         try:
-            letters = self.pipeline.read("dead_letters", spark=self.spark)
+            dead_letters = self.pipeline.read("dead_letters", spark=self.spark)
         except ConfigError:
             return []
-        return [row["reason"] for row in letters.where(f"table = '{RUN}_{prefix}.{table}'").collect()]
+        return [row["reason"] for row in dead_letters.where(f"table = '{RUN}_{prefix}.{table}'").collect()]
 
-    def until_same(self, have: Callable[[], Any], want: Any) -> None:
-        until_tables(self.query, lambda: (have(), want), "a table of the lake")
+    def wait_for(self, actual: Callable[[], Any], expected: Any) -> None:
+        until_tables(self.query, lambda: (actual(), expected), "a table of the lake")
 
-    def follows(self, database: str, table: str) -> None:
-        self.until_same(lambda: self.in_table(database, table), self.in_database(database, table))
+    def wait_until_equal(self, database: str, table: str) -> None:
+        self.wait_for(lambda: self.in_table(database, table), self.in_database(database, table))
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +120,11 @@ def lake(
     kafka: Kafka,
     registry: SchemaRegistry,
 ) -> Iterator[Lake]:
-    """All databases with three connectors each, after the first rows arrived and then were changed."""
+    """Start three connectors for each database, wait for the initial rows, and apply the changes."""
     servers: dict[str, Postgres | MariaDb] = {"postgres": postgres, "mariadb": mariadb, "mysql": mysql}
     connectors = {
         f"{RUN}_{database}{suffix}": {
-            **_base(server, f"{RUN}_{database}{suffix}", kafka, number),
+            **_connector_config(server, f"{RUN}_{database}{suffix}", kafka, number),
             **registry.avro_converter(),
             **options,
         }
@@ -139,12 +139,12 @@ def lake(
             connect.put(name, config)
         query = pipeline.start(spark, "3 seconds")
         try:
-            followed = Lake(spark, pipeline, query, servers)
+            lake = Lake(spark, pipeline, query, servers)
             for database in DATABASES:
-                _wait_for_the_connectors(followed, database)
+                _wait_for_connectors(lake, database)
             for server in servers.values():
                 _change(server)
-            yield followed
+            yield lake
         finally:
             query.stop()
     finally:
@@ -160,16 +160,16 @@ def _prepare(server: Postgres | MariaDb) -> None:
     postgres = isinstance(server, Postgres)
     server.execute(f"create {'schema' if postgres else 'database'} {RUN}{'' if postgres else ' character set utf8mb4'}")
     server.execute(";".join(f"create table {RUN}.{table} ({columns})" for table, columns in TABLES.items()))
-    server.execute(f"create table {RUN}.{SEEN} (id int primary key)")
-    if postgres:  # without a key of its own, a table's updates are refused
+    server.execute(f"create table {RUN}.{PROBE} (id int primary key)")
+    if postgres:  # PostgreSQL rejects updates of a published table without a key
         server.execute(f"alter table {RUN}.log replica identity full")
-    server.execute(FIRST.format(s=RUN))
+    server.execute(INITIAL_ROWS.format(s=RUN))
 
 
 def _pipeline(folder: Path, kafka: Kafka, registry: SchemaRegistry) -> Pipeline:
     block = {
         "bootstrap.servers": kafka.bootstrap_servers,
-        # All but the connectors' own memory of schemas, which is JSON whatever the converter.
+        # All topics except the schema history of the connectors, which is always JSON.
         "subscribePattern": f"(__debezium-heartbeat[.])?{RUN}_(?!.*[.]schema-history).*",
         "kafka.metadata.max.age.ms": 500,
     }
@@ -181,18 +181,18 @@ def _pipeline(folder: Path, kafka: Kafka, registry: SchemaRegistry) -> Pipeline:
     )
 
 
-def _wait_for_the_connectors(lake: Lake, database: str) -> None:
+def _wait_for_connectors(lake: Lake, database: str) -> None:
     for table in TABLES:
-        lake.follows(database, table)
+        lake.wait_until_equal(database, table)
     people = lake.in_database(database, "people")
-    lake.until_same(lambda: lake.in_table(f"{database}_once", "people"), people)
+    lake.wait_for(lambda: lake.in_table(f"{database}_once", "people"), people)
     numbers = count()
 
     def insert_and_check() -> bool:
-        lake.servers[database].execute(f"insert into {RUN}.{SEEN} values ({next(numbers)})")
-        return bool(lake.in_table(f"{database}_later", SEEN))
+        lake.servers[database].execute(f"insert into {RUN}.{PROBE} values ({next(numbers)})")
+        return bool(lake.in_table(f"{database}_later", PROBE))
 
-    lake.until_same(insert_and_check, True)
+    lake.wait_for(insert_and_check, True)
 
 
 def _change(server: Postgres | MariaDb) -> None:
@@ -205,8 +205,8 @@ def _change(server: Postgres | MariaDb) -> None:
     server.execute(f"insert into {RUN}.emptied values (3, 'three')")
 
 
-def _base(server: Postgres | MariaDb, prefix: str, kafka: Kafka, number: int) -> dict[str, str]:
-    # Nine that look for changes every 10 ms leave no time for the rest.
+def _connector_config(server: Postgres | MariaDb, prefix: str, kafka: Kafka, number: int) -> dict[str, str]:
+    # Nine connectors with a poll interval of 10 ms would use all CPU time.
     poll = {"poll.interval.ms": "100"}
     if isinstance(server, Postgres):
         return {**server.debezium(prefix), **poll, "schema.include.list": RUN}
@@ -214,7 +214,7 @@ def _base(server: Postgres | MariaDb, prefix: str, kafka: Kafka, number: int) ->
         **server.debezium(prefix, kafka.bootstrap_servers),
         **poll,
         "database.include.list": RUN,
-        # A server knows its readers by this number.
+        # A server identifies its replication clients by this number.
         "database.server.id": str(server.port + number),
         "schema.history.internal.store.only.captured.databases.ddl": "true",
     }
@@ -223,33 +223,33 @@ def _base(server: Postgres | MariaDb, prefix: str, kafka: Kafka, number: int) ->
 @pytest.mark.parametrize("table", ["orders", "log", "people"])
 @pytest.mark.parametrize("database", DATABASES)
 def test_keys_and_operations(lake: Lake, database: str, table: str) -> None:
-    lake.follows(database, table)
+    lake.wait_until_equal(database, table)
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_without_a_snapshot_only_what_changes_arrives(lake: Lake, database: str) -> None:
+def test_only_changed_rows_arrive_without_snapshot(lake: Lake, database: str) -> None:
     changed = {row for row in lake.in_database(database, "people") if row[0] != 3}
-    lake.until_same(lambda: lake.in_table(f"{database}_later", "people"), changed)
+    lake.wait_for(lambda: lake.in_table(f"{database}_later", "people"), changed)
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_snapshot_alone_stays_as_it_was(lake: Lake, database: str) -> None:
-    lake.follows(database, "people")
+def test_table_of_snapshot_only_connector_does_not_change(lake: Lake, database: str) -> None:
+    lake.wait_until_equal(database, "people")
     assert {row[:2] for row in lake.in_table(f"{database}_once", "people")} == {(1, "Arp"), (2, "Höch"), (3, "")}
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_truncate_empties_the_table_and_what_follows_arrives(lake: Lake, database: str) -> None:
+def test_truncate_empties_table_and_later_rows_arrive(lake: Lake, database: str) -> None:
     assert lake.in_database(database, "emptied") == {(3, "three")}
-    lake.follows(database, "emptied")
+    lake.wait_until_equal(database, "emptied")
     assert lake.dead_letters(database, "emptied") == []
 
 
-def test_topics_without_rows_become_no_tables(lake: Lake) -> None:
+def test_topics_without_rows_create_no_tables(lake: Lake) -> None:
     for database in DATABASES:
-        lake.follows(database, "people")
+        lake.wait_until_equal(database, "people")
     tables = {table.table for batch in lake.query.recent_progress for table in batch.tables}
-    assert tables <= {f"{RUN}_{d}{s}.{t}" for d in DATABASES for s in CONNECTORS for t in (*TABLES, SEEN)}
+    assert tables <= {f"{RUN}_{d}{s}.{t}" for d in DATABASES for s in CONNECTORS for t in (*TABLES, PROBE)}
     notices = {topic for batch in lake.query.recent_progress for topic in batch.notices}
     assert {f"{RUN}_{d}.transaction" for d in DATABASES} <= notices
     assert {f"{RUN}_{d}" for d in ("mariadb", "mysql")} <= notices

@@ -1,4 +1,4 @@
-"""A slot is lost, rows change while nobody listens, and a new connector takes a new snapshot: the table follows."""
+"""Resync after a lost replication slot: rows change while no connector runs, and a new connector takes a new snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.m
 NAME, TABLE = "resynced", "resynced.things"
 
 
-def test_a_table_equals_the_database_after_a_lost_slot_a_new_snapshot_and_a_resync(
+def test_table_equals_database_after_lost_slot_new_snapshot_and_resync(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka
 ) -> None:
     def database() -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def test_a_table_equals_the_database_after_a_lost_slot_a_new_snapshot_and_a_resy
         except ConfigError:  # no table yet
             return []
 
-    def follow(rows: list[dict[str, Any]]) -> None:
+    def run_until_equal(rows: list[dict[str, Any]]) -> None:
         with stop_at_end(pipeline.start(spark, "200 ms")) as query:
             for sink in pipelines.TABLE_SINKS:
                 until_tables(query, lambda sink=sink: (lake(sink), rows), sink)  # type: ignore[misc]
@@ -53,17 +53,17 @@ def test_a_table_equals_the_database_after_a_lost_slot_a_new_snapshot_and_a_resy
         },
         tables=[{"source": f"{NAME}.*", "target": "{schema}.{table}"}],
     )
-    follow(database())
-    for statement in (  # a transaction each, so that positions have commits
+    run_until_equal(database())
+    for statement in (  # one transaction each, so that positions contain commits
         f"update {TABLE} set name = 'streamed' where id < 4",
         f"insert into {TABLE} values (5, 'streamed'), (6, 'streamed')",
         f"update {TABLE} set name = 'twice' where id = 6",
     ):
         postgres.execute(statement)
-    follow(database())
+    run_until_equal(database())
 
     connect.delete(NAME)
-    until(lambda: _drop_slot(postgres, config["slot.name"]), "slot", 60)
+    until(lambda: _try_drop_slot(postgres, config["slot.name"]), "slot", 60)
     postgres.execute(
         f"delete from {TABLE} where id in (1, 5); update {TABLE} set name = 'unseen' where id in (2, 6);"
         f"insert into {TABLE} values (7, 'unseen')"
@@ -72,20 +72,20 @@ def test_a_table_equals_the_database_after_a_lost_slot_a_new_snapshot_and_a_resy
     until(lambda: _is_active(postgres, config["slot.name"]), "new slot", 60)
     postgres.execute(f"update {TABLE} set name = 'first' where id = 3; insert into {TABLE} values (8, 'first')")
     postgres.execute(f"update {TABLE} set name = 'second' where id = 7; delete from {TABLE} where id = 4")
-    # Nobody told of the rows that are gone.
-    gone = [{"id": 1, "name": "streamed"}, {"id": 5, "name": "streamed"}]
-    follow(sorted([*database(), *gone], key=lambda row: int(row["id"])))
-    assert [done.removed for done in pipeline.resync(TABLE, spark=spark)] == [2] * len(pipelines.TABLE_SINKS)
+    # No event reported the deleted rows.
+    deleted = [{"id": 1, "name": "streamed"}, {"id": 5, "name": "streamed"}]
+    run_until_equal(sorted([*database(), *deleted], key=lambda row: int(row["id"])))
+    assert [result.removed for result in pipeline.resync(TABLE, spark=spark)] == [2] * len(pipelines.TABLE_SINKS)
     for sink in pipelines.TABLE_SINKS:
         assert lake(sink) == database()
 
     postgres.execute(f"insert into {TABLE} values (1, 'again'); update {TABLE} set name = 'third' where id = 2")
-    follow(database())
+    run_until_equal(database())
     connect.delete(f"{NAME}-again")
 
 
-def _drop_slot(postgres: Postgres, slot: str) -> bool:
-    """Whether it is gone: a connector that was deleted may still be at it."""
+def _try_drop_slot(postgres: Postgres, slot: str) -> bool:
+    """Drop the slot; return False if the deleted connector still uses it."""
     try:
         postgres.execute(f"select pg_drop_replication_slot('{slot}')")
     except DatabaseError as error:

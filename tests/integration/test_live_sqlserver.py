@@ -1,4 +1,7 @@
-"""Tables follow SQL Server: connector, driver, Kafka and registry are real, the server is headrace's stand-in."""
+"""Tables that follow SQL Server.
+
+The connector, driver, Kafka and schema registry are real. A stand-in replaces the SQL Server itself.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "key.converter.schemas.enable": "true",
     "value.converter.schemas.enable": "true",
-    # Otherwise it writes a column's default where the row has null.
+    # By default, the converter replaces null with the default of the column.
     "value.converter.replace.null.with.default": "false",
 }
 Rows = list[list[Any]]
@@ -35,7 +38,7 @@ Rows = list[list[Any]]
 
 @dataclass
 class Feed:
-    """What one connector reads of the stand-in, and the pipeline that makes tables of it."""
+    """Events of one connector of the stand-in, and the pipeline that writes them to tables."""
 
     name: str
     wire: str
@@ -45,7 +48,7 @@ class Feed:
     pipeline: Pipeline
 
     def rows(self, sink: str, table: str, columns: Sequence[str]) -> Rows:
-        """As Spark reads them; nothing while there is no table."""
+        """Return the rows as Spark reads them, or no rows if the table does not exist yet."""
         try:
             frame = self.frame(sink, table)
         except ConfigError:
@@ -73,8 +76,8 @@ def feed(
     kafka: Kafka,
     registry: SchemaRegistry,
 ) -> Iterator[Callable[[str], Feed]]:
-    """Starts a connector that reads one table, and gives its pipeline."""
-    # What comes after the format is the same.
+    """Return a function that starts a connector for one table and returns its feed."""
+    # Everything after the decoding is the same for both formats, so one of them covers one sink only.
     sinks = pipelines.TABLE_SINKS if wire == "json" else ("iceberg",)
     started = []
 
@@ -109,14 +112,14 @@ def test_tables_follow_sql_server(sqlserver: SqlServer, feed: Callable[[str], Fe
     found = feed(artists)
     query = found.pipeline.start(found.spark, "200 ms")
     try:
-        follows(query, found, artists, ["id", "name", "fee"])
+        wait_until_equal(query, found, artists, ["id", "name", "fee"])
         change(sqlserver, artists)
-        follows(query, found, artists, ["id", "name", "fee", "rank"])
+        wait_until_equal(query, found, artists, ["id", "name", "fee", "rank"])
         sqlserver.add_column(artists, "died varchar(10)")
         sqlserver.update(artists, {"id": 6}, {"died": "1976-04-01"})
         sqlserver.update(artists, {"id": 1}, {"name": "Hans"})
         sqlserver.insert(artists, {"id": 7, "name": "Ball", "died": "1927-09-14"})
-        follows(query, found, artists, ["id", "name", "fee", "died"])
+        wait_until_equal(query, found, artists, ["id", "name", "fee", "died"])
     finally:
         query.stop()
 
@@ -127,7 +130,7 @@ def change(sqlserver: SqlServer, artists: str) -> None:
     sqlserver.delete(artists, {"id": 2})
     sqlserver.update(artists, {"id": 3}, {"id": 30})
     with sqlserver.transaction() as changes:
-        # One row over and over, and two that change places: only the order inside the transaction tells.
+        # One row changes repeatedly, and two rows swap keys. Only the order in the transaction gives the right result.
         for fee in range(12):
             changes.update(artists, {"id": 1}, {"fee": fee})
         changes.update(artists, {"id": 4}, {"id": 40})
@@ -137,21 +140,23 @@ def change(sqlserver: SqlServer, artists: str) -> None:
         changes.insert(artists, {"id": 6, "name": "Max", "rank": None})
 
 
-def follows(query: Query, feed: Feed, artists: str, columns: list[str]) -> None:
-    """Waits until each sink has what the database has; shows both when one never does."""
-    want = [[row[c] for c in columns] for row in feed.sqlserver.rows(artists)]
+def wait_until_equal(query: Query, feed: Feed, artists: str, columns: list[str]) -> None:
+    """Wait until the table in each sink equals the database table. On a timeout, report both."""
+    expected = [[row[c] for c in columns] for row in feed.sqlserver.rows(artists)]
     if "rank" in columns and feed.wire == "avro":
-        # Apicurio's converter writes the default where the row has null, and has no setting for that.
-        want = [[*row[:-1], row[-1] or "new"] for row in want]
+        # Apicurio's converter replaces null with the default, and no option prevents it.
+        expected = [[*row[:-1], row[-1] or "new"] for row in expected]
     first = ["id", "name", "cast(fee as string)"]
     for sink in feed.sinks:
-        # The last change of each round comes with the new column, so that it is there where these are right.
-        until_tables(query, lambda sink=sink: (feed.rows(sink, artists, first), [row[:3] for row in want]), sink)  # type: ignore[misc]
+        # The last change of each round brings the new column, so the column exists once these cells are equal.
+        until_tables(query, lambda sink=sink: (feed.rows(sink, artists, first), [row[:3] for row in expected]), sink)  # type: ignore[misc]
         cells = ["cast(fee as string)" if column == "fee" else column for column in columns]
-        assert feed.rows(sink, artists, cells) == want, sink
+        assert feed.rows(sink, artists, cells) == expected, sink
 
 
-def test_every_type(sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Kafka, wire: str) -> None:
+def test_every_type_has_expected_type_and_values(
+    sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Kafka, wire: str
+) -> None:
     kinds, count = f"{wire}_types", types_sqlserver.COUNT
     sqlserver.create_table(kinds, TYPES, key=["id"])
     sqlserver.insert(kinds, *types_sqlserver.rows(0))
@@ -159,7 +164,7 @@ def test_every_type(sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Ka
     topic = f"{found.name}.test.dbo.{kinds}"
     kafka.read(topic, count)
     sqlserver.insert(kinds, *types_sqlserver.rows(100))
-    # The row of nulls gets values, and one with values nulls.
+    # Fill the row of nulls with values, and a row of values with nulls.
     full, null, *_ = types_sqlserver.rows(0)
     sqlserver.update(kinds, {"id": 101}, {**full, "id": 101})
     sqlserver.update(kinds, {"id": 100}, {**null, "id": 100})
@@ -169,18 +174,18 @@ def test_every_type(sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Ka
     schema = {field.name: field.dataType.simpleString() for field in found.frame("iceberg", kinds).schema}
     assert schema == {"id": "int", "c_rowversion": "binary", **{t.name: t.kind for t in types_sqlserver.TYPES}}
     columns = types_sqlserver.lake_columns()
-    want = [types_sqlserver.lake_row(row) for row in sqlserver.rows(kinds)]
+    expected = [types_sqlserver.lake_row(row) for row in sqlserver.rows(kinds)]
     for sink in found.sinks:
-        have = found.rows(sink, kinds, columns)
-        assert len(have) == len(want) == 2 * count
-        assert differences(columns, have, want) == [], sink
+        actual = found.rows(sink, kinds, columns)
+        assert len(actual) == len(expected) == 2 * count
+        assert differences(columns, actual, expected) == [], sink
 
 
-def differences(columns: Sequence[str], have: Rows, want: Rows) -> list[Any]:
-    """Key, column, what is there and what should be."""
+def differences(columns: Sequence[str], actual: Rows, expected: Rows) -> list[Any]:
+    """Return key, column, actual value and expected value of each cell that differs."""
     return [
-        (wanted[0], column, found_cell, wanted_cell)
-        for found, wanted in zip(have, want, strict=True)
-        for column, found_cell, wanted_cell in zip(columns, found, wanted, strict=True)
-        if found_cell != wanted_cell
+        (expected_row[0], column, actual_cell, expected_cell)
+        for found, expected_row in zip(actual, expected, strict=True)
+        for column, actual_cell, expected_cell in zip(columns, found, expected_row, strict=True)
+        if actual_cell != expected_cell
     ]

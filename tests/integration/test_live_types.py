@@ -1,4 +1,7 @@
-"""Every type of PostgreSQL, MySQL and MariaDB under each mode of Debezium's: the table has what the database prints."""
+"""Every type of PostgreSQL, MySQL and MariaDB in each mode of Debezium.
+
+The test compares the values of the table with the values that the database prints.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
-#: Rows that the snapshot reads begin with one number, those of the stream with the other.
+#: First row number of the snapshot and of the stream.
 PHASES = {"snapshot": 0, "stream": 100}
 OPTIONS = {
     "decimal": "decimal.handling.mode",
@@ -66,14 +69,14 @@ COMBINATIONS: dict[str, list[dict[str, str]]] = {
 
 @pytest.fixture(scope="module")
 def spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """Plans of every type are compiled here, as in the sessions of users."""
+    """Compile the plans of every type, as sessions of users do."""
     with compile_plans(spark):
         yield spark
 
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """One connector's events of a database's table of all types."""
+    """Events of one connector for the table of all types of a database."""
 
     database: str
     prefix: str
@@ -120,9 +123,9 @@ def config(feed: Feed, server: Postgres | MariaDb, kafka: Kafka, registry: Schem
         base = {
             **server.debezium(feed.prefix, kafka.bootstrap_servers),
             "database.include.list": SCHEMA,
-            # A table of another test's may have a type that the connector does not know.
+            # A table of another test may have a type that the connector does not support.
             "schema.history.internal.store.only.captured.databases.ddl": "true",
-            # A server knows its readers by this number.
+            # A server identifies its replication clients by this number.
             "database.server.id": str(server.port + FEEDS.index(feed)),
         }
     modes = {OPTIONS[name]: mode for name, mode in feed.modes.items() if name in OPTIONS}
@@ -140,12 +143,12 @@ def tables(
     kafka: Kafka,
     registry: SchemaRegistry,
 ) -> dict[Feed, DataFrame]:
-    """The table of each connector, after a snapshot and a stream."""
+    """Return the table of each connector after a snapshot and a stream."""
     servers: dict[str, Postgres | MariaDb] = {"postgres": postgres, "mariadb": mariadb, "mysql": mysql}
     try:
-        capture(servers, connect, kafka, registry)
+        capture_events(servers, connect, kafka, registry)
     finally:
-        # They look for changes all the time, and there are many.
+        # Many connectors poll for changes continuously and slow down the test.
         for feed in FEEDS:
             connect.delete(feed.prefix)
         postgres.execute(
@@ -154,55 +157,55 @@ def tables(
         )
     folder = tmp_path_factory.mktemp("types")
     return {
-        **follow(folder / "avro", spark, kafka, {"avro": {"registry": registry.ccompat_url}}, "avro"),
-        **follow(folder / "json", spark, kafka, {"json": {}}, "json", "bare"),
+        **run_pipeline(folder / "avro", spark, kafka, {"avro": {"registry": registry.ccompat_url}}, "avro"),
+        **run_pipeline(folder / "json", spark, kafka, {"json": {}}, "json", "bare"),
     }
 
 
-def capture(
+def capture_events(
     servers: Mapping[str, Postgres | MariaDb], connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
-    """All rows into Kafka, by all connectors: some by the snapshot, some by the stream."""
+    """Write the rows of all connectors to Kafka, first by the snapshot and then by the stream."""
     for name, server in servers.items():
-        prepare(server, _types(name))
+        prepare(server, _get_types(name))
     with ThreadPoolExecutor(4) as pool:
         configs = {feed: config(feed, servers[feed.database], kafka, registry) for feed in FEEDS}
         list(pool.map(lambda feed: connect.put(feed.prefix, configs[feed], timeout=120), FEEDS))
         list(pool.map(lambda feed: kafka.read(feed.topic, feed.types.count, timeout=180), FEEDS))
         for name, server in servers.items():
-            insert(server, _types(name), "stream")
+            insert(server, _get_types(name), "stream")
         list(pool.map(lambda feed: kafka.read(feed.topic, 2 * feed.types.count, timeout=180), FEEDS))
 
 
 def prepare(server: Postgres | MariaDb, types: TypeTable) -> None:
-    """The table, with the rows of the snapshot."""
+    """Create the table with the rows of the snapshot."""
     if isinstance(server, Postgres):
         server.execute(f"create schema {SCHEMA};{types_postgres.TYPES_OF_ITS_OWN.format(schema=SCHEMA)}")
     else:
         server.execute(f"create database {SCHEMA} character set utf8mb4")
-    server.execute(_settings(server) + types.create(f"{SCHEMA}.all_types"))
+    server.execute(_session_settings(server) + types.create(f"{SCHEMA}.all_types"))
     insert(server, types, "snapshot")
 
 
 def insert(server: Postgres | MariaDb, types: TypeTable, phase: str) -> None:
-    server.execute(_settings(server) + types.insert(f"{SCHEMA}.all_types", PHASES[phase]))
+    server.execute(_session_settings(server) + types.insert(f"{SCHEMA}.all_types", PHASES[phase]))
 
 
-def _settings(server: Postgres | MariaDb) -> str:
-    """Of a session that writes: zero dates are let in, and its zone is not the server's."""
+def _session_settings(server: Postgres | MariaDb) -> str:
+    """Return settings of the writing session. They allow zero dates and set a time zone other than the server's."""
     if isinstance(server, Postgres):
         return f"set search_path = {SCHEMA}, public; set time zone 'Asia/Kolkata';"
     return "set sql_mode = '', time_zone = '+05:00';"
 
 
-def _types(database: str) -> TypeTable:
+def _get_types(database: str) -> TypeTable:
     return next(feed.types for feed in FEEDS if feed.database == database)
 
 
-def follow(
+def run_pipeline(
     folder: Path, spark: SparkSession, kafka: Kafka, value: dict[str, Any], *wires: str
 ) -> dict[Feed, DataFrame]:
-    """One pipeline for all topics of a wire format."""
+    """Run one pipeline for all topics of a wire format; return the table of each feed."""
     feeds = [feed for feed in FEEDS if feed.modes["wire"] in wires]
     topics = [feed.topic for feed in feeds]
     pipeline = pipelines.pipeline(
@@ -218,11 +221,11 @@ def follow(
 
 @pytest.mark.parametrize("feed", FEEDS, ids=str)
 def test_types(feed: Feed, tables: dict[Feed, DataFrame]) -> None:
-    kinds = {field.name: field.dataType.simpleString() for field in tables[feed].schema}
-    assert kinds == {"id": "bigint" if feed.modes["wire"] == "bare" else "int", **kinds_of(feed)}
+    types = {field.name: field.dataType.simpleString() for field in tables[feed].schema}
+    assert types == {"id": "bigint" if feed.modes["wire"] == "bare" else "int", **get_expected_types(feed)}
 
 
-def kinds_of(feed: Feed) -> dict[str, str]:
+def get_expected_types(feed: Feed) -> dict[str, str]:
     return {type_.name: type_.kind(feed.modes) for type_ in feed.types.types}
 
 
@@ -238,11 +241,11 @@ def test_values(
     assert [row[0] for row in found] == [row[0] for row in printed]
     assert len(found) == len(PHASES) * feed.types.count
     wrong = [
-        f"{type_.name} {type_.value(row)} in the {phase}: {cell!r}, not {want!r}"
+        f"{type_.name} {type_.value(row)} in the {phase}: {cell!r}, not {expected!r}"
         for phase, first in PHASES.items()
-        for cells, wants in zip(found, printed, strict=True)
+        for cells, expected_cells in zip(found, printed, strict=True)
         if (row := cells[0] - first) in range(feed.types.count)
-        for type_, cell, printed_cell in zip(feed.types.types, cells[1:], wants[1:], strict=True)
-        if not same(cell, want := type_.arrives(row, printed_cell, phase, feed.modes))
+        for type_, cell, printed_cell in zip(feed.types.types, cells[1:], expected_cells[1:], strict=True)
+        if not same(cell, expected := type_.arrives(row, printed_cell, phase, feed.modes))
     ]
     assert wrong == []

@@ -1,5 +1,7 @@
-"""Three thousand messages that nobody should have written, of JSON and of Avro: each is a row or a dead letter, once, and
-those in between them that are right are in the table."""
+"""Malformed records in JSON and Avro.
+
+Each of 3,000 damaged records becomes exactly one row or one dead letter. Valid records between them reach the table.
+"""
 
 from __future__ import annotations
 
@@ -25,85 +27,83 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 __all__ = ["fake_registry", "prefix"]
-#: Ids of messages that stay as they are: no damage makes a small one so large.
+#: Ids of undamaged records. They are so large that no damage turns a small id into one of them.
 GOOD = range(5_000_000_000, 5_000_000_100)
 BAD = 3_000
 _DEPTH = 3_000
 
-#: Makes another body of one, by the dice.
+#: Function that returns a randomly damaged copy of a body.
 Damage = Callable[[bytes, random.Random], bytes]
 
 
-def _flip(body: bytes, dice: random.Random) -> bytes:
+def _flip(body: bytes, rng: random.Random) -> bytes:
     damaged = bytearray(body)
-    for _ in range(dice.randint(1, 4)):
-        damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
+    for _ in range(rng.randint(1, 4)):
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
     return bytes(damaged)
 
 
-def _cut(body: bytes, dice: random.Random) -> bytes:
-    return body[: dice.randrange(len(body))]
+def _cut(body: bytes, rng: random.Random) -> bytes:
+    return body[: rng.randrange(len(body))]
 
 
-def _not_utf8(body: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(body))
-    return body[:at] + dice.choice([b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]) + body[at:]
+def _not_utf8(body: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(body))
+    return body[:at] + rng.choice([b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]) + body[at:]
 
 
-def _nothing(_: bytes, dice: random.Random) -> bytes:
-    return dice.choice(
-        [b"", b" ", b"null", b"0", b'"text"', b"[]", b"{}", b'{"op":"c"}', b"\0" * 50, b"\xef\xbb\xbf{}"]
-    )
+def _replace(_: bytes, rng: random.Random) -> bytes:
+    return rng.choice([b"", b" ", b"null", b"0", b'"text"', b"[]", b"{}", b'{"op":"c"}', b"\0" * 50, b"\xef\xbb\xbf{}"])
 
 
-def _append(body: bytes, dice: random.Random) -> bytes:
-    return body + dice.choice([body, b"}", b"\0", b" {}", b"[1"])
+def _append(body: bytes, rng: random.Random) -> bytes:
+    return body + rng.choice([body, b"}", b"\0", b" {}", b"[1"])
 
 
-def _other_value(body: bytes, dice: random.Random) -> bytes:
-    said: dict[str, Any] = json.loads(body)
-    value: Any = dice.choice(
+def _replace_value(body: bytes, rng: random.Random) -> bytes:
+    event: dict[str, Any] = json.loads(body)
+    value: Any = rng.choice(
         [float("nan"), float("-inf"), 10**400, -1, 2**63, 1e308, "", "\ud800", [], {}, [[]], True, None, "0" * 10_000]
     )
-    place = dice.choice([said, said["source"], said["after"]])
-    place[dice.choice([*place, "new", "op", "_headrace_error", "a`b\n", ""])] = value
-    return json.dumps(said).encode()
+    part = rng.choice([event, event["source"], event["after"]])
+    part[rng.choice([*part, "new", "op", "_headrace_error", "a`b\n", ""])] = value
+    return json.dumps(event).encode()
 
 
-def _deep(body: bytes, dice: random.Random) -> bytes:
-    opened, closed = dice.choice([(b"[", b"]"), (b'{"a":', b"}")])
+def _nest(body: bytes, rng: random.Random) -> bytes:
+    opened, closed = rng.choice([(b"[", b"]"), (b'{"a":', b"}")])
     return body[:-1] + b',"deep":' + opened * _DEPTH + b"1" + closed * _DEPTH + b"}"
 
 
-#: Each with how often.
+#: Weight of each kind of damage.
 JSON: dict[Damage, int] = {
     _flip: 40,
     _cut: 15,
     _append: 8,
     _not_utf8: 12,
-    _other_value: 20,
-    _deep: 1,
-    _nothing: 4,
+    _replace_value: 20,
+    _nest: 1,
+    _replace: 4,
 }
 
 
 def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
-    dice = random.Random(4711)
+    rng = random.Random(4711)
     topic = f"{prefix}.orders"
     bad = []
     for number in range(BAD):
         record = change("c", number % 1000, "a", lsn=number + 1)
-        damage = _draw_damage(JSON, dice)
-        # Half of the keys are damaged, too.
-        key = damage(b'{"id": %d}' % number, dice) if damage in (_flip, _cut) and dice.random() < 0.5 else record.key
-        bad.append(Record(damage(record.value or b"", dice), key=key))
+        damage = _draw_damage(JSON, rng)
+        # Half of the keys are damaged too.
+        key = damage(b'{"id": %d}' % number, rng) if damage in (_flip, _cut) and rng.random() < 0.5 else record.key
+        bad.append(Record(damage(record.value or b"", rng), key=key))
     good = [change("c", number, f"good {number}", lsn=number) for number in GOOD]
     rule = {"source": topic, "columns": {"id": "bigint", "name": "string"}}
     pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 1500}, tables=[rule])
-    # Without schemas, the first batch says what the columns are.
+    # Records without schemas: the first batch determines the columns.
     kafka.produce(topic, good.pop(0))
     pipeline.run(spark)
-    _each_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], dice, pipeline, spark)
+    _assert_each_record_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], rng, pipeline, spark)
 
 
 _ROW = {
@@ -137,7 +137,7 @@ _ENVELOPE = {
     ],
 }
 _KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
-#: Ids in the registry: of values, of keys, of something that is no schema.
+#: Ids in the schema registry: the value schema, the key schema, and an invalid schema.
 _VALUES, _KEYS, _BROKEN = 7, 8, 9
 _NAME = "n" * 40
 
@@ -153,82 +153,82 @@ def _avro_change(number: int, name: str, *, lsn: int) -> Record:
     return Record(value, key=_avro(_KEYS, _KEY, {"id": number}))
 
 
-def _huge(body: bytes, dice: random.Random) -> bytes:
-    """A text, bytes or a list that says it is longer than any memory, or shorter than nothing."""
-    number = dice.choice(
+def _set_huge_length(body: bytes, rng: random.Random) -> bytes:
+    """Replace the length of a string, bytes or an array with a huge or negative number."""
+    number = rng.choice(
         [99 << 20, 500 << 20, (1 << 31) - 9, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 62), -1, -(1 << 31)]
     )
-    said, what = encode("long", number), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
-    return body.replace(bytes([len(what) * 2]) + what if what[0] != 0 else b"\4\0\1", said + what, 1)
+    length, content = encode("long", number), rng.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
+    return body.replace(bytes([len(content) * 2]) + content if content[0] != 0 else b"\4\0\1", length + content, 1)
 
 
-def _other_schema(body: bytes, dice: random.Random) -> bytes:
-    return b"\0" + dice.choice([_KEYS, _BROKEN, 404, 0, 1 << 31]).to_bytes(4, "big") + body[5:]
+def _replace_schema_id(body: bytes, rng: random.Random) -> bytes:
+    return b"\0" + rng.choice([_KEYS, _BROKEN, 404, 0, 1 << 31]).to_bytes(4, "big") + body[5:]
 
 
-def _more(body: bytes, dice: random.Random) -> bytes:
-    return body + dice.randbytes(dice.randint(1, 50))
+def _append_noise(body: bytes, rng: random.Random) -> bytes:
+    return body + rng.randbytes(rng.randint(1, 50))
 
 
-def _noise(body: bytes, dice: random.Random) -> bytes:
-    return body[:5] + dice.randbytes(dice.randint(0, 200))
+def _replace_body(body: bytes, rng: random.Random) -> bytes:
+    return body[:5] + rng.randbytes(rng.randint(0, 200))
 
 
 AVRO: dict[Damage, int] = {
     _flip: 40,
     _cut: 15,
-    _huge: 10,
-    _other_schema: 5,
+    _set_huge_length: 10,
+    _replace_schema_id: 5,
     _not_utf8: 10,
-    _more: 5,
-    _noise: 10,
-    _nothing: 5,
+    _append_noise: 5,
+    _replace_body: 10,
+    _replace: 5,
 }
 
 
 @pytest.mark.nightly
 def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry) -> None:
-    dice = random.Random(4711)
+    rng = random.Random(4711)
     topic = f"{prefix}.orders"
     for id_, text in ((_VALUES, json.dumps(_ENVELOPE)), (_KEYS, json.dumps(_KEY)), (_BROKEN, '{"type": "nothing"}')):
         fake_registry.answers[f"/schemas/ids/{id_}"] = {"schema": text}
     bad = []
     for number in range(BAD):
         record = _avro_change(number % 1000, _NAME, lsn=number + 1)
-        damage = _draw_damage(AVRO, dice)
-        key = damage(record.key or b"", dice) if damage in (_flip, _cut) and dice.random() < 0.5 else record.key
-        bad.append(Record(damage(record.value or b"", dice), key=key))
+        damage = _draw_damage(AVRO, rng)
+        key = damage(record.key or b"", rng) if damage in (_flip, _cut) and rng.random() < 0.5 else record.key
+        bad.append(Record(damage(record.value or b"", rng), key=key))
     good = [_avro_change(number, f"good {number}", lsn=number) for number in GOOD]
     wire = {"avro": {"registry": fake_registry.url}}
     source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 1500}
-    aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
-    config = {"source": {"kafka": source, "value": wire}, "tables": [], **aside}
+    policies: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
+    config = {"source": {"kafka": source, "value": wire}, "tables": [], **policies}
     pipeline = pipelines.pipeline(tmp_path, "iceberg", **config)
     kafka.produce(topic, good.pop(0))
     pipeline.run(spark)
-    _each_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], dice, pipeline, spark)
+    _assert_each_record_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], rng, pipeline, spark)
 
 
-def _draw_damage(damages: dict[Damage, int], dice: random.Random) -> Damage:
-    return dice.choices(list(damages), list(damages.values()))[0]
+def _draw_damage(damages: dict[Damage, int], rng: random.Random) -> Damage:
+    return rng.choices(list(damages), list(damages.values()))[0]
 
 
-def _each_is_a_row_or_a_dead_letter(
-    kafka: Kafka, topic: str, records: list[Record], dice: random.Random, pipeline: Pipeline, spark: SparkSession
+def _assert_each_record_is_a_row_or_a_dead_letter(
+    kafka: Kafka, topic: str, records: list[Record], rng: random.Random, pipeline: Pipeline, spark: SparkSession
 ) -> None:
-    dice.shuffle(records)
+    rng.shuffle(records)
     kafka.produce(topic, *records)
     found: list[TableProgress] = []
     pipeline.run(spark, on_progress=lambda progress: found.extend(progress.tables))
-    said = {
+    counts = {
         name: sum(int(getattr(table, name)) for table in found) for name in ("rows_in", "applied", "superseded", "late")
     }
-    letters = pipeline.read("dead_letters", spark=spark)
-    assert said["rows_in"] == len(records)
-    assert said["applied"] + said["superseded"] + said["late"] + letters.count() == said["rows_in"]
-    # Each with its place, once.
-    assert letters.select("partition", "offset").distinct().count() == letters.count()
-    assert letters.count() > BAD / 2
+    dead_letters = pipeline.read("dead_letters", spark=spark)
+    assert counts["rows_in"] == len(records)
+    assert counts["applied"] + counts["superseded"] + counts["late"] + dead_letters.count() == counts["rows_in"]
+    # No offset occurs twice.
+    assert dead_letters.select("partition", "offset").distinct().count() == dead_letters.count()
+    assert dead_letters.count() > BAD / 2
     table = pipeline.read(topic, spark=spark)
-    right = {row["id"]: row["name"] for row in table.where(table["id"] >= GOOD[0]).select("id", "name").collect()}
-    assert {number: right.get(number) for number in GOOD} == {number: f"good {number}" for number in GOOD}
+    names = {row["id"]: row["name"] for row in table.where(table["id"] >= GOOD[0]).select("id", "name").collect()}
+    assert {number: names.get(number) for number in GOOD} == {number: f"good {number}" for number in GOOD}

@@ -1,4 +1,4 @@
-"""A table whose changes are ordered by something else than before: it goes on, and says so."""
+"""Tables whose changes get another ordering: they continue, and the progress notes report it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.dist]
 
 
-def run(pipeline: Pipeline, spark: SparkSession) -> list[str]:
-    """Applies what is there; what is said of the tables."""
+def run_and_collect_notes(pipeline: Pipeline, spark: SparkSession) -> list[str]:
+    """Run the pipeline to the end of its input; return the notes of all tables."""
     batches: list[BatchProgress] = []
     pipeline.run(spark, on_progress=batches.append)
     return [table.note for batch in batches for table in batch.tables if table.note]
 
 
-def names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int, str]:
+def read_names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int, str]:
     return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
 
 
-def test_position_fields_that_are_added_later_do_not_freeze_a_table(tmp_path: Path, spark: SparkSession) -> None:
+def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze/topics/shop.orders/partition=0"
     config: dict[str, Any] = {
         "source": {"files": {"path": str(tmp_path / "bronze"), "format": "json"}},
@@ -43,43 +43,45 @@ def test_position_fields_that_are_added_later_do_not_freeze_a_table(tmp_path: Pa
     lines = tmp_path / "bronze/topics/shop.lines/partition=0"
     write_lines(folder / "shop.orders+0+0000000500.json", [{"id": 1, "name": "old"}, {"id": 2, "name": "two"}])
     write_lines(lines / "shop.lines+0+0000000000.json", [{"id": 1, "name": "line"}])
-    assert run(pipeline, spark) == []
-    log = {"__file": "binlog.000003", "__pos": 157, "__row": 0}
-    write_lines(folder / "shop.orders+0+0000000502.json", [{"id": 1, "name": "new", **log}])
+    assert run_and_collect_notes(pipeline, spark) == []
+    binlog = {"__file": "binlog.000003", "__pos": 157, "__row": 0}
+    write_lines(folder / "shop.orders+0+0000000502.json", [{"id": 1, "name": "new", **binlog}])
     write_lines(lines / "shop.lines+0+0000000001.json", [{"id": 1, "name": "next"}])
-    said = run(pipeline, spark)
-    change = "topic shop.orders was ordered by the record's place and is now ordered by MySQL's binlog"
-    assert set(said) == {f"{change}. From this batch on (epoch 1) every change is newer than all earlier ones"}
-    assert names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
-    assert names(pipeline, spark, "shop.lines") == {1: "next"}
-    write_lines(folder / "shop.orders+0+0000000503.json", [{"id": 1, "name": "late", **log, "__pos": 4}])
-    assert run(pipeline, spark) == []
-    assert names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
+    notes = run_and_collect_notes(pipeline, spark)
+    note = "topic shop.orders was ordered by the record's place and is now ordered by MySQL's binlog"
+    assert set(notes) == {f"{note}. From this batch on (epoch 1) every change is newer than all earlier ones"}
+    assert read_names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
+    assert read_names(pipeline, spark, "shop.lines") == {1: "next"}
+    write_lines(folder / "shop.orders+0+0000000503.json", [{"id": 1, "name": "late", **binlog, "__pos": 4}])
+    assert run_and_collect_notes(pipeline, spark) == []
+    assert read_names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
 
 
-def flat(number: int, name: str, partition: int) -> Record:
+def flat_record(number: int, name: str, partition: int) -> Record:
     row = json.dumps({"id": number, "name": name, "__deleted": "false"})
     return Record(row.encode(), key=json.dumps({"id": number}).encode(), partition=partition)
 
 
-def test_a_topic_that_gets_partitions_or_is_made_anew(kafka: Kafka, tmp_path: Path, spark: SparkSession) -> None:
+def test_table_continues_after_topic_gets_partitions_or_is_recreated(
+    kafka: Kafka, tmp_path: Path, spark: SparkSession
+) -> None:
     topic = f"shop{uuid.uuid4().hex[:8]}.orders"
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "failOnDataLoss": False}
     source = {"kafka": block, "value": {"json": {}}}
     pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=[], transforms=[])
     kafka.create_topic(topic)
-    kafka.produce(topic, *[flat(n, "first", 0) for n in range(20)])
-    assert run(pipeline, spark) == []
+    kafka.produce(topic, *[flat_record(n, "first", 0) for n in range(20)])
+    assert run_and_collect_notes(pipeline, spark) == []
     kafka.add_partitions(topic, 2)
-    kafka.produce(topic, flat(7, "moved", 1))
-    (said,) = run(pipeline, spark)
-    assert "1 partition; now " in said
-    assert "2 partitions" in said
-    assert names(pipeline, spark, topic)[7] == "moved"
+    kafka.produce(topic, flat_record(7, "moved", 1))
+    (note,) = run_and_collect_notes(pipeline, spark)
+    assert "1 partition; now " in note
+    assert "2 partitions" in note
+    assert read_names(pipeline, spark, topic)[7] == "moved"
     kafka.delete_topic(topic)
     kafka.create_topic(topic, partitions=2)
-    kafka.produce(topic, flat(3, "anew", 0), flat(7, "anew", 1), flat(7, "anew", 1))
-    (said,) = run(pipeline, spark)
-    assert "topic id" in said
-    made = names(pipeline, spark, topic)
-    assert (made[3], made[7], made[5]) == ("anew", "anew", "first")
+    kafka.produce(topic, flat_record(3, "anew", 0), flat_record(7, "anew", 1), flat_record(7, "anew", 1))
+    (note,) = run_and_collect_notes(pipeline, spark)
+    assert "topic id" in note
+    found = read_names(pipeline, spark, topic)
+    assert (found[3], found[7], found[5]) == ("anew", "anew", "first")

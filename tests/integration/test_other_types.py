@@ -1,4 +1,7 @@
-"""A column of another type, and a file that cannot be read: what becomes of their records is the user's choice, and the others go on."""
+"""Columns that change their type, and unreadable files.
+
+The user chooses what happens to the affected records. Other tables continue.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
 SEVEN = {"artist_id": 2, "name": 7, "nationality": None}
 BAUER = {"artist_id": 3, "name": "Bauer", "nationality": None}
-ASIDE: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
+DEAD_LETTER_POLICY: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
 
 
 @pytest.fixture
@@ -46,17 +49,21 @@ def job(tmp_path: Path, sink: str = "iceberg", checkpoint: str = "checkpoint", *
     )
 
 
-def names(pipeline: Pipeline, spark: SparkSession, table: str = "artists") -> dict[int, Any]:
+def read_names(pipeline: Pipeline, spark: SparkSession, table: str = "artists") -> dict[int, Any]:
     return {row["artist_id"]: row["name"] for row in rows(pipeline, spark, f"moma.{table}")}
 
 
-def letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str, Any]]:
+def read_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str, Any]]:
     found = pipeline.read("dead_letters", spark=spark).collect()
-    return sorted((letter["reason"], json.loads(bytes(letter["value"]))["after"]["name"]) for letter in found)
+    return sorted(
+        (dead_letter["reason"], json.loads(bytes(dead_letter["value"]))["after"]["name"]) for dead_letter in found
+    )
 
 
 @pytest.mark.parametrize("sink", ["iceberg", "files"])
-def test_the_table_is_older_than_the_checkpoint(bronze: Bronze, tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_new_checkpoint_rejects_type_that_differs_from_existing_table(
+    bronze: Bronze, tmp_path: Path, spark: SparkSession, sink: str
+) -> None:
     artists = topic(bronze)
     artists.snapshot(ARP)
     (first,) = bronze.flush()
@@ -68,13 +75,15 @@ def test_the_table_is_older_than_the_checkpoint(bronze: Bronze, tmp_path: Path, 
     bronze.flush()
     with pytest.raises(HeadraceError, match="name"):
         job(tmp_path, sink, "again").run(spark)
-    pipeline = job(tmp_path, sink, "aside", **ASIDE)
+    pipeline = job(tmp_path, sink, "aside", **DEAD_LETTER_POLICY)
     pipeline.run(spark)
-    assert names(pipeline, spark) == {1: "Arp", 3: None}
-    assert letters(pipeline, spark) == [("schema-incompatible", 7)]
+    assert read_names(pipeline, spark) == {1: "Arp", 3: None}
+    assert read_dead_letters(pipeline, spark) == [("schema-incompatible", 7)]
 
 
-def test_files_of_one_batch_contradict_each_other(bronze: Bronze, tmp_path: Path, spark: SparkSession) -> None:
+def test_conflicting_types_in_one_batch_fail_or_become_dead_letters(
+    bronze: Bronze, tmp_path: Path, spark: SparkSession
+) -> None:
     artists = topic(bronze)
     artists.snapshot(ARP)
     bronze.flush()
@@ -86,15 +95,13 @@ def test_files_of_one_batch_contradict_each_other(bronze: Bronze, tmp_path: Path
     bronze.flush()
     with pytest.raises(HeadraceError, match=r"the column '.*name' is string in some records and int in others"):
         job(tmp_path).run(spark)
-    pipeline = job(tmp_path, checkpoint="aside", **ASIDE)
+    pipeline = job(tmp_path, checkpoint="aside", **DEAD_LETTER_POLICY)
     pipeline.run(spark)
-    assert names(pipeline, spark) == {1: "Arp", 3: "Bauer"}
-    assert letters(pipeline, spark) == [("schema-incompatible", 7)]
+    assert read_names(pipeline, spark) == {1: "Arp", 3: "Bauer"}
+    assert read_dead_letters(pipeline, spark) == [("schema-incompatible", 7)]
 
 
-def test_a_file_that_cannot_be_read_holds_up_its_table_alone(
-    bronze: Bronze, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_unreadable_file_stops_only_its_table(bronze: Bronze, tmp_path: Path, spark: SparkSession) -> None:
     artists, works = topic(bronze), topic(bronze, "works")
     for each in (artists, works):
         each.snapshot(ARP)
@@ -103,12 +110,12 @@ def test_a_file_that_cannot_be_read_holds_up_its_table_alone(
     for each in (artists, works):
         each.insert(BAUER)
     _, damaged = bronze.flush()
-    whole = damaged.read_bytes()
+    content = damaged.read_bytes()
     damaged.write_bytes(b"nothing that Avro knows")
     with pytest.raises(HeadraceError, match="works"):
         job(tmp_path).run(spark)
-    assert names(job(tmp_path), spark) == {1: "Arp", 3: "Bauer"}
-    assert names(job(tmp_path), spark, "works") == {1: "Arp"}
-    damaged.write_bytes(whole)
+    assert read_names(job(tmp_path), spark) == {1: "Arp", 3: "Bauer"}
+    assert read_names(job(tmp_path), spark, "works") == {1: "Arp"}
+    damaged.write_bytes(content)
     job(tmp_path).run(spark)
-    assert names(job(tmp_path), spark, "works") == {1: "Arp", 3: "Bauer"}
+    assert read_names(job(tmp_path), spark, "works") == {1: "Arp", 3: "Bauer"}

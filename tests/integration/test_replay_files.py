@@ -1,4 +1,4 @@
-"""Dead letters that came from files: what is replayed is their records alone, read from the files once more."""
+"""Replay of dead letters that came from files: it reads the files again and applies only the rejected records."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 TOPIC = "shop.orders"
-#: Lines that no column's type makes rows of.
-NEVER = (b"{cut", b"\xff", b"null")
+#: Lines that cannot become rows with any type of the column.
+UNDECODABLE = (b"{cut", b"\xff", b"null")
 
 
 def price_event(number: int, price: Any, *, lsn: int) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def price_event(number: int, price: Any, *, lsn: int) -> dict[str, Any]:
 
 
 def job(folder: Path, price: str, **changed: Any) -> Pipeline:
-    """Prices of that type, every change appended: what is applied twice shows."""
+    """Return a pipeline with prices of a type. It appends every change, so a change that is applied twice is visible."""
     config = {
         "source": {"files": {"path": str(folder / "bronze"), "format": "json"}},
         "tables": [{"source": TOPIC, "target": "shop.orders", "key": ["id"], "columns": {"price": price}}],
@@ -47,14 +47,14 @@ def rows(pipeline: Pipeline, spark: SparkSession) -> list[tuple[int, str]]:
     return sorted((row["lsn"], str(row["price"])) for row in found)
 
 
-def letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str, int, bytes, Any]]:
-    """File, offset, bytes and time of each."""
+def read_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str, int, bytes, Any]]:
+    """Return file, offset, bytes and time of each dead letter."""
     found = pipeline.read("dead_letters", spark=spark).collect()
     return sorted((row["file"].rsplit("/", 1)[-1], row["offset"], bytes(row["value"]), row["seen"]) for row in found)
 
 
-def deliver(folder: Path) -> tuple[Path, Path]:
-    """Two files, one whose name tells its first offset."""
+def write_files(folder: Path) -> tuple[Path, Path]:
+    """Write two files, one of which has its first offset in its name."""
     numbered, plain = folder / f"bronze/{TOPIC}/{TOPIC}+0+100.json", folder / f"bronze/{TOPIC}/müll [1].json"
     write_lines(
         numbered,
@@ -64,27 +64,27 @@ def deliver(folder: Path) -> tuple[Path, Path]:
     return numbered, plain
 
 
-@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}], ids=["files", "table"])
-def test_they_are_replayed_once(tmp_path: Path, spark: SparkSession, kept: dict[str, str]) -> None:
-    deliver(tmp_path)
-    narrow, wide = job(tmp_path, "decimal(5,2)", **kept), job(tmp_path, "decimal(9,2)", **kept)
+@pytest.mark.parametrize("options", [{}, {"dead.letters.table": "ops.dead_letters"}], ids=["files", "table"])
+def test_dead_letters_of_files_are_replayed_once(tmp_path: Path, spark: SparkSession, options: dict[str, str]) -> None:
+    write_files(tmp_path)
+    narrow, wide = job(tmp_path, "decimal(5,2)", **options), job(tmp_path, "decimal(9,2)", **options)
     narrow.run(spark)
     assert rows(narrow, spark) == [(10, "1.50"), (12, "2.50")]
-    before = letters(narrow, spark)
+    before = read_dead_letters(narrow, spark)
     assert len(before) == 7
-    assert (f"{TOPIC}+0+100.json", 103, b"{cut") in [letter[:3] for letter in before]
+    assert (f"{TOPIC}+0+100.json", 103, b"{cut") in [dead_letter[:3] for dead_letter in before]
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 7, 4)]
-    every = [(5, "1234.50"), (10, "1.50"), (11, "1234.50"), (12, "2.50"), (13, "9876.50")]
-    assert rows(wide, spark) == every
-    # With the place and the time that they had.
-    assert letters(wide, spark) == [letter for letter in before if letter[2] in NEVER]
+    expected = [(5, "1234.50"), (10, "1.50"), (11, "1234.50"), (12, "2.50"), (13, "9876.50")]
+    assert rows(wide, spark) == expected
+    # The remaining dead letters keep their offset and time.
+    assert read_dead_letters(wide, spark) == [dead_letter for dead_letter in before if dead_letter[2] in UNDECODABLE]
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 4, 4)]
-    assert rows(wide, spark) == every
-    assert len(letters(wide, spark)) == 4
+    assert rows(wide, spark) == expected
+    assert len(read_dead_letters(wide, spark)) == 4
 
 
-def test_a_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
-    numbered, _ = deliver(tmp_path)
+def test_replay_reads_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
+    numbered, _ = write_files(tmp_path)
     pipeline = job(tmp_path, "decimal(9,2)")
     pipeline.run(spark)
     numbered.write_bytes(numbered.read_bytes().replace(b"{cut", json.dumps(price_event(5, 3.5, lsn=14)).encode()))
@@ -92,34 +92,34 @@ def test_a_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
     assert (14, "3.50") in rows(pipeline, spark)
 
 
-def test_files_that_are_gone_or_shorter(tmp_path: Path, spark: SparkSession) -> None:
-    numbered, plain = deliver(tmp_path)
+def test_replay_keeps_dead_letters_of_missing_or_shorter_files(tmp_path: Path, spark: SparkSession) -> None:
+    numbered, plain = write_files(tmp_path)
     narrow, wide = job(tmp_path, "decimal(5,2)"), job(tmp_path, "decimal(9,2)")
     narrow.run(spark)
-    before = letters(narrow, spark)
-    whole = plain.read_bytes()
-    plain.write_bytes(whole.splitlines(keepends=True)[0])
+    before = read_dead_letters(narrow, spark)
+    content = plain.read_bytes()
+    plain.write_bytes(content.splitlines(keepends=True)[0])
     shutil.move(numbered, tmp_path)
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 0, 0, 7)]
-    assert letters(wide, spark) == before
-    plain.write_bytes(whole)
+    assert read_dead_letters(wide, spark) == before
+    plain.write_bytes(content)
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 3, 2), ReplayResult("shop.orders", 0, 0, 4)]
     assert rows(wide, spark) == [(10, "1.50"), (12, "2.50"), (13, "9876.50")]
     shutil.move(tmp_path / numbered.name, numbered)
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 2, 2), ReplayResult("shop.orders", 4, 2)]
-    assert [(file, offset) for file, offset, *_ in letters(wide, spark)] == [
-        (file, offset) for file, offset, value, _ in before if value in NEVER
+    assert [(file, offset) for file, offset, *_ in read_dead_letters(wide, spark)] == [
+        (file, offset) for file, offset, value, _ in before if value in UNDECODABLE
     ]
 
 
-def test_a_source_that_has_neither_records_nor_files(tmp_path: Path, spark: SparkSession) -> None:
+def test_source_without_records_or_files_cannot_be_replayed(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(MemorySink(store=str(tmp_path)), spark, tmp_path)
     with pytest.raises(ConfigError, match="its records cannot be replayed from dead letters"):
         list(replay(stream._plan, spark))
 
 
-def test_a_replay_into_files_keeps_the_good_rows_of_its_batch(tmp_path: Path, spark: SparkSession) -> None:
-    deliver(tmp_path)
+def test_replay_into_files_keeps_the_rows_of_the_original_batch(tmp_path: Path, spark: SparkSession) -> None:
+    write_files(tmp_path)
     files: dict[str, Any] = {
         "sinks": [pipelines.sink_block("files", tmp_path)],
         "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],

@@ -1,4 +1,4 @@
-"""Secrets of a pipeline that a Spark application uses: in no ``repr``, in no line it is told to add, in no error."""
+"""Secrets of a pipeline in a Spark application: no ``repr``, suggested setting, or error contains them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", SECRET)
 
 
-def text_of(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     return "".join([repr(error), str(error), *traceback.format_exception(error)])
 
 
-def test_a_pipelines_repr_has_no_secret(tmp_path: Path) -> None:
+def test_pipeline_repr_has_no_secret(tmp_path: Path) -> None:
     made = pipeline(
         tmp_path,
         name="${env:CANARY}",
@@ -38,25 +38,25 @@ def test_a_pipelines_repr_has_no_secret(tmp_path: Path) -> None:
         sink={"iceberg": {"warehouse": f"{tmp_path}/${{env:CANARY}}"}},
         sinks=[],
     )
-    shown = "".join(map(repr, (made, made.plan, made.sinks[0].config, made.plan.spark_conf)))
-    assert "${env:CANARY}" in shown
-    assert "canary-of" not in shown
-    assert "plain-canary" not in shown
+    text = "".join(map(repr, (made, made.plan, made.sinks[0].config, made.plan.spark_conf)))
+    assert "${env:CANARY}" in text
+    assert "canary-of" not in text
+    assert "plain-canary" not in text
 
 
-def test_the_lines_for_a_session_show_references_and_not_their_values(spark: SparkSession, tmp_path: Path) -> None:
+def test_session_settings_show_references_instead_of_values(spark: SparkSession, tmp_path: Path) -> None:
     properties = {"type": "rest", "signer": "${env:CANARY}", "token": "plain-canary"}
     made = pipeline(tmp_path, sink={"iceberg": {"catalog": "afar", "catalog.properties": properties}}, sinks=[])
     with pytest.raises(PluginError) as raised:
         made.check(spark)
-    said = text_of(raised.value)
-    assert '.config("spark.sql.catalog.afar.type", "rest")' in said
-    assert '.config("spark.sql.catalog.afar.signer", "${env:CANARY}")' in said
-    assert '.config("spark.sql.catalog.afar.token", "******")' in said
-    assert "canary" not in said.replace("${env:CANARY}", "")
+    text = format_error(raised.value)
+    assert '.config("spark.sql.catalog.afar.type", "rest")' in text
+    assert '.config("spark.sql.catalog.afar.signer", "${env:CANARY}")' in text
+    assert '.config("spark.sql.catalog.afar.token", "******")' in text
+    assert "canary" not in text.replace("${env:CANARY}", "")
 
 
-def test_no_error_of_a_run_and_nothing_it_came_from_says_a_secret(spark: SparkSession, tmp_path: Path) -> None:
+def test_run_errors_and_their_causes_hide_secrets(spark: SparkSession, tmp_path: Path) -> None:
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "German"})
     artists.flush()
@@ -65,21 +65,21 @@ def test_no_error_of_a_run_and_nothing_it_came_from_says_a_secret(spark: SparkSe
     query = made.start_available_now(spark)
     with pytest.raises(HeadraceError) as raised:
         query.await_termination()
-    said = text_of(raised.value)
-    assert "its path contains a file" in said
-    assert "Traceback" in said
-    assert "******" in said
-    assert SECRET not in said + text_of(query.exception or raised.value) + repr(query.status)
+    text = format_error(raised.value)
+    assert "its path contains a file" in text
+    assert "Traceback" in text
+    assert "******" in text
+    assert SECRET not in text + format_error(query.exception or raised.value) + repr(query.status)
     with pytest.raises(HeadraceError) as raised_by_read:
         made.read("moma.artists", spark=spark)
-    assert SECRET not in text_of(raised_by_read.value)
+    assert SECRET not in format_error(raised_by_read.value)
 
 
-def test_no_refusal_says_a_secret(spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_of_rejected_commands_hide_secrets(spark: SparkSession, tmp_path: Path) -> None:
     made = pipeline(tmp_path, checkpoint=f"{tmp_path}/${{env:CANARY}}", transforms=[{"unwrap": {}}])
-    for refuse in (made.raise_epoch, lambda: made.resync("moma.artists", spark=spark)):
+    for command in (made.raise_epoch, lambda: made.resync("moma.artists", spark=spark)):
         with pytest.raises(HeadraceError) as raised:
-            refuse()
-        said = text_of(raised.value)
-        assert "checkpoint" in said
-        assert SECRET not in said
+            command()
+        text = format_error(raised.value)
+        assert "checkpoint" in text
+        assert SECRET not in text

@@ -1,13 +1,16 @@
-"""From a database to Athena's tables, step by step: the pipeline of docs/aws.md, "From MSK to Hudi and Glue".
+"""Pipeline of docs/aws.md, "From MSK to Hudi and Glue": from a database to tables for Athena, step by step.
 
-Real are PostgreSQL, Debezium in Kafka Connect, the broker and AWS's login, whose signatures it verifies, Hudi and Spark. For the rest stand
+PostgreSQL, Debezium in Kafka Connect, the Kafka broker, Hudi and Spark are real, and the broker verifies the signatures of
+IAM authentication. Stand-ins replace the other services:
 
-- for MSK a broker of one node (``headrace_stack.Msk``). Connect reaches it by a listener that asks nobody who he is; headrace
-  by the one that takes IAM;
-- for Secrets Manager and Glue's catalog moto, which lets everybody in;
-- for S3 folders on this machine, and for Athena Spark, which reads a table by what Glue says of it.
+- MSK: a broker with one node (``headrace_stack.Msk``). Connect uses a listener without authentication, headrace uses the
+  listener with IAM authentication.
+- Secrets Manager and the Glue catalog: moto, which accepts all credentials.
+- S3: local folders.
+- Athena: Spark, which reads each table with its metadata from Glue.
 
-The tables are shaped like those of TICKIT, the tickets' shop of AWS's examples; their rows are made up, for its data has no licence.
+The tables have the schema of TICKIT, the ticket shop in the AWS examples. The rows are invented, because the data of TICKIT
+has no license.
 """
 
 from __future__ import annotations
@@ -58,9 +61,9 @@ def connect(msk: Msk) -> Iterator[Connect]:
 
 @pytest.fixture
 def jvm(spark: SparkSession, tmp_path: Path) -> Iterator[Jvm]:
-    known = Jvm(spark, tmp_path)
-    yield known
-    known.restore()
+    jvm = Jvm(spark, tmp_path)
+    yield jvm
+    jvm.restore()
 
 
 def test_tickit(
@@ -73,21 +76,21 @@ def test_tickit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # 1. A database, and Debezium, which writes each of its changes to a topic of the cluster.
+    # 1. Debezium writes each change of the database to a topic of the cluster.
     postgres.execute(TICKIT)
     connect.put("tickit", {**postgres.debezium("prod"), "schema.include.list": "tickit", **WITH_SCHEMAS})
 
-    # 2. Who runs the pipeline has a role. Here that is a key which the broker knows; AWS's clients in Python find it in the
-    #    environment, and those in the JVM, which is running already, in its properties.
+    # 2. The pipeline runs with a role, which is a key that the broker accepts. AWS clients in Python read the key from the
+    #    environment. AWS clients in the running JVM read it from system properties.
     key = msk.issue_key("pipeline")
     for name, value in {**glue.environment, **key.environment}.items():
         monkeypatch.setenv(name, value)
     jvm.use(key)
 
-    # 3. What nobody may read lies in Secrets Manager, and the file has its name alone.
+    # 3. The salt is in Secrets Manager, and the pipeline file contains only the name of the secret.
     glue.client("secretsmanager").create_secret(Name="prod/headrace", SecretString=f'{{"salt": "{SALT}"}}')
 
-    # 4. The file, with places of this machine's for those of AWS's.
+    # 4. The pipeline file uses local paths and servers in place of those of AWS.
     file = find_block("docs/aws.md", "yaml", "name: tickit")
     config = yaml.safe_load(file.replace("s3a://lake", str(tmp_path)))
     config["source"]["kafka"] |= {
@@ -97,12 +100,12 @@ def test_tickit(
     }
     pipeline = Pipeline.from_dict(config)
 
-    # 5. All answer, and what will become of the topics is known before anything is written.
+    # 5. `check` reaches all servers and reports the table of each topic before anything is written.
     found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
     assert found["topic prod.tickit.sales"].startswith("table sales, key salesid, columns salesid, eventid, buyerid")
     assert found["catalog glue"] == "database tickit_reports: does not exist, a run creates it"
 
-    # 6. It runs until it has read what there is; and again, after changes.
+    # 6. The pipeline runs to the end of its input, and again after changes.
     pipeline.run(spark)
     postgres.execute(
         "update tickit.event set starttime = '2008-01-26 14:30' where eventid = 1; delete from tickit.sales where salesid = 3;"
@@ -114,17 +117,17 @@ def test_tickit(
     pipeline.run(spark)
     assert msk.count_logins("AWS_MSK_IAM", "pipeline")
 
-    # 7. Glue has three names for each table that is merged on reading, and one for each that is not.
+    # 7. Glue has three names for each merge-on-read table, and one for each copy-on-write table.
     fresh, reports = glue.tables("tickit_fresh"), glue.tables("tickit_reports")
     assert fresh.keys() == {f"{name}{way}" for name in ("users", "event", "sales") for way in ("", "_ro", "_rt")}
     assert reports.keys() == {"users", "event", "sales"}
     for table in (fresh["sales"], fresh["sales_ro"], reports["sales"]):
         assert {"pricepaid": "decimal(8,2)", "commission": "decimal(8,2)"}.items() <= column_types(table).items()
-    # A column came, which is one new version; a batch is none.
+    # A new column creates a version of the table in Glue. A batch does not.
     assert glue.count_versions("tickit_reports", "sales") == 2
     assert glue.count_versions("tickit_reports", "event") == 1
 
-    # 8. Whoever reads a table by Glue sees what the database has.
+    # 8. A table that is read through Glue equals the database.
     for tables in (fresh, reports):
         assert rows(spark, tables["sales"], "salesid", "pricepaid", "commission") == [
             (1, "728.00", None),
@@ -135,7 +138,7 @@ def test_tickit(
             (1, "2008-01-26 14:30:00"),
             (2, "2008-10-12 19:00:00"),
         ]
-        # The address is none any more, and the salt is nowhere.
+        # The email address is masked with a salted hash.
         (masked, _) = rows(spark, tables["users"], "userid", "email")
         assert re.fullmatch("[0-9a-f]{64}", masked[1])
         assert masked[1] != sha256(b"jazz@example.org").hexdigest()
@@ -150,6 +153,6 @@ WITH_SCHEMAS = {
 
 
 def rows(spark: SparkSession, table: dict[str, Any], key: str, *columns: str) -> list[tuple[Any, ...]]:
-    """A table's rows as numbers and texts, in the order of their keys."""
+    """Return the rows of a table as numbers and strings, sorted by key."""
     frame = read_table(spark, table).selectExpr(key, *(f"string({column})" for column in columns))
     return sorted(tuple(row) for row in frame.collect())

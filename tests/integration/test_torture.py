@@ -1,4 +1,4 @@
-"""A database under load, and a run that is killed again and again: in the end the tables are true."""
+"""Tables of a database under load, after the run was killed repeatedly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import pipelines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Two minutes on two cores that have nothing else to do; `make torture` kills it a hundred times.
+# The test takes two minutes on two idle cores. `make torture` kills the run a hundred times.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,

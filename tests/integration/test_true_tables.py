@@ -1,4 +1,4 @@
-"""The table equals the database: order, deletes, duplicates, replays, new columns, masks, on every table format."""
+"""Equality of tables and databases: order, deletes, duplicates, replays, new columns and masks, on every table format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAUER = {"artist_id": 2, "name": "Bauer", "nationality": "Austrian"}
 COOL = {"artist_id": 3, "name": "Cool", "nationality": "American"}
 
 
-#: Once on each table format. The rest runs on one: what it asks of a sink, the kit asks of each.
+#: Runs a test on each table format. Other tests use one format, because the conformance kit tests each sink.
 every_sink = pytest.mark.parametrize("sink", TABLE_SINKS)
 
 
@@ -37,7 +37,9 @@ def sink() -> str:
 
 
 @every_sink
-def test_a_snapshot_then_changes_deletes_and_a_new_column(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_table_equals_database_after_snapshot_changes_and_new_column(
+    tmp_path: Path, spark: SparkSession, sink: str
+) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     for row in (ARP, BAUER, COOL):
@@ -63,7 +65,7 @@ def test_a_snapshot_then_changes_deletes_and_a_new_column(tmp_path: Path, spark:
     assert job.run(spark).batches == 0, "nothing new: no batch"
 
 
-def test_late_events_lose_and_replays_change_nothing(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_late_events_and_replays_do_not_change_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot(ARP)
@@ -92,7 +94,7 @@ def test_late_events_lose_and_replays_change_nothing(tmp_path: Path, spark: Spar
     assert rows(job, spark) == newest, "the whole history once more"
 
 
-def test_soft_deletes_keep_the_row_and_say_so(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_soft_deletes_keep_and_mark_rows(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot(ARP)
@@ -112,9 +114,7 @@ def test_soft_deletes_keep_the_row_and_say_so(tmp_path: Path, spark: SparkSessio
     assert all(r["__source_ts_ms"] for r in found)
 
 
-def test_changes_that_a_newer_one_of_their_batch_made_void_are_counted(
-    tmp_path: Path, spark: SparkSession, sink: str
-) -> None:
+def test_changes_superseded_in_their_batch_are_counted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot(ARP)
@@ -127,7 +127,7 @@ def test_changes_that_a_newer_one_of_their_batch_made_void_are_counted(
     assert [(t.rows_in, t.applied, t.superseded, t.dead_letters) for t in found] == [(4, 2, 2, 0)]
 
 
-def test_a_changelog_beside_the_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_changelog_is_written_in_addition_to_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot(ARP)
@@ -142,8 +142,8 @@ def test_a_changelog_beside_the_table(tmp_path: Path, spark: SparkSession, sink:
     artists.delete(BAUER)
     bronze.flush()
     job.run(spark)
-    mirror, log = job.sinks[1], job.sinks[0]
-    assert [row["name"] for row in mirror.read_back(spark, Table(TABLE)).collect()] == ["Hans Arp"]
+    table, log = job.sinks[1], job.sinks[0]
+    assert [row["name"] for row in table.read_back(spark, Table(TABLE)).collect()] == ["Hans Arp"]
     changes = log.read_back(spark, Table(TABLE)).orderBy("_headrace_position").collect()
     assert [(row["__op"], row["artist_id"], row["name"]) for row in changes] == [
         ("r", 1, "Arp"),
@@ -174,7 +174,7 @@ def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession) 
         assert rows(job, spark, key="id", sink=sink) == [{"id": _hash("1"), "name": _hash("Arp"), "country": "Swiss"}]
 
 
-def test_time_travel(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_time_travel_reads_earlier_version(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot(ARP)
@@ -205,8 +205,8 @@ def test_envelopes_without_unwrap_are_appended(tmp_path: Path, spark: SparkSessi
         ]
 
 
-def test_real_flat_files_are_upserted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
-    """Rows as ExtractNewRecordState and the S3 sink really left them."""
+def test_flat_files_of_s3_sink_are_upserted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    """The files were written by ExtractNewRecordState and the S3 sink connector."""
     shutil.copytree(Path("tests/data/msk_demo/flat"), tmp_path / "bronze")
     tables = [
         {"source": "moma.public.artists", "key": "artist_id"},
@@ -225,7 +225,7 @@ def test_real_flat_files_are_upserted(tmp_path: Path, spark: SparkSession, sink:
     ]
 
 
-def test_several_topics_become_tables_of_their_own_names(tmp_path: Path, spark: SparkSession) -> None:
+def test_topics_become_tables_named_by_their_rules(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     bronze.topic("moma.public.artists", key="artist_id", columns=COLUMNS).snapshot(ARP)
     bronze.topic("moma.public.works", key="work_id", columns={"work_id": "int", "title": "string"}).snapshot(
@@ -249,7 +249,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(f"pepper{text}".encode()).hexdigest()
 
 
-def test_a_restored_database_is_newer_once_its_epoch_is_raised(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_restored_database_is_newer_after_epoch_is_raised(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     bronze.lsn = 0xFFFF_0000
@@ -280,7 +280,7 @@ def test_a_restored_database_is_newer_once_its_epoch_is_raised(tmp_path: Path, s
     assert [(epoch["number"], epoch["reason"]) for epoch in log] == [(1, "restored from the backup of Monday")]
 
 
-def test_a_batch_keeps_its_epoch_when_it_is_repeated(tmp_path: Path, spark: SparkSession) -> None:
+def test_repeated_batch_keeps_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     bronze.lsn = 5000
@@ -289,7 +289,7 @@ def test_a_batch_keeps_its_epoch_when_it_is_repeated(tmp_path: Path, spark: Spar
     bronze.flush()
     job = pipeline(tmp_path)
     job.run(spark)
-    # As a crash leaves it that came before the batch was marked as done.
+    # Restore the state of a crash that happened before the batch was committed.
     for name in ("0", ".0.crc"):
         (tmp_path / "checkpoint" / "stream" / "commits" / name).unlink()
     shutil.rmtree(tmp_path / "lake")

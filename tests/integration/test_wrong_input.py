@@ -1,4 +1,4 @@
-"""Input that is wrong: one clear message or a dead letter; never a half-written table."""
+"""Wrong input: it results in one clear error or a dead letter, never in a partly written table."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
 BAUER = {"artist_id": 2, "name": "Bauer", "nationality": "Austrian"}
 
 
-def fails(job: Pipeline, spark: SparkSession, kind: type[HeadraceError], *texts: str) -> None:
-    """The run ends with an error that says all of this, and there is no table."""
-    with pytest.raises(kind) as caught:
+def assert_run_fails(job: Pipeline, spark: SparkSession, error_type: type[HeadraceError], *texts: str) -> None:
+    """Assert that the run fails with an error that contains all texts, and that no table exists."""
+    with pytest.raises(error_type) as caught:
         job.run(spark)
     for text in texts:
         assert text in str(caught.value)
@@ -49,7 +49,7 @@ def bronze(tmp_path: Path) -> Bronze:
     return bronze
 
 
-def file_in(bronze: Bronze) -> Path:
+def flush_file(bronze: Bronze) -> Path:
     (path,) = bronze.flush()
     return path
 
@@ -58,67 +58,71 @@ def file_in(bronze: Bronze) -> Path:
     ("content", "text"),
     [(b"name,age\nArp,3\n", "not an Avro file"), (b"", "the file is empty"), (b"Obj\x01\x02", "Avro file")],
 )
-def test_a_file_that_is_not_avro(
+def test_run_fails_for_file_that_is_not_avro(
     tmp_path: Path, spark: SparkSession, bronze: Bronze, content: bytes, text: str
 ) -> None:
-    good = file_in(bronze)
+    good = flush_file(bronze)
     bad = good.with_name(f"{TOPIC}+0+0000000001.avro")
     bad.write_bytes(content)
-    fails(pipeline(tmp_path, *TABLE_SINKS), spark, DataError, text, bad.name, "fix: move it out of the folder")
+    assert_run_fails(
+        pipeline(tmp_path, *TABLE_SINKS), spark, DataError, text, bad.name, "fix: move it out of the folder"
+    )
     bad.unlink()
 
 
-def test_a_truncated_file_and_the_way_out(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+def test_truncated_file_fails_until_it_is_repaired(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     for n in range(2, 200):
         bronze.topics[0].snapshot({**ARP, "artist_id": n})
-    path = file_in(bronze)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) * 2 // 3])
+    path = flush_file(bronze)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 2 // 3])
     job = pipeline(tmp_path, *TABLE_SINKS)
-    fails(job, spark, DataError, "truncated or damaged", path.name)
-    path.write_bytes(whole)
+    assert_run_fails(job, spark, DataError, "truncated or damaged", path.name)
+    path.write_bytes(content)
     job.run(spark)
     assert job.read(TABLE, spark=spark).count() == 199
 
 
-def test_a_file_that_vanishes_after_it_was_planned(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    path = file_in(bronze)
-    whole = path.read_bytes()
+def test_file_that_is_deleted_after_planning_fails_until_it_is_restored(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze
+) -> None:
+    path = flush_file(bronze)
+    content = path.read_bytes()
     path.write_bytes(b"")
     job = pipeline(tmp_path)
-    fails(job, spark, DataError, "the file is empty")
+    assert_run_fails(job, spark, DataError, "the file is empty")
     path.unlink()
-    fails(job, spark, DataError, "no longer exists", path.name, "ignoreMissingFiles")
-    path.write_bytes(whole)
+    assert_run_fails(job, spark, DataError, "no longer exists", path.name, "ignoreMissingFiles")
+    path.write_bytes(content)
     job.run(spark)
     assert rows(job, spark) == [ARP]
 
 
-def test_bad_records_become_dead_letters_and_the_rest_goes_on(
+def test_bad_records_become_dead_letters_and_others_are_applied(
     tmp_path: Path, spark: SparkSession, bronze: Bronze
 ) -> None:
     artists = bronze.topics[0]
     artists.event("x", None, BAUER)
     artists.event("u", None, None)
     artists.snapshot(BAUER)
-    path = file_in(bronze)
+    path = flush_file(bronze)
     job = pipeline(tmp_path, *TABLE_SINKS)
     summary = job.run(spark)
     assert {(t.rows_in, t.dead_letters) for t in summary.tables} == {(4, 2)}
     for sink in TABLE_SINKS:
         assert rows(job, spark, sink=sink) == [ARP, BAUER]
-    letters = job.read("dead_letters", spark=spark).collect()
-    assert [(r["reason"], r["table"], r["topic"], r["partition"]) for r in letters] == [
+    dead_letters = job.read("dead_letters", spark=spark).collect()
+    assert [(r["reason"], r["table"], r["topic"], r["partition"]) for r in dead_letters] == [
         ("op-unknown", TABLE, TOPIC, 0),
         ("after-missing", TABLE, TOPIC, 0),
     ]
-    assert letters[0]["file"].endswith(path.name)
-    assert [r["offset"] for r in letters] == [1, 2], "the record's own offset, not only its file's"
-    assert json.loads(letters[0]["value"])["after"] == BAUER
+    assert dead_letters[0]["file"].endswith(path.name)
+    assert [r["offset"] for r in dead_letters] == [1, 2], "the record's own offset, not only its file's"
+    assert json.loads(dead_letters[0]["value"])["after"] == BAUER
 
 
 @pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
-def test_dead_letters_are_rows_of_a_table_that_is_named(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+def test_dead_letters_are_written_once_to_configured_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     for name in ("artists", "works"):
         topic = bronze.topic(f"moma.public.{name}", key="artist_id", columns=COLUMNS)
@@ -130,15 +134,15 @@ def test_dead_letters_are_rows_of_a_table_that_is_named(tmp_path: Path, spark: S
     job.run(spark)
     shutil.rmtree(Path(job.checkpoint) / "stream/commits")
     job.run(spark)  # the same batch, as after a crash
-    letters = job.read("ops.dead_letters", spark=spark).orderBy("topic").collect()
-    assert [(row["pipeline"], row["table"], row["reason"], row["offset"]) for row in letters] == [
+    dead_letters = job.read("ops.dead_letters", spark=spark).orderBy("topic").collect()
+    assert [(row["pipeline"], row["table"], row["reason"], row["offset"]) for row in dead_letters] == [
         ("artists", "moma.artists", "op-unknown", 1),
         ("artists", "moma.works", "op-unknown", 1),
     ]
-    assert len({row["id"] for row in letters}) == 2
-    assert {json.loads(row["value"])["after"]["name"] for row in letters} == {"Bauer"}
-    mine = job.read("dead_letters", spark=spark)
-    assert sorted(row["table"] for row in mine.collect()) == ["moma.artists", "moma.works"]
+    assert len({row["id"] for row in dead_letters}) == 2
+    assert {json.loads(row["value"])["after"]["name"] for row in dead_letters} == {"Bauer"}
+    own = job.read("dead_letters", spark=spark)
+    assert sorted(row["table"] for row in own.collect()) == ["moma.artists", "moma.works"]
     other = pipeline(
         tmp_path, sink, name="other", checkpoint=f"{tmp_path}/c2", **{"dead.letters.table": "ops.dead_letters"}
     )
@@ -146,19 +150,19 @@ def test_dead_letters_are_rows_of_a_table_that_is_named(tmp_path: Path, spark: S
     assert not (Path(job.checkpoint) / "dead_letters").exists()
 
 
-def test_a_sink_that_only_appends_keeps_no_table_of_dead_letters(tmp_path: Path) -> None:
+def test_append_only_sink_cannot_keep_dead_letters_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"dead\.letters\.table: no sink of this pipeline replaces and removes rows"):
         pipeline(tmp_path, "files", **{"dead.letters.table": "ops.dead_letters"})
     with pytest.raises(ConfigError, match=r"'\.\./x' is not a table name"):
         pipeline(tmp_path, **{"dead.letters.table": "../x"})
 
 
-def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+def test_policies_of_dead_letter_reasons_are_applied(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     artists = bronze.topics[0]
     artists.event("x", None, BAUER)
     artists.event("u", None, None)
     artists.snapshot(BAUER)
-    file_in(bronze)
+    flush_file(bronze)
     stopped = pipeline(tmp_path, **{"dead.letters": {"op-unknown": "drop", "after-missing": "stop"}})
     with pytest.raises(RuleError) as caught:
         stopped.run(spark)
@@ -173,24 +177,24 @@ def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bro
     log = ProgressLog(CheckpointFolders(Folder(spark, job.checkpoint)).batch_progress)
     (progress,) = (table for batch in log.all() for table in batch.tables)
     assert (progress.dead_letters, progress.dropped) == (1, 1)
-    (letter,) = job.read("dead_letters", spark=spark).collect()
-    assert (letter["reason"], letter["plugin"]) == ("after-missing", "debezium")
-    assert letter["error"] == "a change without its row (`after`)"
+    (dead_letter,) = job.read("dead_letters", spark=spark).collect()
+    assert (dead_letter["reason"], dead_letter["plugin"]) == ("after-missing", "debezium")
+    assert dead_letter["error"] == "a change without its row (`after`)"
 
 
-@pytest.mark.parametrize(("most", "ends"), [(2, False), ("1%", True)])
+@pytest.mark.parametrize(("limit", "run_ends"), [(2, False), ("1%", True)])
 def test_too_many_dead_letters_end_the_run(
-    tmp_path: Path, spark: SparkSession, bronze: Bronze, most: int | str, ends: bool
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, limit: int | str, run_ends: bool
 ) -> None:
     artists = bronze.topics[0]
     for number in range(100):
         artists.snapshot({**BAUER, "artist_id": 10 + number})
     for _ in range(2):
         artists.event("x", None, BAUER)
-    file_in(bronze)
-    job = pipeline(tmp_path, **{"max.dead.letters": most})
-    if ends:
-        with pytest.raises(RuleError, match=rf"2 of 103 records are dead letters, and `max.dead.letters` is {most}"):
+    flush_file(bronze)
+    job = pipeline(tmp_path, **{"max.dead.letters": limit})
+    if run_ends:
+        with pytest.raises(RuleError, match=rf"2 of 103 records are dead letters, and `max.dead.letters` is {limit}"):
             job.run(spark)
     else:
         job.run(spark)
@@ -198,50 +202,48 @@ def test_too_many_dead_letters_end_the_run(
     assert len(rows(job, spark)) == 101
 
 
-def test_counts_that_spark_does_not_deliver_are_waited_for_once(
+def test_run_waits_once_for_missing_counts(
     tmp_path: Path, spark: SparkSession, bronze: Bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wait is ten seconds, in which the stream stands still."""
-    asked: list[Observation] = []
+    """A wait takes ten seconds and blocks the stream."""
+    requested: list[Observation] = []
 
-    def nothing(observation: Observation) -> dict[str, Any]:
-        asked.append(observation)
+    def get_nothing(observation: Observation) -> dict[str, Any]:
+        requested.append(observation)
         return {}
 
-    monkeypatch.setattr(Observation, "get", property(nothing))
+    monkeypatch.setattr(Observation, "get", property(get_nothing))
     bronze.topics[0].event("x", None, BAUER)
-    file_in(bronze)
+    flush_file(bronze)
     unwrap = {"unwrap": {"delete.tombstone.handling.mode": "drop"}}
     job = pipeline(tmp_path, sinks=[sink_block("iceberg", tmp_path, mode="append")], transforms=[unwrap])
     (summary,) = job.run(spark).tables
-    assert len(asked) == 1
+    assert len(requested) == 1
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (None, None, 1)
     assert rows(job, spark) == [ARP]
 
 
-def test_a_run_that_ends_between_the_table_and_the_dead_letters_makes_up_for_them(
-    tmp_path: Path, spark: SparkSession, bronze: Bronze
-) -> None:
+def test_repeated_batch_writes_missing_dead_letters(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     bronze.topics[0].event("x", None, BAUER)
-    file_in(bronze)
+    flush_file(bronze)
     job = pipeline(tmp_path)
-    in_the_way = Path(job.checkpoint) / "dead_letters"
-    in_the_way.parent.mkdir(parents=True)
-    in_the_way.write_text("a file, where a folder must be")
+    obstacle = Path(job.checkpoint) / "dead_letters"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.write_text("a file, where a folder must be")
     with pytest.raises(HeadraceError):
         job.run(spark)
     assert rows(job, spark) == [ARP], "the table was written"
-    in_the_way.unlink()
+    obstacle.unlink()
     (progress,) = job.run(spark).tables
     assert progress.dead_letters == 1
     assert [row["reason"] for row in job.read("dead_letters", spark=spark).collect()] == ["op-unknown"]
     assert rows(job, spark) == [ARP]
 
 
-def test_lines_that_are_not_json_are_kept_with_their_bytes(tmp_path: Path, spark: SparkSession) -> None:
+def test_dead_letters_keep_bytes_of_lines_that_are_not_json(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze", format="json")
     bronze.topic(TOPIC, key="artist_id", columns=COLUMNS).snapshot(ARP)
-    path = file_in(bronze)
+    path = flush_file(bronze)
     with path.open("ab") as file:
         file.write(b"{not json at all\n\xff\xfe\x00\n")
     job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
@@ -254,52 +256,54 @@ def test_lines_that_are_not_json_are_kept_with_their_bytes(tmp_path: Path, spark
     ]
 
 
-def test_dead_letters_of_a_masked_column_hold_the_mask(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+def test_dead_letters_contain_masked_values(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     bronze.topics[0].event("x", None, {**BAUER, "name": "canary-4711"})
-    file_in(bronze)
+    flush_file(bronze)
     mask = {"mask": {"columns": {"name": {"characters": 3}}}}
     job = pipeline(tmp_path, transforms=[mask, {"unwrap": {}}])
     job.run(spark)
-    (letter,) = job.read("dead_letters", spark=spark).collect()
-    assert b"***" in letter["value"]
-    assert b"canary" not in letter["value"]
+    (dead_letter,) = job.read("dead_letters", spark=spark).collect()
+    assert b"***" in dead_letter["value"]
+    assert b"canary" not in dead_letter["value"]
 
 
-def test_nothing_but_text_that_is_not_json(tmp_path: Path, spark: SparkSession) -> None:
+def test_run_fails_if_no_record_is_json(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze" / TOPIC
     folder.mkdir(parents=True)
     (folder / "part-0.json").write_bytes(b"\x00\x01garbage\nmore garbage\n")
     job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
-    fails(job, spark, DataError, "none of the records is a JSON object", TOPIC)
+    assert_run_fails(job, spark, DataError, "none of the records is a JSON object", TOPIC)
 
 
-def test_envelopes_without_op(tmp_path: Path, spark: SparkSession) -> None:
+def test_run_fails_for_envelopes_without_op(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze" / TOPIC
     folder.mkdir(parents=True)
     event = {"before": None, "after": ARP, "source": {"connector": "postgresql", "lsn": 1}, "ts_ms": 1}
     (folder / "part-0.json").write_text(json.dumps(event) + "\n")
     job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
-    fails(job, spark, DataError, "no `op`", TOPIC)
+    assert_run_fails(job, spark, DataError, "no `op`", TOPIC)
 
 
-def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_run_fails_for_unknown_key_column(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    flush_file(bronze)
     job = pipeline(tmp_path, tables=[{"source": TOPIC, "key": ["artist"], "target": TABLE}])
-    fails(job, spark, DataError, "no such key column: 'artist'", "did you mean 'artist_id'?")
+    assert_run_fails(job, spark, DataError, "no such key column: 'artist'", "did you mean 'artist_id'?")
 
 
 @pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
-def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str) -> None:
+def test_events_without_key_are_appended_and_upsert_fails(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str
+) -> None:
     artists = bronze.topics[0]
     artists.update(ARP, {**ARP, "name": "Hans Arp"})
     artists.delete({**ARP, "name": "Hans Arp"})
-    file_in(bronze)
+    flush_file(bronze)
     job = pipeline(tmp_path, sink, tables=[{"source": TOPIC, "target": TABLE}])
     found = {item.what: item.found for item in job.check(spark)}
     assert "key none: every change is a row, with its `__op`" in found[f"topic {TOPIC}"]
-    told: list[str | None] = []
-    job.run(spark, on_progress=lambda progress: told.extend(table.note for table in progress.tables))
-    assert told == [
+    notes: list[str | None] = []
+    job.run(spark, on_progress=lambda progress: notes.extend(table.note for table in progress.tables))
+    assert notes == [
         "its events have no key, so every change is a row with its `__op`; `key:` in `tables:` names key columns"
     ]
     assert [(row["__op"], row["name"]) for row in rows(job, spark, own_columns=True, key="_headrace_position")] == [
@@ -307,19 +311,19 @@ def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink
         ("u", "Hans Arp"),
         ("d", "Hans Arp"),
     ]
-    asked = pipeline(
+    keyed = pipeline(
         tmp_path,
         sinks=[sink_block(sink, tmp_path / "keyed", mode="upsert")],
         tables=[{"source": TOPIC, "target": TABLE}],
         checkpoint=f"{tmp_path}/c2",
     )
-    fails(asked, spark, DataError, "no key", "name the key columns")
+    assert_run_fails(keyed, spark, DataError, "no key", "name the key columns")
 
 
-def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_run_fails_for_unknown_column_of_transform(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    flush_file(bronze)
     job = pipeline(tmp_path, transforms=[{"unwrap": {}}, {"rename": {"columns": {"nationalty": "country"}}}])
-    fails(
+    assert_run_fails(
         job,
         spark,
         ConfigError,
@@ -330,39 +334,41 @@ def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: S
 
 
 @pytest.mark.parametrize("target", ["../escape", "moma.art; DROP TABLE x", 'a"b', "a..b", "a/b", ""])
-def test_a_table_name_that_is_none(tmp_path: Path, target: str) -> None:
+def test_invalid_target_names_are_rejected(tmp_path: Path, target: str) -> None:
     with pytest.raises(ConfigError, match="not a table name"):
         pipeline(tmp_path, tables=[{"source": TOPIC, "target": target}])
 
 
-def test_a_topic_whose_name_is_no_table_name(tmp_path: Path, spark: SparkSession) -> None:
+def test_run_fails_for_topic_name_that_is_not_a_table_name(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     bronze.topic("moma.public.a'; DROP", key="artist_id", columns=COLUMNS).snapshot(ARP)
     bronze.flush()
-    fails(pipeline(tmp_path, tables=[]), spark, DataError, "not a table name", "name a `target:`")
+    assert_run_fails(pipeline(tmp_path, tables=[]), spark, DataError, "not a table name", "name a `target:`")
 
 
-def test_no_right_to_write(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_run_fails_without_write_permission(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    flush_file(bronze)
     with pytest.raises(ConfigError, match="checkpoint file:/proc/headrace"):
         pipeline(tmp_path, checkpoint="/proc/headrace/checkpoint").run(spark)
     with pytest.raises(HeadraceError, match="permission denied"):
         pipeline(tmp_path, sinks=[{"iceberg": {"warehouse": "/proc/headrace"}}]).run(spark)
 
 
-def test_a_source_folder_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
+def test_run_fails_for_missing_source_folder(tmp_path: Path, spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="no such folder"):
         pipeline(tmp_path).run(spark)
 
 
-def test_upsert_of_envelopes(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_upsert_of_envelopes_fails(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    flush_file(bronze)
     job = pipeline(tmp_path, transforms=[], sinks=[sink_block("iceberg", tmp_path, mode="upsert")])
-    fails(job, spark, DataError, "mode upsert requires rows", "unwrap")
+    assert_run_fails(job, spark, DataError, "mode upsert requires rows", "unwrap")
 
 
-def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_checkpoint_of_another_pipeline_or_layout_is_rejected(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze
+) -> None:
+    flush_file(bronze)
     pipeline(tmp_path).run(spark)
     with pytest.raises(ConfigError, match="belongs to the pipeline 'artists'"):
         pipeline(tmp_path, name="other").run(spark)
@@ -377,8 +383,8 @@ def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: Spark
 
 
 @pytest.mark.nightly
-def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    file_in(bronze)
+def test_error_lists_settings_that_session_lacks(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    flush_file(bronze)
     job = pipeline(
         tmp_path, sinks=[{"iceberg": {"catalog": "lake", "catalog.properties": {"type": "hadoop", "warehouse": "/w"}}}]
     )
@@ -388,31 +394,29 @@ def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark:
     assert '.config("spark.sql.catalog.lake.warehouse", "/w")' in str(caught.value)
 
 
-def test_the_callers_session_is_left_as_it_was(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
-    """By a run, and by reading: Iceberg sets five settings of its own on the session that reads a folder."""
-    file_in(bronze)
-    caller = spark.newSession()  # other tests have read in the one that is shared
+def test_session_of_caller_does_not_change(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    """Runs and reads keep the settings, although Iceberg sets five of its own in the session that reads a folder."""
+    flush_file(bronze)
+    caller = spark.newSession()  # other tests read tables in the shared session
     conf = caller._jsparkSession.conf()
 
-    def look() -> tuple[Any, ...]:
+    def get_state() -> tuple[Any, ...]:
         return str(conf.getAll()), caller.sql("SHOW TABLES").collect(), caller.catalog.currentDatabase()
 
-    before = look()
+    before = get_state()
     mask = {"mask": {"columns": {"name": {"sha256": {"salt": "pepper"}}}}}
     job = pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3})
     job.run(caller)
-    assert look() == before
+    assert get_state() == before
     for sink in TABLE_SINKS:
         table = job.read(TABLE, sink=sink, spark=caller)
         assert table.sparkSession is caller
         assert table.count() == 1
-    assert look() == before
+    assert get_state() == before
 
 
-def test_a_value_that_is_none_is_a_dead_letter_also_where_the_caller_wants_an_error(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    """A cast that gives null here is an error in ANSI's mode."""
+def test_invalid_values_become_dead_letters_in_ansi_mode(tmp_path: Path, spark: SparkSession) -> None:
+    """In ANSI mode, a cast that otherwise returns null raises an error."""
     caller = spark.newSession()
     caller.conf.set("spark.sql.ansi.enabled", "true")
     zoned = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
@@ -456,11 +460,10 @@ def test_a_value_that_is_none_is_a_dead_letter_also_where_the_caller_wants_an_er
 
 
 @pytest.mark.nightly
-def test_a_catalog_of_the_callers_whose_folder_is_not_there_yet(
+def test_first_run_creates_warehouse_folder_of_callers_catalog(
     tmp_path: Path, spark: SparkSession, bronze: Bronze
 ) -> None:
-    """The first table makes it."""
-    file_in(bronze)
+    flush_file(bronze)
     caller = clone(spark, {})
     for key, value in {"lake": CATALOG, "lake.type": "hadoop", "lake.warehouse": str(tmp_path / "not/yet")}.items():
         caller.conf.set(f"spark.sql.catalog.{key}", value)

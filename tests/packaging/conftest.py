@@ -1,4 +1,7 @@
-"""What a release would ship is built once; the tests of a third party's project run where that one is installed."""
+"""Built distributions and a virtual environment with them.
+
+The tests of the third-party project are not collected here, because they need its distribution.
+"""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -20,18 +23,19 @@ def venv(distributions: dist.Built, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("dist")
     wheel, stack = distributions.wheel, distributions.stack
     acme = dist.wheel_of(Path(__file__).parent / "headrace_acme", folder)
-    # The same line as here; the exact version is the extra's.
+    # The Spark line of this environment. The extra pins the exact version.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
-    made = Venv(
+    environment = Venv(
         folder / "venv",
         f"headrace[{extra},test] @ {wheel.as_uri()}",
         f"headrace-stack @ {stack.as_uri()}",
         f"headrace-acme @ {acme.as_uri()}",
     )
-    found = dist.run(
-        [made.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"], folder
+    printed = dist.run(
+        [environment.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"],
+        folder,
     )
-    place, spark = found.stdout.split()
-    assert Path(place).is_relative_to(folder / "venv")
+    location, spark = printed.stdout.split()
+    assert Path(location).is_relative_to(folder / "venv")
     assert spark == version("pyspark")
-    return made
+    return environment

@@ -1,4 +1,4 @@
-"""A machine with Python alone, behind a proxy with a certificate of its own."""
+"""Machine that has only Python, behind a mirror with its own TLS certificate."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from headrace_sources import AvroFormat
 pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 
-def test_the_demo_runs(tmp_path: Path) -> None:
+def test_demo_runs_without_java(tmp_path: Path) -> None:
     plugins = [AvroFormat, HudiSink, IcebergSink]
-    needed = [coordinate for plugin in plugins for coordinate in plugin.jars["3.5"]]
-    resolve_jars(needed, spark_version="3.5.7", locks=read_locks(plugins))
-    tools = tmp_path / "bin"
-    tools.mkdir()
+    coordinates = [coordinate for plugin in plugins for coordinate in plugin.jars["3.5"]]
+    resolve_jars(coordinates, spark_version="3.5.7", locks=read_locks(plugins))
+    programs = tmp_path / "bin"
+    programs.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if program.name != "java" and not (tools / program.name).exists():
-                (tools / program.name).symlink_to(program)
+            if program.name != "java" and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
     with serve(cache_home() / "maven", tmp_path / "keys") as mirror:
         environment = {
-            "PATH": str(tools),
+            "PATH": str(programs),
             "JAVA_HOME": "",
             "HEADRACE_CACHE": str(tmp_path / "cache"),
             "DEFAULT_ARTIFACT_REPOSITORY": mirror.url,

@@ -17,14 +17,14 @@ MARKER = "<!-- towncrier release notes start -->\n"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with what towncrier reads, and with a fragment."""
+    """Create a folder with the files that towncrier reads, and a fragment."""
     for name in ("CHANGELOG.md", "towncrier.toml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "changelog.d", tmp_path / "changelog.d")
     package = tmp_path / "core/headrace"
     package.mkdir(parents=True)
     shutil.copy(ROOT / "core/headrace/__init__.py", package)
-    # A fragment is removed by Git.
+    # towncrier removes fragments with Git.
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     (tmp_path / "changelog.d/+of-a-test.added.md").write_text("A fragment of a test.\n", encoding="utf-8")
     return tmp_path
@@ -35,7 +35,7 @@ def build(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
-def test_a_draft_has_the_fragments_and_the_version(project: Path) -> None:
+def test_draft_contains_fragments_and_version(project: Path) -> None:
     done = build(project, "--draft")
     assert done.returncode == 0, done.stderr
     assert f"## [{headrace.__version__}] - 2100-01-31\n" in done.stdout
@@ -43,7 +43,7 @@ def test_a_draft_has_the_fragments_and_the_version(project: Path) -> None:
     assert "- A fragment of a test.\n" in done.stdout
 
 
-def test_a_release_puts_its_section_first(project: Path) -> None:
+def test_release_section_is_first(project: Path) -> None:
     before = (project / "CHANGELOG.md").read_text(encoding="utf-8")
     done = build(project, "--version", "9.9.9", "--yes")
     assert done.returncode == 0, done.stderr
@@ -54,6 +54,6 @@ def test_a_release_puts_its_section_first(project: Path) -> None:
     assert [path.name for path in (project / "changelog.d").iterdir()] == ["README.md"]
 
 
-def test_a_fragment_of_an_unknown_type_is_an_error(project: Path) -> None:
+def test_fragment_of_unknown_type_is_an_error(project: Path) -> None:
     (project / "changelog.d/+of-a-test.improved.md").write_text("A fragment of a test.\n", encoding="utf-8")
     assert build(project, "--draft").returncode != 0

@@ -39,7 +39,7 @@ def find_problems() -> FindProblems:
         f"fix: {'x' * 67}",
     ],
 )
-def test_good_messages(find_problems: FindProblems, message: str) -> None:
+def test_valid_messages_have_no_problems(find_problems: FindProblems, message: str) -> None:
     assert find_problems(message) == []
 
 
@@ -59,11 +59,11 @@ def test_good_messages(find_problems: FindProblems, message: str) -> None:
         (f"fix: {'x' * 68}", "73 characters"),
     ],
 )
-def test_bad_messages(find_problems: FindProblems, message: str, problem: str) -> None:
+def test_invalid_messages_have_one_problem(find_problems: FindProblems, message: str, problem: str) -> None:
     assert len([found for found in find_problems(message) if problem in found]) == 1
 
 
-def test_the_hook_ends_with_a_code(tmp_path: Path) -> None:
+def test_hook_exit_code_and_output(tmp_path: Path) -> None:
     file = tmp_path / "COMMIT_EDITMSG"
     for message, code, printed in (
         ("docs: shorten the page\n", 0, ""),
@@ -76,7 +76,7 @@ def test_the_hook_ends_with_a_code(tmp_path: Path) -> None:
         assert bool(done.stdout) == bool(code)
 
 
-def test_a_range_of_commits(tmp_path: Path) -> None:
+def test_range_of_commits_is_checked(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.hooksPath=/dev/null")
         subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)

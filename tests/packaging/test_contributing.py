@@ -1,4 +1,4 @@
-"""What contributors read and what continuous integration runs: files parse, and commands and paths exist."""
+"""Documents for contributors and workflows of continuous integration: files parse, and commands and paths exist."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ def list_commands() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows(workflow: Path) -> None:
-    """Each has a limit of minutes, the least rights, and pins each action to a version."""
+def test_workflows_have_limits_and_pinned_actions(workflow: Path) -> None:
+    """Each workflow has a time limit and minimal permissions, and pins each action to a version."""
     data = load(workflow)
     assert data["name"] == workflow.stem
     assert data["permissions"] == {"contents": "read"}
-    assert True in data  # YAML 1.1 reads `on` as a boolean, and so does GitHub's own schema
+    assert True in data  # YAML 1.1 parses the key `on` as a boolean
     for job in data["jobs"].values():
         assert job["timeout-minutes"] <= 360
     for step in list_steps(workflow):
         assert ("uses" in step) != ("run" in step)
         assert re.fullmatch(r"[\w./-]+@(v\d+|release/v\d+)", step.get("uses", "actions/checkout@v4"))
-        # An expression inside a command would run what a title or a branch name contains.
+        # An expression inside a command would execute the text of a title or a branch name.
         assert "github." not in step.get("run", "")
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.name)
-def test_issue_forms(form: Path) -> None:
+def test_issue_forms_have_fields_with_labels(form: Path) -> None:
     data = load(form)
     assert {"name", "description", "body"} <= data.keys()
     fields = [field for field in data["body"] if field["type"] != "markdown"]
@@ -89,7 +89,7 @@ def test_every_tox_environment_exists() -> None:
 
 
 def test_every_path_exists() -> None:
-    """Paths in commands and in sentences. NNNN and + stand for names to choose."""
+    """NNNN and + are placeholders in the names of new files."""
     missing = []
     for file, text in list_commands():
         for word in text.split():
@@ -102,14 +102,14 @@ def test_every_path_exists() -> None:
     assert missing == []
 
 
-def test_every_module_that_is_run_exists() -> None:
+def test_every_module_in_commands_exists() -> None:
     for file, text in list_commands():
         for module in re.findall(r"python -m ((?:tests|benchmarks)\.[\w.]+)", text):
             if not module.endswith("."):
                 assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), (file, module)
 
 
-def test_the_nightly_runs_are_benchmarks() -> None:
+def test_nightly_runs_are_benchmarks() -> None:
     runs = load(ROOT / ".github/workflows/nightly.yml")["jobs"]["long-runs"]["strategy"]["matrix"]["run"]
     for run in runs:
         name, *options = run.split()
@@ -117,7 +117,7 @@ def test_the_nightly_runs_are_benchmarks() -> None:
         assert all(f'"{option}"' in source for option in options if option.startswith("--"))
 
 
-def test_the_hooks_run_pinned_tools() -> None:
+def test_hooks_run_pinned_tools() -> None:
     """Each tool is in .venv, where `make dev` installs it with the version in tox.ini."""
     data = load(HOOKS)
     tox = ConfigParser(interpolation=None)
@@ -148,7 +148,9 @@ def test_the_hooks_run_pinned_tools() -> None:
         ("v1.2.3", "## [1.2.3] - 2100-01-31", "+a.fixed.md", "+a.fixed.md"),
     ],
 )
-def test_a_release_is_checked(tmp_path: Path, tag: str, heading: str, fragment: str, problem: str | None) -> None:
+def test_release_check_reports_problems(
+    tmp_path: Path, tag: str, heading: str, fragment: str, problem: str | None
+) -> None:
     for name, text in (
         ("core/headrace/__init__.py", '__version__ = "1.2.3"\n'),
         ("CHANGELOG.md", f"# Changelog\n\n{heading}\n"),

@@ -1,4 +1,7 @@
-"""The plugins under examples/ are as good as anybody's: installed from their own wheels, they pass the kits with what they claim."""
+"""Plugins under examples/, installed from their own wheels.
+
+They pass the conformance kits for all capabilities that they declare.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from headrace.scaffold.project import read_project
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
 
 SINK, PAGE = "headrace-postgres-sink", ROOT / "docs/tutorial-sink.md"
-#: Of the sink, what the page writes.
+#: Files of the sink that the tutorial page writes.
 FILES = (
     *(
         "headrace_postgres_sink.py",
@@ -28,13 +31,13 @@ FILES = (
     ),
 )
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists())
-#: Example → what `headrace new` was asked for.
-BEGUN_AS = {
+#: Kind and name that `headrace new` received, by example.
+TEMPLATES = {
     "headrace-http-source": ("source", "http_source"),
     "headrace-lookup": ("transform", "lookup"),
     "headrace-postgres-sink": ("sink", "postgres_sink"),
 }
-#: What each of them passes, as its kit reports it: what is claimed and not in a line, passes nothing.
+#: Lines of the kit report of each example. A declared capability without a line has no test that passed.
 KITS = {
     "headrace-http-source": ("source http_source", "every plugin", "every source"),
     "headrace-lookup": ("transform lookup", "every plugin", "every transform"),
@@ -46,15 +49,15 @@ KITS = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_they_are_laid_out_as_new_ones(example: Path) -> None:
-    new = dict(read_project(*BEGUN_AS[example.name]))
+def test_examples_have_the_layout_of_new_projects(example: Path) -> None:
+    new = dict(read_project(*TEMPLATES[example.name]))
     files = {str(path.relative_to(example)) for path in example.rglob("*") if path.is_file()}
     assert files >= set(new)
     assert (example / ".github/workflows/test.yml").read_text(encoding="utf-8") == new[".github/workflows/test.yml"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_they_import_what_is_public(example: Path) -> None:
+def test_examples_import_only_public_names(example: Path) -> None:
     for file in example.rglob("*.py"):
         allowed = r"headrace(\.sdk(\.\w+)?)?|headrace_\w+" + (
             r"|headrace\.testing\.\w+" if file.parent.name == "tests" else ""
@@ -65,7 +68,7 @@ def test_they_import_what_is_public(example: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tutorial(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> Tutorial:
-    """The page that writes the sink, followed up to its runs of pytest; in `site` beside it the others are installed."""
+    """Follow the tutorial page up to its pytest commands, and install the other examples in `site` next to the project."""
     folder = tmp_path_factory.mktemp("examples")
     copies = [shutil.copytree(example, folder / example.name) for example in EXAMPLES if example.name != SINK]
     venv.install(*copies, site=folder / "site")
@@ -73,14 +76,14 @@ def tutorial(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> Tutorial:
 
 
 @pytest.mark.nightly
-def test_the_tutorial_writes_the_sink(tutorial: Tutorial) -> None:
+def test_tutorial_writes_the_sink(tutorial: Tutorial) -> None:
     written = {path: (tutorial.project / path).read_text(encoding="utf-8") for path in FILES}
     assert written == {path: (ROOT / "examples" / SINK / path).read_text(encoding="utf-8") for path in FILES}
 
 
 @pytest.mark.nightly
-def test_they_pass_their_kits(venv: Venv, tutorial: Tutorial) -> None:
-    """The steps of the tutorial, whose last one is all tests of the sink, and the others."""
+def test_examples_pass_their_kits(venv: Venv, tutorial: Tutorial) -> None:
+    """The jobs are the steps of the tutorial, the last of which runs all tests of the sink, and the other examples."""
     folder = tutorial.project.parent
     others: list[tuple[Path, list[str]]] = [(folder / name, []) for name in KITS if name != SINK]
     found = venv.run_pytest([*tutorial.jobs, *others], path=str(folder / "site"))

@@ -10,7 +10,7 @@ from tests.support.dist import ROOT
 
 #: Folders whose functions and files are limited in size. Servers' tables and tests may be longer.
 CODE = ("core", "plugins", "examples")
-#: Lines of a function that fits a screen, and of a file that is read in one go.
+#: Maximum number of lines of a function and of a file.
 MAX_FUNCTION_LINES, MAX_FILE_LINES = 50, 400
 
 
@@ -26,22 +26,22 @@ def list_functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDe
 
 
 def test_functions_are_short() -> None:
-    long = [
+    too_long = [
         f"{file.relative_to(ROOT)}:{function.lineno}: {function.name}"
         for file in list_files()
         for function in list_functions(file)
         if (function.end_lineno or 0) - function.lineno >= MAX_FUNCTION_LINES
     ]
-    assert not long, "\n" + "\n".join(long)
+    assert not too_long, "\n" + "\n".join(too_long)
 
 
 def test_files_are_short() -> None:
-    long = [
+    too_long = [
         str(file.relative_to(ROOT))
         for file in list_files()
         if len(file.read_text(encoding="utf-8").splitlines()) > MAX_FILE_LINES
     ]
-    assert not long, "\n" + "\n".join(long)
+    assert not too_long, "\n" + "\n".join(too_long)
 
 
 def list_folders(path: str) -> set[str]:

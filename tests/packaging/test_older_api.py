@@ -1,4 +1,4 @@
-"""Plugins of the oldest plugin API that headrace takes, as they were written then: each kind still does what it did."""
+"""Plugins written for the oldest plugin API that headrace supports. Each kind still works."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = ROOT / f"tests/packaging/headrace_api_{OLDEST_API_VERSION}"
-#: Of its files: who edits them, tests something else than what was written then.
+#: Digest of the files. Edited files would no longer test the old API.
 DIGEST = "fa788627ef07e3aca0efadc47051575ac2217c7e6e228b7c3b69d0aa133aa922"
 
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
-    """With the distribution installed beside what is there."""
+    """Return a registry with the built-in plugins and the installed distribution of old plugins."""
     site = Site(tmp_path / "site")
     package = f"headrace_api_{OLDEST_API_VERSION}"
     site.install(f"api_{OLDEST_API_VERSION}", "", points=f"old = {package}")
@@ -40,20 +40,22 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     return found
 
 
-def test_nobody_edits_them() -> None:
+def test_files_of_old_plugins_are_unchanged() -> None:
     files = sorted(path for path in PROJECT.rglob("*") if path.suffix in (".py", ".toml"))
     texts = [f"{path.relative_to(PROJECT)}\n{path.read_text(encoding='utf-8')}" for path in files]
     assert hashlib.sha256("".join(texts).encode()).hexdigest() == DIGEST
 
 
-def test_the_oldest_is_at_most_one_older() -> None:
+def test_oldest_supported_api_is_at_most_one_version_older() -> None:
     assert API_VERSION - OLDEST_API_VERSION in (0, 1)
 
 
-def test_there_is_one_of_each_kind_and_each_can_be_used(registry: PluginRegistry) -> None:
-    old = [item for item in registry.registrations() if item.distribution_name == f"headrace-api_{OLDEST_API_VERSION}"]
-    assert [item.kind for item in old] == [kind for kind in KINDS if kind not in ("command", "connector")]
-    for item in old:
+def test_old_plugins_of_every_kind_load(registry: PluginRegistry) -> None:
+    registrations = [
+        item for item in registry.registrations() if item.distribution_name == f"headrace-api_{OLDEST_API_VERSION}"
+    ]
+    assert [item.kind for item in registrations] == [kind for kind in KINDS if kind not in ("command", "connector")]
+    for item in registrations:
         target = registry.load(item)
         assert item.kind == "secret" or target.api_version == OLDEST_API_VERSION
     login = registry.get("auth", "old_scram")(username="orders", password="pepper")
@@ -70,10 +72,10 @@ def write_log(file: Path, *values: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.one_spark
-def test_they_run_in_a_pipeline(
+def test_old_plugins_run_in_a_pipeline(
     registry: PluginRegistry, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Source, dialect, transform, sink and secrets in one; format and catalog in another."""
+    """One pipeline uses the source, dialect, transform, sink and secret provider; another the format and catalog."""
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     (tmp_path / "where").write_text(f"{tmp_path}/tables\n")
     log, events = tmp_path / "log.jsonl", tmp_path / "events.jsonl"
@@ -117,7 +119,7 @@ def test_they_run_in_a_pipeline(
         }
     )
     flat.run(spark)
-    stored = flat.read("shop.people", spark=spark).select("id", "name").orderBy("id").collect()
-    assert [tuple(row) for row in stored] == [(1, "Arp"), (2, "Höch, Hannah")]
+    rows_written = flat.read("shop.people", spark=spark).select("id", "name").orderBy("id").collect()
+    assert [tuple(row) for row in rows_written] == [(1, "Arp"), (2, "Höch, Hannah")]
     (table,) = (tmp_path / "catalog").glob("*.json")
     assert json.loads(table.read_text(encoding="utf-8"))["columns"]["name"] == "string"

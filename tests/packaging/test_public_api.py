@@ -1,4 +1,4 @@
-"""What others rely on changes when somebody wants it to: docs/stability.md says how."""
+"""Public API: it changes only intentionally. docs/stability.md describes the policy."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from difflib import unified_diff
 
 from tests.support.public_api import FILE, write_api
 
-_HOW = "if the change is intended, add a changelog fragment and run `python -m tests.support.public_api`"
+_FIX = "if the change is intended, add a changelog fragment and run `python -m tests.support.public_api`"
 
 
-def test_the_public_api_is_what_the_file_says() -> None:
+def test_public_api_equals_the_recorded_file() -> None:
     before, now = FILE.read_text(encoding="utf-8").splitlines(), write_api().splitlines()
     changed = "\n".join(unified_diff(before, now, "public_api.txt", "the code", n=1, lineterm=""))
-    assert not changed, f"{_HOW}\n{changed}"
+    assert not changed, f"{_FIX}\n{changed}"
 
 
-def test_all_that_it_is_made_of_is_found() -> None:
-    """Abstract methods, fields, constants and what is set when an object is made, each once."""
+def test_every_kind_of_public_name_is_listed() -> None:
+    """The lines contain an abstract method, fields, constants and an attribute set by ``__init__``."""
     lines = write_api().splitlines()
     for line in (
         "    @abstractmethod def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult",

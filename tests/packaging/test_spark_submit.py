@@ -1,4 +1,4 @@
-"""A package on a real cluster: Spark's own, with a Python that has PySpark and nothing else."""
+"""Packages on a Spark standalone cluster, with a Python that has only PySpark."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ FILES = {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format":
 
 @pytest.fixture(scope="module")
 def shell(kinesis: Kinesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of whoever submits."""
+    """Start a cluster and yield the environment of the submitting shell."""
     python = make_bare_python(tmp_path_factory.mktemp("bare") / "venv")
     with start_cluster(kinesis.environment) as master:
         yield {**submitter_environment(master, python), **kinesis.environment, "SALT": CANARY}
 
 
 def submit(folder: Path, shell: dict[str, str]) -> str:
-    """Runs the package from a folder that is not its own; what the run prints."""
-    done = run([folder / "package/submit.sh", "--available-now"], folder, environment=shell)
-    assert CANARY not in done.stdout + done.stderr
-    return done.stdout
+    """Run the package from another folder; return its stdout."""
+    result = run([folder / "package/submit.sh", "--available-now"], folder, environment=shell)
+    assert CANARY not in result.stdout + result.stderr
+    return result.stdout
 
 
 def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) -> None:
@@ -59,7 +59,7 @@ def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) ->
 
 
 @pytest.mark.nightly
-def test_executors_read_a_stream_with_what_is_in_the_package(
+def test_executors_read_stream_with_modules_of_the_package(
     tmp_path: Path, shell: dict[str, str], kinesis: Kinesis
 ) -> None:
     kinesis.create_stream(STREAM, shards=2)
@@ -77,8 +77,8 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
 
 
 @pytest.mark.nightly
-def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[str, str]) -> None:
-    """And finds headrace beside itself, where nobody unpacked it."""
+def test_error_names_jars_that_spark_submit_did_not_get(tmp_path: Path, shell: dict[str, str]) -> None:
+    """The program finds headrace in the package next to it, without an unpacked archive."""
     make_package(tmp_path, CANARY, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
     command: list[str | Path] = [
         "spark-submit",
@@ -87,16 +87,16 @@ def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[
         tmp_path / "package/main.py",
         "--available-now",
     ]
-    # Spark hands on to its stdout what a program says on either.
-    complaint = run(command, tmp_path, environment=shell, ok=3).stdout
-    (line,) = [line for line in complaint.splitlines() if "error: spark-submit did not get the jars of" in line]
+    # spark-submit writes both stdout and stderr of a program to stdout.
+    printed = run(command, tmp_path, environment=shell, ok=3).stdout
+    (line,) = [line for line in printed.splitlines() if "error: spark-submit did not get the jars of" in line]
     assert "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in line
-    assert CANARY not in complaint
+    assert CANARY not in printed
 
 
 @pytest.mark.nightly
-def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) -> None:
-    """Glue itself is not here: what a job's parameters bring is given to spark-submit, and headrace is installed."""
+def test_script_of_glue_job_runs(tmp_path: Path, shell: dict[str, str]) -> None:
+    """spark-submit replaces Glue and gets the options of the job parameters. headrace is installed."""
     config = {
         "source": FILES,
         "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
@@ -109,31 +109,29 @@ def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) ->
     jars = ",".join(map(str, sorted((tmp_path / "package/jars").iterdir())))
     command: list[str | Path] = ["spark-submit", "--master", "local[1]", "--jars", jars, script]
     python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # `--extra-files` lie where the script is run.
+    # Glue copies `--extra-files` to the working directory of the script.
     run(command, tmp_path / "package", environment={**shell, **python})
     table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
     assert len({row["artist_id"] for row in table}) == len(table) == 900
 
 
 @pytest.mark.nightly
-def test_an_application_with_a_session_a_catalog_and_a_listener_of_its_own(
-    tmp_path: Path, shell: dict[str, str]
-) -> None:
-    """Two pipelines and a query of Spark's run in it, side by side."""
+def test_application_with_its_own_session_catalog_and_listener(tmp_path: Path, shell: dict[str, str]) -> None:
+    """The application runs two pipelines and a Spark query at the same time."""
     line = spark_line(pyspark.__version__)
     jars = resolve_jars(IcebergSink.jars[line], spark_version=pyspark.__version__, locks=read_locks([IcebergSink]))
     master = ("--master", "local[2]", "--driver-memory", "1g", "--jars", ",".join(map(str, jars)))
     command: list[str | Path] = ["spark-submit", *master, ROOT / "examples/embedding/application.py", tmp_path]
     python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = run(command, tmp_path, environment={**shell, **python}).stdout
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("|")]
+    printed = run(command, tmp_path, environment={**shell, **python}).stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line.startswith("|")]
     assert rows == [
         ["title", "name", "country", "visitors"],
         ["Cut with the Kitchen Knife", "Hannah Höch", "Germany", "150"],
         ["Vertical-Horizontal Composition, 1916", "Sophie Taeuber", "Switzerland", "95"],
         ["Collage of Squares", "Jean Arp", "France", "80"],
     ]
-    assert {"visits began", "artists began", "works began"} <= set(said.splitlines())
-    assert said.count("a query ended: well") == 3
+    assert {"visits began", "artists began", "works began"} <= set(printed.splitlines())
+    assert printed.count("a query ended: well") == 3
     artists = pyarrow.parquet.read_table(tmp_path / "lake/public/artists/data").to_pylist()
     assert sorted(row["id"] for row in artists) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""The table of docs/test-tiers.md: every test that it names exists and runs in the tier of its column."""
+"""Table of docs/test-tiers.md: every test in it exists and runs in the tier of its column."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(file: Path) -> ast.Module:
 
 
 def find_definitions(name: str) -> Iterator[ast.AST]:
-    """Yield what decides the tier of a test: the module's ``pytestmark``, then each class and function of its name."""
+    """Yield the nodes that determine the tier: ``pytestmark`` of the module, and decorators of the classes and the function."""
     file, *names = name.split("::")
     body = parse(ROOT / "tests" / file).body
     yield from (node for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark")
@@ -52,16 +52,16 @@ def find_tiers(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", list_tests(1))
-def test_a_test_of_the_second_column_runs_in_make_test(name: str) -> None:
+def test_tests_of_second_column_run_in_make_test(name: str) -> None:
     assert "test" in find_tiers(name)
 
 
 @pytest.mark.parametrize("name", list_tests(2))
-def test_a_test_of_the_third_column_is_nightly(name: str) -> None:
+def test_tests_of_third_column_are_nightly(name: str) -> None:
     assert "test-all" in find_tiers(name)
 
 
-def test_every_promise_of_the_design_has_a_test_in_make_test() -> None:
+def test_every_invariant_has_a_test_in_make_test() -> None:
     design = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     promises = re.findall(r"^(\d+)\. ", design.partition("## Invariants")[2], re.MULTILINE)
     assert promises
@@ -70,8 +70,7 @@ def test_every_promise_of_the_design_has_a_test_in_make_test() -> None:
     assert all(row[1] for row in ROWS)
 
 
-def test_the_marker_is_read_where_it_stands() -> None:
-    """Each place that the marker may have, by a test that has it there."""
+def test_nightly_marker_is_found_at_every_level() -> None:
     assert find_tiers("integration/test_live_types.py::test_values") == {"test-all"}  # the file
     assert find_tiers("plugins/sinks/iceberg/test_iceberg_sink.py::TestCopyOnWrite") == {"test-all"}  # a class
     assert find_tiers("integration/test_torture.py::test_killed_twice") == {"test-all"}  # a function

@@ -54,14 +54,14 @@ COLUMNS, READS = "test_changes_have_the_metadata_columns", "test_read_schema_con
 
 
 @fails(BROKEN, "test_dialect_matches_only_its_own_schema")
-class TakesEveryShape(Actions):
+class MatchesEverySchema(Actions):
     @classmethod
     def matches(cls, schema: StructType) -> bool:
         return True
 
 
 @fails(BROKEN, CHANGES)
-class TakesDeletesForUpdates(Actions):
+class TreatsDeletesAsUpdates(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -69,7 +69,7 @@ class TakesDeletesForUpdates(Actions):
 
 
 @fails(BROKEN, CHANGES)
-class CallsEverythingAnInsert(Actions):
+class ReportsEveryChangeAsInsert(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -77,13 +77,13 @@ class CallsEverythingAnInsert(Actions):
 
 
 @fails(BROKEN, COLUMNS)
-class ForgetsThePlace(Actions):
+class DropsThePlaceColumn(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         return frame.drop(C.PLACE)
 
 
 @fails(BROKEN, COLUMNS)
-class TakesTheKeyFromTheName(Actions):
+class UsesWrongKeyColumn(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -91,7 +91,7 @@ class TakesTheKeyFromTheName(Actions):
 
 
 @fails(BROKEN, ORDER)
-class SortsNumbersAsText(Actions):
+class SortsNumbersAsStrings(Actions):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
@@ -101,7 +101,7 @@ class SortsNumbersAsText(Actions):
 
 
 @fails(BROKEN, ORDER)
-class SortsByPlace(Actions):
+class SortsByOffset(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -109,7 +109,7 @@ class SortsByPlace(Actions):
 
 
 @fails(BROKEN, ORDER)
-class HasOnePositionForAll(Actions):
+class UsesOnePositionForAllChanges(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -117,13 +117,13 @@ class HasOnePositionForAll(Actions):
 
 
 @fails(BROKEN, DEAD)
-class DropsWhatMeansNothing(Actions):
+class DropsMalformedEvents(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         return frame.where(f"{C.OP} IS NOT NULL OR {C.ERROR} = 'undecodable'")
 
 
 @fails(BROKEN, DEAD)
-class TakesWhatMeansNothing(Actions):
+class AcceptsMalformedEvents(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -132,7 +132,7 @@ class TakesWhatMeansNothing(Actions):
 
 
 @fails(BROKEN, DEAD, UNDECODED)
-class ForgetsTheBytes(Actions):
+class LosesTheRawBytes(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -140,13 +140,13 @@ class ForgetsTheBytes(Actions):
 
 
 @fails(BROKEN, UNDECODED)
-class DropsWhatWasNotDecoded(Actions):
+class DropsUndecodableRecords(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         return frame.where(f"NOT {C.ERROR} <=> 'undecodable'")
 
 
 @fails(BROKEN, "test_tombstone_is_not_a_change")
-class MakesRowsOfTombstones(Actions):
+class TurnsTombstonesIntoRows(Actions):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
@@ -156,7 +156,7 @@ class MakesRowsOfTombstones(Actions):
 
 
 @fails(BROKEN, READS)
-class AsksForTooLittle(Actions):
+class RequestsTooFewFields(Actions):
     def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
         from pyspark.sql.types import StructType
 

@@ -57,11 +57,11 @@ class CsvKit(FormatConformance):
 
 
 ROWS, DEAD = "test_records_become_rows", "test_undecodable_record_becomes_one_dead_letter"
-COMPANY = "test_record_decodes_the_same_in_any_batch"
+ANY_BATCH = "test_record_decodes_the_same_in_any_batch"
 
 
 @fails(BROKEN, ROWS)
-class ReadsSomethingElse(Csv):
+class ReturnsWrongValues(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -71,8 +71,8 @@ class ReadsSomethingElse(Csv):
         return frame.withColumn(column, F.when(F.col(column).isNotNull(), other))
 
 
-@fails(BROKEN, COMPANY)
-class TakesTheFirstForAHeading(Csv):
+@fails(BROKEN, ANY_BATCH)
+class TreatsFirstRecordAsHeader(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -83,13 +83,13 @@ class TakesTheFirstForAHeading(Csv):
 
 
 @fails(BROKEN, DEAD)
-class DropsWhatItCannotRead(Csv):
+class DropsUndecodableRecords(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         return frame.where(f"{error} IS NULL")
 
 
 @fails(BROKEN, DEAD)
-class SwallowsItsErrors(Csv):
+class HidesItsErrors(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -105,7 +105,7 @@ class FailsTheBatch(Csv):
 
 
 @fails(BROKEN, DEAD)
-class ChangesTheBytes(Csv):
+class ChangesTheRawBytes(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -113,7 +113,7 @@ class ChangesTheBytes(Csv):
 
 
 @fails(BROKEN, "test_tombstone_yields_neither_row_nor_error")
-class MakesRowsOfTombstones(Csv):
+class TurnsTombstonesIntoRows(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -122,7 +122,7 @@ class MakesRowsOfTombstones(Csv):
 
 
 @fails(BROKEN, "test_tombstone_yields_neither_row_nor_error")
-class TakesTombstonesForErrors(Csv):
+class TreatsTombstonesAsErrors(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -130,7 +130,7 @@ class TakesTombstonesForErrors(Csv):
 
 
 @fails(BROKEN, "test_unrequested_columns_are_not_decoded")
-class GivesAllThatThereIs(Csv):
+class DecodesUnrequestedColumns(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
 

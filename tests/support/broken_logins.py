@@ -18,11 +18,11 @@ from headrace.scaffold.templates.auth import Example, ExampleConfig
 from headrace.testing.plugins import PluginConformance
 
 BROKEN: Broken = {}
-LIST: list[str] = []
+SHARED_USERS: list[str] = []
 
 
 class Login(Example):
-    """Plugin of the template with one more possible defect."""
+    """Correct plugin of the template with a check of its user name; the others derive from it."""
 
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
@@ -38,52 +38,52 @@ class LoginKit(PluginConformance):
 
 
 @fails(BROKEN, "test_plugin_is_registered_under_its_name")
-class OfAnotherVersion(Login):
+class HasUnsupportedApiVersion(Login):
     api_version = 0
 
 
 @fails(BROKEN, "test_plugin_is_registered_under_its_name")
-class HasANameThatNobodyCanWrite(Login):
+class HasInvalidName(Login):
     name = "my login"
 
 
 @fails(BROKEN, "test_plugin_is_registered_under_its_name")
-class HasAnothersName(Login):
+class HasNameOfAnotherPlugin(Login):
     name = "msk-iam"
 
 
 @fails(BROKEN, "test_plugin_is_registered_under_its_name")
-class NamesItsJarsInOneText(Login):
+class DeclaresJarsAsOneString(Login):
     jars: ClassVar[Any] = {"3.5": "org.example:login_2.12:1.0"}
 
 
 @fails(BROKEN, "test_plugin_is_registered_under_its_name")
-class WantsOptionsToBeListed(Login):
+class RequiresOptionsWhenListed(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         if "username" not in self.config.model_fields_set:
             raise ValueError("who?")
 
 
-class SilentConfig(ExampleConfig):
+class UndocumentedOptionConfig(ExampleConfig):
     """Options without a description."""
 
     mechanism: str = "SCRAM-SHA-512"
 
 
 @fails(BROKEN, "test_options_are_documented")
-class HasASilentOption(Login):
-    Config = SilentConfig
+class HasUndocumentedOption(Login):
+    Config = UndocumentedOptionConfig
 
 
-class UnsaidConfig(ExampleConfig):
+class UndocumentedConfig(ExampleConfig):
     mechanism: str = "SCRAM-SHA-512"
-    """How the password is hashed."""
+    """Hash algorithm of the password."""
 
 
 @fails(BROKEN, "test_options_are_documented")
-class HasASilentModel(Login):
-    Config = UnsaidConfig
+class HasUndocumentedConfig(Login):
+    Config = UndocumentedConfig
 
 
 class OpenConfig(ExampleConfig):
@@ -96,33 +96,33 @@ class OpenConfig(ExampleConfig):
 
 
 @fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
-class TakesAnyOption(Login):
+class AcceptsAnyOption(Login):
     Config = OpenConfig
 
 
 @fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
-class DoesNotSayWhich(Login):
+class OmitsNameOfOption(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise ConfigError("it is empty", fix="fill it in")
 
 
 @fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
-class SaysNoFix(Login):
+class OmitsFix(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise ConfigError("username is empty")
 
 
 @fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
-class RaisesWhatItLikes(Login):
+class RaisesKeyError(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise KeyError("username")
 
 
 @fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
-class TakesWhatIsWrong(Login):
+class AcceptsInvalidOption(Login):
     def check(self, spark: Any = None) -> None:
         pass
 
@@ -131,7 +131,7 @@ class TakesWhatIsWrong(Login):
 class PrintsItsSecret(Login):
     def check(self, spark: Any = None) -> None:
         super().check(spark)
-        print(self.config.password.get_secret_value())  # noqa: T201 - that is what is wrong
+        print(self.config.password.get_secret_value())  # noqa: T201 - this output is the defect
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")
@@ -143,19 +143,19 @@ class LogsItsSecret(Login):
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")
-class ShowsItsSecret(Login):
+class HasSecretInRepr(Login):
     def __repr__(self) -> str:
         return f"login {self.config.password.get_secret_value()}"
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")
-class WarnsOfItsSecret(Login):
+class HasSecretInWarning(Login):
     def warnings(self) -> Iterable[str]:
         yield f"{self.config.password.get_secret_value()} is short"
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")
-class ComplainsOfItsSecret(Login):
+class HasSecretInError(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             secret = self.config.password.get_secret_value()
@@ -166,16 +166,16 @@ class OpenPasswordConfig(ExampleConfig):
     """User and password as plain strings."""
 
     password: str  # type: ignore[assignment]
-    """Is shown."""
+    """Password that is printed."""
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")
-class TypesItsSecretAsText(Login):
+class DeclaresSecretAsPlainString(Login):
     Config = OpenPasswordConfig
 
 
 @fails(BROKEN, "test_constructor_has_no_side_effects")
-class LooksForSpark(Login):
+class UsesSparkInConstructor(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         from pyspark.sql import SparkSession
 
@@ -184,7 +184,7 @@ class LooksForSpark(Login):
 
 
 @fails(BROKEN, "test_constructor_has_no_side_effects")
-class ReachesOut(Login):
+class ContactsServerInConstructor(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         with suppress(OSError), socket.socket() as one:
@@ -199,17 +199,17 @@ class KeepsALock(Login):
 
 
 @fails(BROKEN, "test_plugin_is_picklable")
-class ForgetsOnTheWay(Login):
+class LosesConfigWhenPickled(Login):
     def __getstate__(self) -> dict[str, Any]:
         return {"config": ExampleConfig(username="nobody", password=SecretStr("none"))}
 
 
 @fails(BROKEN, "test_use_does_not_modify_the_options")
-class TakesFromItsOptions(Login):
+class RemovesFromItsOptions(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
-        given = config if isinstance(config, dict) else {}
-        super().__init__(dict(given) or config, **options)
-        given.pop("username", None)
+        options_dict = config if isinstance(config, dict) else {}
+        super().__init__(dict(options_dict) or config, **options)
+        options_dict.pop("username", None)
 
 
 @fails(BROKEN, "test_use_does_not_modify_the_options")
@@ -220,7 +220,7 @@ class ChangesItsConfig(Login):
 
 
 @fails(BROKEN, "test_instances_share_no_state")
-class NotesUsersForAll(Login):
+class SharesClassAttribute(Login):
     users: ClassVar[set[str]] = set()
 
     def check(self, spark: Any = None) -> None:
@@ -229,10 +229,10 @@ class NotesUsersForAll(Login):
 
 
 @fails(BROKEN, "test_instances_share_no_state")
-class HasOneListForAll(Login):
+class SharesModuleList(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self.users = LIST
+        self.users = SHARED_USERS
 
     def check(self, spark: Any = None) -> None:
         super().check(spark)

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: Test → the sinks that it has to fail.
+#: Sinks that a kit test must reject, by test.
 BROKEN: dict[str, list[type[Sink]]] = {}
-#: Store → keys that were deleted.
-GONE: dict[str, set[Any]] = {}
-#: Store and mark of a batch → the table that it went to first.
+#: Deleted keys by store.
+DELETED_KEYS: dict[str, set[Any]] = {}
+#: First table of a batch, by store and mark of the batch.
 MARKS: dict[tuple[str, str], str] = {}
 
 
 def fails(test: str) -> Any:
-    """Say which test of the kit notices."""
+    """Register a sink with the kit test that must reject it."""
 
-    def note(sink: type[Sink]) -> type[Sink]:
+    def register(sink: type[Sink]) -> type[Sink]:
         BROKEN.setdefault(test, []).append(sink)
         return sink
 
-    return note
+    return register
 
 
 @fails("test_reappending_a_batch_changes_nothing")
@@ -48,7 +48,7 @@ class KeepsALock(MemorySink):
 
 
 @fails("test_pickled_sink_finds_the_table")
-class KeepsTablesToItself(MemorySink):
+class KeepsTablesInTheInstance(MemorySink):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.tables: dict[str, list[Version]] = {}
@@ -61,7 +61,7 @@ class KeepsTablesToItself(MemorySink):
 
 
 @fails("test_session_of_the_caller_is_unchanged")
-class SetsTheCallersConf(MemorySink):
+class ChangesSettingsOfTheCaller(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         jvm: Any = rows.sparkSession._jvm
         callers = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
@@ -70,13 +70,13 @@ class SetsTheCallersConf(MemorySink):
 
 
 @fails("test_session_of_the_caller_is_unchanged")
-class LeavesACache(MemorySink):
+class LeavesRowsCached(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return super().read_rows(rows.persist())
 
 
 @fails("test_session_of_the_caller_is_unchanged")
-class LeavesAView(MemorySink):
+class LeavesATemporaryView(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         rows.createOrReplaceTempView("left_behind")
         return super().read_rows(rows)
@@ -94,13 +94,13 @@ class UsesTheActiveSession(MemorySink):
 
 
 @fails("test_missing_table_is_reported")
-class ReadsWhatIsNotThere(MemorySink):
+class ReadsMissingTable(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         return super().read_back(spark, table, as_of) if self.versions(table) else spark.sql("SELECT 1 AS id")
 
 
 @fails("test_first_write_creates_the_table")
-class CountsWrong(MemorySink):
+class ReportsWrongCount(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         super().write(table, rows, batch)
         return WriteResult(upserted=0)
@@ -113,7 +113,7 @@ class LosesPositions(MemorySink):
 
 
 @fails("test_append_keeps_every_row")
-class TakesTheFirstThousand(MemorySink):
+class WritesAtMostThousandRows(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return super().read_rows(rows.limit(1000))
 
@@ -131,13 +131,13 @@ class ReplacesTheTable(MemorySink):
 
 
 @fails("test_empty_batch_changes_nothing")
-class WantsRows(MemorySink):
+class RequiresRows(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [rows.head(1)[0].asDict()][:0] + super().read_rows(rows)
 
 
 @fails("test_failed_write_changes_nothing")
-class WritesHalf(MemorySink):
+class WritesInTwoParts(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         half = Batch(batch.pipeline + "half", batch.id, batch.mode)
         super().write(table, rows.where(f"{POSITION} <= '0000000002'"), half)
@@ -145,31 +145,31 @@ class WritesHalf(MemorySink):
 
 
 @fails("test_batches_of_two_pipelines_are_independent")
-class KnowsBatchesByNumber(MemorySink):
+class IdentifiesBatchesByIdOnly(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return batch.id
 
 
 @fails("test_replay_does_not_replace_its_batch")
-class KnowsPipelinesByTheirFirstLetters(MemorySink):
+class IdentifiesPipelinesByPrefix(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return batch.pipeline[:8], batch.id
 
 
 @fails("test_two_tables_are_written_concurrently")
-class HasOneTable(MemorySink):
+class WritesAllToOneTable(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return super().versions(Table("the only one"))
 
 
 @fails("test_two_tables_are_written_concurrently")
-class NamesTablesByTheirLastPart(MemorySink):
+class NamesTablesByLastPart(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return super().versions(Table(table.parts[-1]))
 
 
 @fails("test_two_tables_are_written_concurrently")
-class KeepsMarksByPipeline(MemorySink):
+class RecordsBatchesWithoutTable(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         names = MARKS.setdefault((self.config.store, batch.mark), table.name)
         return super().write(table, rows, batch) if names == table.name else WriteResult(skipped=True)
@@ -183,13 +183,13 @@ class ReadsTwice(MemorySink):
 
 
 @fails("test_observations_count_the_written_rows")
-class ReadsPastSparkSql(MemorySink):
+class ReadsWithRdd(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row.asDict(recursive=True) for row in rows.rdd.collect()]
 
 
 @fails("test_upsert_keeps_one_row_per_key")
-class KeepsTheOldValueForNull(MemorySink):
+class KeepsOldValueForNull(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         stored = {self.key(table, row): row for row in old.rows}
         kept = [
@@ -207,7 +207,7 @@ class AlwaysAppends(MemorySink):
 
 @fails("test_history_in_any_order_yields_the_same_table")
 @fails("test_late_row_is_ignored")
-class LastWins(MemorySink):
+class AppliesLateRows(MemorySink):
     def wins(self, row: Record, stored: Record | None) -> bool:
         return True
 
@@ -219,7 +219,7 @@ class CountsLateRows(MemorySink):
 
 
 @fails("test_repeated_row_changes_nothing")
-class DoublesEqualPositions(MemorySink):
+class DuplicatesRowsOfEqualPosition(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         rows, changed = super().upsert(table, old, incoming)
         stored = {(self.key(table, row), row[POSITION]) for row in old.rows}
@@ -227,7 +227,7 @@ class DoublesEqualPositions(MemorySink):
 
 
 @fails("test_rewriting_a_batch_changes_nothing")
-class RefusesABatchThatItHas(MemorySink):
+class RejectsRepeatedBatch(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if any(self.mark(batch) in version.batches for version in self.versions(table)):
             raise DataError("it is there already")
@@ -235,13 +235,13 @@ class RefusesABatchThatItHas(MemorySink):
 
 
 @fails("test_reappending_a_batch_changes_nothing")
-class AppendsAgain(MemorySink):
+class AppendsRepeatedBatch(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return object()
 
 
 @fails("test_reappending_a_batch_changes_nothing")
-class KnowsOnlyTheLastBatch(MemorySink):
+class RecordsOnlyTheLastBatch(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         result = super().write(table, rows, batch)
         last = self.versions(table).pop()
@@ -250,31 +250,31 @@ class KnowsOnlyTheLastBatch(MemorySink):
 
 
 @fails("test_composite_key_identifies_rows")
-class KnowsOneKeyColumn(MemorySink):
+class UsesOneKeyColumn(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return str(row[table.key[0]])
 
 
 @fails("test_composite_key_of_many_types_identifies_rows")
-class TakesKeysOfAnyCaseForOne(MemorySink):
+class IgnoresCaseOfKeys(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([str(row[column]).lower() for column in table.key])
 
 
 @fails("test_composite_key_of_many_types_identifies_rows")
 @fails("test_single_column_key_of_each_type_identifies_rows")
-class CutsKeys(MemorySink):
+class TruncatesKeys(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([str(row[column])[:19] for column in table.key])
 
 
-CUT_APPEND, CUT_UPSERT = (f"test_{mode}_survives_a_fault_at_any_step" for mode in ("append", "upsert"))
+FAULT_IN_APPEND, FAULT_IN_UPSERT = (f"test_{mode}_survives_a_fault_at_any_step" for mode in ("append", "upsert"))
 
 
 @fails("test_failed_write_changes_nothing")
-@fails(CUT_APPEND)
-@fails(CUT_UPSERT)
-class MarksFirst(MemorySink):
+@fails(FAULT_IN_APPEND)
+@fails(FAULT_IN_UPSERT)
+class RecordsBatchBeforeWrite(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
         old = versions[-1] if versions else Version()
@@ -286,17 +286,17 @@ class MarksFirst(MemorySink):
         return super().write(table, rows, replace(batch, id=-batch.id - 1))
 
 
-@fails(CUT_APPEND)
-@fails(CUT_UPSERT)
-class SaysThatAllIsWell(MemorySink):
+@fails(FAULT_IN_APPEND)
+@fails(FAULT_IN_UPSERT)
+class HidesConnectionErrors(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         with suppress(ConnectionError):
             return super().write(table, rows, batch)
         return WriteResult()
 
 
-@fails(CUT_APPEND)
-class TriesAgainWithoutALook(MemorySink):
+@fails(FAULT_IN_APPEND)
+class RetriesWithoutCheck(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         try:
             return super().write(table, rows, batch)
@@ -304,8 +304,8 @@ class TriesAgainWithoutALook(MemorySink):
             return super().write(table, rows, Batch(f"{batch.pipeline} again", batch.id, batch.mode))
 
 
-@fails(CUT_APPEND)
-@fails(CUT_UPSERT)
+@fails(FAULT_IN_APPEND)
+@fails(FAULT_IN_UPSERT)
 class WritesRowByRow(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         for row in rows.orderBy(POSITION).collect():
@@ -318,7 +318,7 @@ class WritesRowByRow(MemorySink):
 
 
 @fails("test_relative_path_is_resolved_once_or_rejected")
-class WritesWhereJavaRuns(MemorySink):
+class ResolvesPathInTheJvm(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return TABLES[str(Path(self.config.store).absolute()), table.name]
 
@@ -332,20 +332,20 @@ TWO_WRITERS = "test_two_pipelines_write_a_table_concurrently"
 
 
 @fails(TWO_WRITERS)
-class PutsItsVersionOverOthers(MemorySink):
+class OverwritesConcurrentVersion(MemorySink):
     def commit(self, versions: list[Version], version: Version, seen: int) -> None:
         super().commit(versions, version, len(versions))
 
 
 @fails(TWO_WRITERS)
-class ReadsRowsFirstAndMarksAfter(MemorySink):
+class MergesOnlyMarksOfConcurrentVersion(MemorySink):
     def commit(self, versions: list[Version], version: Version, seen: int) -> None:
         marks = version.batches.union(*(one.batches for one in versions[-1:]))
         super().commit(versions, replace(version, batches=marks), len(versions))
 
 
 @fails(TWO_WRITERS)
-class RefusesTheSlowerForEver(MemorySink):
+class RaisesFatalErrorOnConflict(MemorySink):
     def commit(self, versions: list[Version], version: Version, seen: int) -> None:
         try:
             super().commit(versions, version, seen)
@@ -354,7 +354,7 @@ class RefusesTheSlowerForEver(MemorySink):
 
 
 @fails("test_unavailable_value_keeps_the_stored_value")
-class ShowsNoTexts(MemorySink):
+class ReadsStringsAsNull(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -365,7 +365,7 @@ class ShowsNoTexts(MemorySink):
 @fails("test_new_struct_field_is_added")
 @fails("test_values_are_stored_unchanged")
 @fails("test_late_value_fills_an_earlier_unavailable_value")
-class KeepsNoMaps(MemorySink):
+class StoresMapsAsNull(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [{k: None if isinstance(v, dict) else v for k, v in row.items()} for row in super().read_rows(rows)]
 
@@ -388,34 +388,34 @@ class KeepsDeletesOfAbsentKeys(MemorySink):
 
 
 @fails("test_insert_after_a_delete_restores_the_row")
-class NeverBringsBack(MemorySink):
+class NeverRestoresDeletedRows(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         incoming = super().read_rows(rows)
-        deleted = GONE.setdefault(self.config.store, set())
+        deleted = DELETED_KEYS.setdefault(self.config.store, set())
         deleted |= {row["id"] for row in incoming if row[DELETED]}
         return [row for row in incoming if row["id"] not in deleted]
 
 
 @fails("test_late_delete_is_ignored")
-class DeletesAlways(MemorySink):
+class AppliesLateDeletes(MemorySink):
     def wins(self, row: Record, stored: Record | None) -> bool:
         return row[DELETED] or super().wins(row, stored)
 
 
 @fails("test_delete_before_the_first_row_creates_no_row")
-class CreatesWithDeletedRows(MemorySink):
+class StoresDeletedRowsInNewTable(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         return super().upsert(table, old, incoming) if old.rows else (incoming, len(incoming))
 
 
 @fails("test_values_are_stored_unchanged")
-class EmptyTextIsNull(MemorySink):
+class StoresEmptyStringsAsNull(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [{k: None if v == "" else v for k, v in row.items()} for row in super().read_rows(rows)]
 
 
 @fails("test_values_are_stored_unchanged")
-class CutsMicroseconds(MemorySink):
+class TruncatesMicroseconds(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [
             {k: v.replace(microsecond=0) if hasattr(v, "microsecond") else v for k, v in row.items()}
@@ -424,7 +424,7 @@ class CutsMicroseconds(MemorySink):
 
 
 @fails("test_unusual_column_names_are_stored_or_rejected")
-class DoesNotQuote(MemorySink):
+class DoesNotQuoteColumnNames(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return super().read_rows(rows.select(*rows.columns))
 
@@ -435,7 +435,7 @@ class RenamesColumns(MemorySink):
         return super().write(table, rows.toDF(*[c.replace(" ", "_") for c in rows.columns]), batch)
 
 
-def _only(schema: DataType | None, incoming: DataType) -> DataType:
+def _keep_first(schema: DataType | None, incoming: DataType) -> DataType:
     return schema or incoming
 
 
@@ -444,11 +444,11 @@ def _only(schema: DataType | None, incoming: DataType) -> DataType:
 @fails("test_new_struct_field_is_added")
 class KeepsItsFirstSchema(MemorySink):
     def union(self, old: Version, incoming: DataType) -> DataType:
-        return _only(old.schema, incoming)
+        return _keep_first(old.schema, incoming)
 
 
 @fails("test_missing_column_of_a_batch_is_null")
-class WritesByPlace(MemorySink):
+class WritesColumnsByIndex(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         names = [c for c in ("id", "name", "born") if c in rows.columns]
         return super().read_rows(rows.toDF(*[*names, *rows.columns[len(names) :]]))
@@ -459,15 +459,15 @@ class WritesByPlace(MemorySink):
 class CastsToNull(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
-        known: StructType | None = versions[-1].schema if versions else None  # type: ignore[assignment]
-        if known is not None:
-            types = {field.name: field.dataType for field in known}
+        stored: StructType | None = versions[-1].schema if versions else None  # type: ignore[assignment]
+        if stored is not None:
+            types = {field.name: field.dataType for field in stored}
             rows = rows.select(*[rows[c].cast(types.get(c, rows.schema[c].dataType)).alias(c) for c in rows.columns])
         return super().write(table, rows, batch)
 
 
 @fails("test_older_versions_are_readable")
-class ForgetsVersions(MemorySink):
+class IgnoresVersion(MemorySink):
     def version(self, table: Table, as_of: str | None) -> Version:
         return super().version(table, None)
 
@@ -487,4 +487,4 @@ class IgnoresAsOf(Modest):
 @fails("test_new_column_is_rejected")
 class DropsNewColumns(Modest):
     def union(self, old: Version, incoming: DataType) -> DataType:
-        return _only(old.schema, incoming)
+        return _keep_first(old.schema, incoming)

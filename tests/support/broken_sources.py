@@ -42,9 +42,9 @@ class Log(RangedSource):
 
     @property
     def oldest(self) -> int:
-        """How many were removed from the beginning; lines keep their numbers."""
-        note = Path(f"{self.config.path}.gone")
-        return int(note.read_text()) if note.exists() else 0
+        """Number of lines removed from the start. The remaining lines keep their numbers."""
+        file = Path(f"{self.config.path}.gone")
+        return int(file.read_text()) if file.exists() else 0
 
     def initial(self) -> Offset:
         return {"line": 0}
@@ -85,14 +85,14 @@ class LogKit(SourceConformance):
 
 
 ONCE, RESTART = "test_every_record_is_read_once_in_order", "test_restarted_stream_reads_only_new_records"
-GO_ON = "test_reading_resumes_from_every_offset"
+RESUME = "test_reading_resumes_from_every_offset"
 SAME, BACKWARDS = "test_range_always_returns_the_same_records", "test_latest_offset_never_decreases"
-DIES, GONE = "test_interrupted_range_is_read_again", "test_expired_records_are_detected"
+INTERRUPTED, EXPIRED = "test_interrupted_range_is_read_again", "test_expired_records_are_detected"
 COLUMNS = "test_records_have_the_required_columns"
 
 
 @fails(BROKEN, COLUMNS)
-class CountsInText(Log):
+class ReturnsOffsetsAsStrings(Log):
     schema = SCHEMA.replace("offset bigint", "offset string")
 
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
@@ -100,38 +100,38 @@ class CountsInText(Log):
 
 
 @fails(BROKEN, COLUMNS)
-class HasOtherColumnsWhenEmpty(Log):
+class AddsColumnToEmptyBatches(Log):
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         frame = super().read(spark, start, end)
         return frame.withColumn("note", frame.topic) if start == end else frame
 
 
-@fails(BROKEN, "test_empty_source_returns_no_records", ONCE, RESTART, SAME, DIES)
-class BeginsWithAHeading(Log):
+@fails(BROKEN, "test_empty_source_returns_no_records", ONCE, RESTART, SAME, INTERRUPTED)
+class ReturnsAHeader(Log):
     def lines(self) -> list[bytes]:
         return [b"log of the shop", *super().lines()]
 
 
-@fails(BROKEN, ONCE, RESTART, DIES)
+@fails(BROKEN, ONCE, RESTART, INTERRUPTED)
 class LosesTheFirstRecord(Log):
     def initial(self) -> Offset:
         return {"line": min(1, len(self.lines()))}
 
 
-@fails(BROKEN, ONCE, RESTART, GO_ON, DIES)
+@fails(BROKEN, ONCE, RESTART, RESUME, INTERRUPTED)
 class LosesTheLastRecordOfARange(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(start, end)[:-1]
 
 
-@fails(BROKEN, ONCE, RESTART, DIES)
-class GivesTheNewestFirst(Log):
+@fails(BROKEN, ONCE, RESTART, INTERRUPTED)
+class ReversesTheOffsets(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return [(*row[:-1], -row[-1]) for row in super().rows(start, end)]
 
 
 @fails(BROKEN, ONCE)
-class CutsWhatIsNoAscii(Log):
+class DropsNonAsciiCharacters(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return [
             (key, value.decode().encode("ascii", "ignore"), *place) for key, value, *place in super().rows(start, end)
@@ -139,7 +139,7 @@ class CutsWhatIsNoAscii(Log):
 
 
 @fails(BROKEN, RESTART, BACKWARDS)
-class BeginsAnewInEachProcess(Log):
+class StartsOverInEachProcess(Log):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.done: int | None = None
@@ -149,26 +149,26 @@ class BeginsAnewInEachProcess(Log):
         return super().rows(start, end)
 
 
-@fails(BROKEN, "test_available_now_run_terminates", BACKWARDS, RESTART, GONE)
+@fails(BROKEN, "test_available_now_run_terminates", BACKWARDS, RESTART, EXPIRED)
 class AlwaysHasMore(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         end: Offset = super().latest(start, limit)
         return {"line": max(end["line"], start["line"] + 1)} if self.lines() else end
 
 
-@fails(BROKEN, DIES)
-class BeginsWhereItsReaderWas(Log):
+@fails(BROKEN, INTERRUPTED)
+class StartsAtLastReadOffset(Log):
     def initial(self) -> Offset:
-        note = Path(f"{self.config.path}.read")
-        return {"line": int(note.read_text()) if note.exists() else 0}
+        file = Path(f"{self.config.path}.read")
+        return {"line": int(file.read_text()) if file.exists() else 0}
 
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         Path(f"{self.config.path}.read").write_text(str(end))
         return super().rows(start, end)
 
 
-@fails(BROKEN, GONE)
-class GoesOnWithoutWhatIsGone(Log):
+@fails(BROKEN, EXPIRED)
+class SkipsExpiredRecords(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(max(start, self.oldest), end)
 
@@ -176,33 +176,33 @@ class GoesOnWithoutWhatIsGone(Log):
         """Report no lost records."""
 
 
-@fails(BROKEN, GONE)
-class TripsOverWhatIsGone(Log):
+@fails(BROKEN, EXPIRED)
+class RaisesIndexErrorForExpiredRecords(Log):
     def miss(self, start: int) -> None:
         if start < self.oldest:
             raise IndexError(start)
 
 
-@fails(BROKEN, GO_ON, RESTART)
-class DoublesWhereItGoesOn(Log):
+@fails(BROKEN, RESUME, RESTART)
+class RepeatsLastRecordOnResume(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(start - (0 < start < end), end)
 
 
-@fails(BROKEN, GO_ON, RESTART, BACKWARDS)
-class ReadsWholePages(Log):
+@fails(BROKEN, RESUME, RESTART, BACKWARDS)
+class StartsAtPageBoundary(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(start - start % 2, end)
 
 
-@fails(BROKEN, SAME, GO_ON)
-class ReadsWhateverIsThere(Log):
+@fails(BROKEN, SAME, RESUME)
+class IgnoresEndOfRange(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(start, end if end < 3 else len(self.lines()))
 
 
-@fails(BROKEN, SAME, GO_ON)
-class GivesOtherBytesTheSecondTime(Log):
+@fails(BROKEN, SAME, RESUME)
+class ChangesBytesOnEachRead(Log):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.reads = 0
@@ -218,14 +218,14 @@ class IgnoresItsLimit(Log):
         return super().latest(start, None)
 
 
-@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_available_now_run_terminates", DIES)
-class RunsBackwards(Log):
+@fails(BROKEN, BACKWARDS, RESTART, RESUME, ONCE, "test_available_now_run_terminates", INTERRUPTED)
+class DecreasesLatestOffset(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         return super().latest(start, limit) if start["line"] < len(self.lines()) else {"line": start["line"] - 1}
 
 
 @fails(BROKEN, BACKWARDS)
-class KeepsWhatItSawFirst(Log):
+class CachesItsFirstRead(Log):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.seen: list[bytes] | None = None
@@ -236,13 +236,13 @@ class KeepsWhatItSawFirst(Log):
 
 
 @fails(BROKEN, "test_offsets_survive_json")
-class CountsInTuples(Log):
+class UsesTuplesInOffsets(Log):
     def latest(self, start: Offset, limit: int | None) -> Any:
         return {**super().latest(start, limit), "file": ("log", 0)}
 
 
 @fails(BROKEN, "test_commit_is_idempotent")
-class ForgetsOneMoreEachTime(Log):
+class RemovesRecordsOnEachCommit(Log):
     def commit(self, end: Offset) -> None:
         path = Path(self.config.path)
         path.write_bytes(b"".join(line + b"\n" for line in path.read_bytes().splitlines()[end["line"] :]))

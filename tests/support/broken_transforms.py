@@ -18,7 +18,7 @@ BROKEN: Broken = {}
 
 
 class Trim(Example):
-    """Correct transform of the template, which masks values if a derived one declares it."""
+    """Correct transform of the template; the others derive from it."""
 
     def map(self, changes: Changes, function: Any) -> Changes:
         return changes.map_rows(values=dict.fromkeys(self.config.columns, function))
@@ -39,11 +39,11 @@ class TrimKit(TransformConformance):
 
 ROWS, IMAGES = "test_rows_become_the_golden_rows", "test_images_and_keys_are_transformed_like_rows"
 COUNT, CASE = "test_rows_are_neither_lost_nor_duplicated", "test_column_names_are_case_insensitive"
-OWN, AWAY = "test_metadata_columns_are_preserved", "test_missing_image_stays_null"
+METADATA, MISSING_IMAGE = "test_metadata_columns_are_preserved", "test_missing_image_stays_null"
 
 
 @fails(BROKEN, ROWS, IMAGES, CASE)
-class DoesSomethingElse(Trim):
+class ConvertsToUpperCase(Trim):
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
@@ -51,7 +51,7 @@ class DoesSomethingElse(Trim):
 
 
 @fails(BROKEN, IMAGES)
-class LeavesTheKeyAsItWas(Trim):
+class SkipsTheKey(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         frame = changes.frame.select(KEY, POSITION)
@@ -59,7 +59,7 @@ class LeavesTheKeyAsItWas(Trim):
 
 
 @fails(BROKEN, IMAGES)
-class LeavesTheImageBefore(Trim):
+class SkipsTheBeforeImage(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         if not changes.envelope:
@@ -68,8 +68,8 @@ class LeavesTheImageBefore(Trim):
         return replace(result, frame=result.frame.drop("before").join(frame, POSITION))
 
 
-@fails(BROKEN, AWAY)
-class MakesImages(Trim):
+@fails(BROKEN, MISSING_IMAGE)
+class CreatesMissingImages(Trim):
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
@@ -83,51 +83,51 @@ class MakesImages(Trim):
         return replace(result, frame=result.frame.withColumns(images))
 
 
-@fails(BROKEN, COUNT, ROWS, IMAGES, CASE, AWAY, OWN)
-class DropsWhatIsNull(Trim):
+@fails(BROKEN, COUNT, ROWS, IMAGES, CASE, MISSING_IMAGE, METADATA)
+class DropsRowsWithNull(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         name = "after.name" if changes.envelope else "name"
-        is_there = "name" in changes.row_columns or "NAME" in changes.row_columns
-        return replace(result, frame=result.frame.where(f"{name} IS NOT NULL")) if is_there else result
+        has_name = "name" in changes.row_columns or "NAME" in changes.row_columns
+        return replace(result, frame=result.frame.where(f"{name} IS NOT NULL")) if has_name else result
 
 
-@fails(BROKEN, COUNT, OWN)
-class DropsWhatIsRejected(Trim):
+@fails(BROKEN, COUNT, METADATA)
+class DropsRejectedRecords(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         return replace(result, frame=result.frame.where("_headrace_error IS NULL"))
 
 
 @fails(BROKEN, COUNT)
-class DropsWhatComesOften(Trim):
+class DropsHighOffsets(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         return replace(result, frame=result.frame.where("_headrace_offset < 5"))
 
 
-@fails(BROKEN, OWN)
-class DropsThePlace(Trim):
+@fails(BROKEN, METADATA)
+class DropsThePlaceColumn(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         return replace(result, frame=result.frame.drop("_headrace_place"))
 
 
 @fails(BROKEN, "test_table_without_the_columns_is_unchanged")
-class NeedsItsColumns(Trim):
+class RequiresItsColumns(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
         return result if changes.envelope else replace(result, frame=result.frame.where("name IS NULL OR true"))
 
 
 @fails(BROKEN, CASE)
-class LooksForExactNames(Trim):
+class ComparesCaseOfNames(Trim):
     def apply(self, changes: Changes) -> Changes:
         return super().apply(changes) if "id" in changes.row_columns else changes
 
 
 @fails(BROKEN, "test_reads_lists_all_columns_that_are_read")
-class ReadsMoreThanItSays(Trim):
+class ReadsUndeclaredColumns(Trim):
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
@@ -139,7 +139,7 @@ class ReadsMoreThanItSays(Trim):
 
 
 @fails(BROKEN, "test_reads_lists_all_columns_that_are_read")
-class SaysWhatNoTableHas(Trim):
+class DeclaresMissingColumn(Trim):
     def reads(self) -> Collection[str]:
         return ["id", "name", "surname"]
 
@@ -154,7 +154,7 @@ class RunsPythonForEachRow(Trim):
 
 
 @fails(BROKEN, "test_transform_is_deterministic", ROWS, "test_reads_lists_all_columns_that_are_read")
-class DoesSomethingElseTheSecondTime(Trim):
+class ChangesItsResultOnTheSecondCall(Trim):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.calls = 0
@@ -170,7 +170,7 @@ class SaltedConfig(ExampleConfig):
     """String columns and a secret."""
 
     salt: SecretStr = SecretStr("pepper of the kit")
-    """What nobody may see."""
+    """Secret value."""
 
 
 @fails(BROKEN, "test_secrets_do_not_appear_in_plans")
@@ -186,7 +186,7 @@ class WritesItsSecretIntoThePlan(Trim):
 
 
 @fails(BROKEN, "test_hidden_values_never_appear")
-class SaysThatItHides(Trim):
+class DeclaresHiddenColumnWithoutMasking(Trim):
     hides_values = True
 
     def hides(self, changes: Changes) -> Mapping[str, str]:

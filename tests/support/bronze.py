@@ -21,14 +21,14 @@ from typing import Any, Literal
 import fastavro
 
 Row = Mapping[str, Any]
-#: Column → Avro type: ``"int"``, ``"string"``, ``{"type": "int", "logicalType": "date"}``.
+#: Avro types by column: ``"int"``, ``"string"``, ``{"type": "int", "logicalType": "date"}``.
 Columns = Mapping[str, Any]
 
 
 class Bronze:
     """Folder of topics with one write-ahead log."""
 
-    def __init__(self, folder: Path, format: Literal["avro", "json"] = "avro") -> None:  # noqa: A002 - the users' word
+    def __init__(self, folder: Path, format: Literal["avro", "json"] = "avro") -> None:  # noqa: A002 - the name of the option
         self.folder, self.format = folder, format
         self.lsn = 1000
         self.committed: int | None = None
@@ -50,20 +50,20 @@ class Topic:
 
     def __init__(self, bronze: Bronze, name: str, key: tuple[str, ...], columns: Columns, *, full: bool) -> None:
         self.bronze, self.name, self.key, self.full = bronze, name, key, full
-        #: Change it between two flushes to change the table.
+        #: Modify the columns between two flushes to change the table.
         self.columns = dict(columns)
         self.offset = 0
         self.pending: list[dict[str, Any]] = []
 
     def snapshot(self, row: Row) -> None:
-        """``r``: the row as it is now; all of a snapshot share one LSN."""
+        """Add a snapshot event (``r``). All events of a snapshot share one LSN."""
         self._add("r", None, row, {"snapshot": "true"})
 
     def insert(self, row: Row) -> None:
         self._commit([("c", None, row)])
 
     def update(self, before: Row, after: Row) -> None:
-        """``u``; a changed key is a delete and an insert that share their source block."""
+        """Add an update (``u``). A changed key becomes a delete and an insert with the same source block."""
         if self._key_of(before) == self._key_of(after):
             self._commit([("u", before if self.full else None, after)])
         else:
@@ -73,7 +73,7 @@ class Topic:
         self._commit([("d", self._before(row), None)])
 
     def event(self, op: str | None, before: Row | None, after: Row | None, **source: Any) -> None:
-        """Any event, as it should never come; ``source`` replaces fields of the source block."""
+        """Add any event, including invalid ones. ``source`` replaces fields of the source block."""
         self._add(op, before, after, source)
 
     def flush(self) -> Path:

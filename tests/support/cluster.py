@@ -19,7 +19,7 @@ from headrace_stack.servers import jvm_command
 from headrace_stack.servers.json_http import request
 from headrace_stack.servers.server import Server
 
-#: For a machine of many tests.
+#: Settings of a small session, because many tests run on the machine.
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
@@ -32,12 +32,12 @@ class _Daemon(Server):
     """Process of the cluster."""
 
     def fetch(self) -> None:
-        """PySpark is installed."""
+        """Do nothing, because PySpark is installed."""
 
     def launch(self, *program: str, environment: Mapping[str, str] = {}) -> Sequence[str | Path]:
         variables = {
             "SPARK_HOME": str(spark_home()),
-            "SPARK_SCALA_VERSION": "2.12",  # else it looks for the folders of Spark's own build
+            "SPARK_SCALA_VERSION": "2.12",  # by default, Spark detects the version from the folders of its build
             "SPARK_LOCAL_IP": self.host,
             **environment,
         }
@@ -125,14 +125,14 @@ def submitter_environment(master: Master, python: Path) -> dict[str, str]:
 def make_package(folder: Path, salt: str, config: dict[str, Any]) -> None:
     """Package a pipeline file whose ``${env:SALT}`` is ``salt``; only ``folder``/package remains."""
     file = folder / "shop.yaml"
-    whole = {
+    complete = {
         "name": "shop",
         "tables": [],
         **config,
         "checkpoint": str(folder / "checkpoint"),
         "spark": {**SMALL, **config.get("spark", {})},
     }
-    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    file.write_text(yaml.safe_dump(complete), encoding="utf-8")
     command: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
     run(command, ROOT, environment={"SALT": salt, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     file.unlink()

@@ -11,7 +11,7 @@ from typing import Any
 DATA = Path(__file__).parents[1] / "data"
 Query = Callable[[str], list[tuple[Any, ...]]]
 
-#: A type of the database's → how it and Spark print a column, so that equal values give equal texts.
+#: Expressions of the database and of Spark by type of the database. Both print equal values as equal strings.
 _POSTGRES = {
     "timestamp with time zone": ("(extract(epoch from {c}) * 1000000)::bigint::text", "string(unix_micros({c}))"),
     "timestamp without time zone": (
@@ -20,7 +20,7 @@ _POSTGRES = {
     ),
     "ARRAY": ("array_to_string({c}, ',', 'null')", "array_join({c}, ',', 'null')"),
     "bytea": ("encode({c}, 'hex')", "lower(hex({c}))"),
-    # PostgreSQL itself says that the spaces at its end are no part of it.
+    # Trailing spaces are not significant in PostgreSQL.
     "character": ("rtrim({c}::text)", "rtrim({c})"),
     "": ("{c}::text", "string({c})"),
 }
@@ -45,8 +45,8 @@ class Printed:
 
 def of_postgres(query: Query, schema: str) -> list[Printed]:
     """Describe the tables of a schema; a partitioned table counts as one."""
-    whole = "format('%I.%I', table_schema, table_name)::regclass not in (select inhrelid from pg_inherits)"
-    return _list_tables(query, schema, whole, _POSTGRES, '"{}"')
+    is_not_partition = "format('%I.%I', table_schema, table_name)::regclass not in (select inhrelid from pg_inherits)"
+    return _list_tables(query, schema, is_not_partition, _POSTGRES, '"{}"')
 
 
 def of_mariadb(query: Query, schema: str) -> list[Printed]:
@@ -70,12 +70,12 @@ def _list_tables(
 
 
 def sort_rows(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of texts, in an order that every database has: Python's."""
+    """Sort rows of strings in Python, because databases sort differently."""
     return sorted(map(tuple, rows), key=lambda row: [(value is None, value) for value in row])
 
 
 def sakila() -> str:
-    """Return the shop's database for MariaDB: all tables and triggers, rentals and payments of fifty customers."""
+    """Return the Sakila database for MariaDB: all tables and triggers, rentals and payments of fifty customers."""
     return lzma.decompress((DATA / "sakila/sakila.sql.xz").read_bytes()).decode()
 
 
@@ -84,7 +84,7 @@ def inventory() -> str:
     return (DATA / "inventory/inventory.sql").read_text(encoding="utf-8")
 
 
-#: The seven tables of TICKIT, the sample database of Amazon Redshift, with rows that are made here.
+#: The seven tables of TICKIT, the sample database of Amazon Redshift, with generated rows.
 TICKIT = """
 create schema tickit;
 create table tickit.users (

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """Variables of this process, and of those of executors, which have the environment that their JVM was started with.
+    """Environment variables of this process and of the Python processes of executors.
 
-    AWS variables of the user who runs the tests are removed.
+    The JVM passes its initial environment to executors. AWS variables of the user who runs the tests are removed.
     """
 
     def __init__(self, spark: SparkSession, patch: pytest.MonkeyPatch) -> None:

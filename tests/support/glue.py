@@ -27,11 +27,11 @@ class Glue(AwsServer):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables by which AWS's clients find it, too."""
+        """Environment variables with the keys and the endpoint for AWS clients."""
         return {**super().environment, "AWS_ENDPOINT_URL": self.endpoint_url}
 
     def client(self, service: str = "glue") -> Any:
-        """boto3's client."""
+        """Return a boto3 client."""
         return self.open_client(service)
 
     def tables(self, database: str) -> dict[str, dict[str, Any]]:
@@ -45,16 +45,16 @@ class Glue(AwsServer):
         return {tuple(one["Values"]): one for page in pages for one in page["Partitions"]}
 
     def places(self, database: str, table: str) -> dict[tuple[str, ...], str]:
-        """Where a table's partitions are."""
+        """Return the locations of the partitions by their values."""
         found = self.partitions(database, table)
         return {values: one["StorageDescriptor"]["Location"] for values, one in found.items()}
 
     def count_versions(self, database: str, table: str) -> int:
-        """How often a table was put down."""
+        """Return the number of versions of a table."""
         return len(self.client().get_table_versions(DatabaseName=database, TableName=table)["TableVersions"])
 
     def fetch(self) -> None:
-        """Nothing to fetch: it is a package of the extra ``test``."""
+        """Do nothing, because the extra ``test`` installs moto."""
 
     def command(self) -> Sequence[str | Path]:
         return [sys.executable, "-P", Path(__file__).with_name("moto_server.py"), "-H", self.host, "-p", str(self.port)]
@@ -68,14 +68,14 @@ class Glue(AwsServer):
 
 @contextmanager
 def lend_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_key: str = "example") -> Iterator[None]:
-    """Keys for AWS's clients in the JVM, which is also that of other tests."""
+    """Set AWS keys in the JVM for a block. Other tests share the JVM."""
     with lend_properties(spark, {"aws.accessKeyId": access_key, "aws.secretAccessKey": secret_key}):
         yield
 
 
 @contextmanager
 def lend_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
-    """Properties of the JVM's system, which are gone after the block."""
+    """Set system properties of the JVM for a block."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
     for name, value in properties.items():
         system.setProperty(name, value)
@@ -90,7 +90,7 @@ class Refusing(LocalServer):
     def __init__(self) -> None:
         super().__init__(_Handler)
         self.body = b""
-        #: What was asked: the operation, and its parameters.
+        #: Received requests: operation and parameters.
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def refuse(self, code: str, message: str) -> None:
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def column_types(described: Mapping[str, Any]) -> dict[str, str]:
-    """Column → type, of a table or a partition of Glue's."""
+    """Return the types of a Glue table or partition by column."""
     return {column["Name"]: column["Type"] for column in described["StorageDescriptor"]["Columns"]}
 
 
@@ -128,4 +128,4 @@ def read_table(spark: SparkSession, table: Mapping[str, Any]) -> DataFrame:
     schema = StructType.fromJson(json.loads("".join(parts)))
     options = table["StorageDescriptor"]["SerdeInfo"]["Parameters"]
     reader = spark.read.format(known["spark.sql.sources.provider"]).schema(schema)
-    return reader.options(**options).load()  # by the option `path`, as Spark does
+    return reader.options(**options).load()  # from the option `path`, as Spark does

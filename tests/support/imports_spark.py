@@ -1,6 +1,6 @@
 """Authentication plugin whose module imports Spark."""
 
-import pyspark  # noqa: F401 - that is what is wrong
+import pyspark  # noqa: F401 - this import is the defect
 from tests.support.broken_logins import Login
 
 

@@ -1,4 +1,4 @@
-"""Proxies in front of the stand-in for Kinesis: one observes requests, one pushes records by AWS's rules."""
+"""Proxies in front of the stand-in for Kinesis: one observes requests, the other pushes records as AWS does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KinesisProxy(LocalServer):
         self.kinesis = kinesis
 
     def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
-        """Hands it on."""
+        """Forward the request and its response."""
         with self.hand_on(request, body) as answer:
             reply(request, answer.status, answer.read(), answer.headers)
 
@@ -72,16 +72,16 @@ def begin_events(request: BaseHTTPRequestHandler) -> None:
 
 
 def send(request: BaseHTTPRequestHandler, content: bytes) -> None:
-    """Send a chunk of such a response; the last one is empty."""
+    """Send a chunk of a chunked response; the last chunk is empty."""
     request.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
 
 
 def frame(kind: str, name: str, content: Mapping[str, Any]) -> bytes:
     """Encode an event, an exception or the initial response in the format of AWS event streams."""
-    named = "exception-type" if kind == "exception" else "event-type"
+    header = "exception-type" if kind == "exception" else "event-type"
     headers = b"".join(
         struct.pack("!B", len(key)) + key.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
-        for key, value in ((":message-type", kind), (f":{named}", name), (":content-type", "application/json"))
+        for key, value in ((":message-type", kind), (f":{header}", name), (":content-type", "application/json"))
     )
     payload = json.dumps(content).encode()
     prelude = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
@@ -96,15 +96,15 @@ class Sender(KinesisProxy):
     while AWS ends the older one.
     """
 
-    #: Seconds until a shard may be subscribed to again, and until a subscription ends: five, and 300, there.
+    #: Minimum seconds between subscriptions to a shard, and duration of a subscription. The values are those of AWS.
     again, longest = 5.0, 300.0
-    #: Records of an event, and seconds between two events that have none.
+    #: Maximum number of records per event, and seconds between empty events.
     records, silence = 50, 0.2
 
     def __init__(self, kinesis: Kinesis) -> None:
         super().__init__(kinesis)
         self.operations: dict[str, int] = defaultdict(int)
-        #: Shard → when each subscription to it began.
+        #: Start times of the subscriptions by shard.
         self.subscriptions: dict[str, list[float]] = defaultdict(list)
         self._lock = threading.Lock()
 
@@ -119,41 +119,41 @@ class Sender(KinesisProxy):
         if operation != "SubscribeToShard":
             super().answer(request, body)
             return
-        asked = json.loads(body)
+        parameters = json.loads(body)
         now = time.monotonic()
         with self._lock:
-            begun = self.subscriptions[asked["ShardId"]]
-            if begun and now - begun[-1] < self.again:
-                said = {"__type": "ResourceInUseException", "message": "a subscription was made less than 5 s ago"}
-                reply(request, 400, json.dumps(said).encode(), {"Content-Type": "application/x-amz-json-1.1"})
+            starts = self.subscriptions[parameters["ShardId"]]
+            if starts and now - starts[-1] < self.again:
+                error = {"__type": "ResourceInUseException", "message": "a subscription was made less than 5 s ago"}
+                reply(request, 400, json.dumps(error).encode(), {"Content-Type": "application/x-amz-json-1.1"})
                 return
-            begun.append(now)
+            starts.append(now)
         try:
             begin_events(request)
-            self._send(request, asked, now)
-        except (OSError, BotoCoreError):  # who subscribed has gone, or the test is over
+            self._send(request, parameters, now)
+        except (OSError, BotoCoreError):  # the subscriber disconnected, or the test ended
             return
 
-    def _send(self, request: BaseHTTPRequestHandler, asked: dict[str, Any], began: float) -> None:
-        client, shard = self.kinesis.client(), asked["ShardId"]
-        begin = dict(asked["StartingPosition"])
-        how = {"ShardIteratorType": begin.pop("Type")}
-        if "SequenceNumber" in begin:
-            how["StartingSequenceNumber"] = last = begin.pop("SequenceNumber")
+    def _send(self, request: BaseHTTPRequestHandler, parameters: dict[str, Any], started: float) -> None:
+        client, shard = self.kinesis.client(), parameters["ShardId"]
+        start = dict(parameters["StartingPosition"])
+        position = {"ShardIteratorType": start.pop("Type")}
+        if "SequenceNumber" in start:
+            position["StartingSequenceNumber"] = last = start.pop("SequenceNumber")
         else:
             last = "0"
-        arn = asked["ConsumerARN"].partition("/consumer/")[0]
-        iterator = client.get_shard_iterator(StreamARN=arn, ShardId=shard, **how, **begin)["ShardIterator"]
+        arn = parameters["ConsumerARN"].partition("/consumer/")[0]
+        iterator = client.get_shard_iterator(StreamARN=arn, ShardId=shard, **position, **start)["ShardIterator"]
         while iterator is not None:
-            if self.subscriptions[shard][-1] != began:
-                said = {"message": "another subscription took over"}
-                send(request, frame("exception", "ResourceInUseException", said))
+            if self.subscriptions[shard][-1] != started:
+                error = {"message": "another subscription took over"}
+                send(request, frame("exception", "ResourceInUseException", error))
                 break
             page = client.get_records(ShardIterator=iterator, Limit=self.records)
             last = page["Records"][-1]["SequenceNumber"] if page["Records"] else last
             iterator = page.get("NextShardIterator")
             send(request, frame("event", "SubscribeToShardEvent", self._make_event(page, last)))
-            if time.monotonic() - began > self.longest:
+            if time.monotonic() - started > self.longest:
                 break
             if not page["Records"]:
                 time.sleep(self.silence)

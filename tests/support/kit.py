@@ -11,8 +11,8 @@ from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
 
 _K = TypeVar("_K", bound=type[SinkConformance])
-#: Of what a sink makes of batches, what its files are read for.
-_READ = {
+#: Tests of batches that read the files of a table.
+_ROW_COUNT_TESTS = {
     "test_append_keeps_every_row",
     "test_empty_batch_changes_nothing",
     "test_reappending_a_batch_changes_nothing",
@@ -20,19 +20,20 @@ _READ = {
 
 
 def for_another_type(kit: _K) -> _K:
-    """Leaves out what every plugin is asked and what the engine makes of a history: the sink's first type has these.
+    """Remove the tests of every plugin and of histories, which run on the first type of table of the sink.
 
-    The engine asks the same of every type of table, and the kit tests each of these requests on this type too; random
-    histories run on all types in tests/core/upsert/test_histories.py.
+    The engine calls every type of table the same way, and the kit tests each call on this type too. Random histories run on
+    all types in tests/core/upsert/test_histories.py.
     """
     return _leave_out(kit, _list_tests(PluginConformance, HistoryConformance))
 
 
 def for_another_format(kit: _K) -> _K:
-    """Leaves out all but values and columns, and that rows are there once: what else a sink does with its files, it does with
-    those of its first format.
+    """Keep only the tests of values, columns and row counts.
+
+    A sink treats the files of all formats the same way, so its first format covers the other tests.
     """
-    return _leave_out(kit, set(_list_tests(kit)) - {*_list_tests(ValueConformance), *_READ})
+    return _leave_out(kit, set(_list_tests(kit)) - {*_list_tests(ValueConformance), *_ROW_COUNT_TESTS})
 
 
 def _list_tests(*kits: type) -> list[str]:

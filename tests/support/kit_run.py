@@ -15,27 +15,27 @@ from headrace.testing.plugins import PluginConformance
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Test → the plugins that it has to fail.
+#: Plugins that a kit test must reject, by test.
 Broken = dict[str, list[type[Plugin]]]
 
 
-#: Plugin → the tests that it fails beside the one that is meant for it: those that ask for the same and more.
+#: Further tests that each plugin fails, because they depend on the same requirement.
 ALSO: dict[type[Plugin], set[str]] = {}
 
 
 def fails(broken: Broken, test: str, *also: str) -> Any:
-    """Say which test of the kit notices, and which others cannot pass then."""
+    """Register a plugin with the kit test that must reject it, and further tests that it fails."""
 
-    def note(plugin: type[Plugin]) -> type[Plugin]:
+    def register(plugin: type[Plugin]) -> type[Plugin]:
         broken.setdefault(test, []).append(plugin)
         ALSO[plugin] = set(also)
         return plugin
 
-    return note
+    return register
 
 
 def list_broken(broken: Broken) -> list[Any]:
-    """Test and plugin, as parameters."""
+    """Return pairs of test and plugin as parameters."""
     return [pytest.param(test, one, id=one.__name__) for test, plugins in broken.items() for one in plugins]
 
 
@@ -73,18 +73,18 @@ _OFF = ("cacheprovider", "xdist", "timeout", "faulthandler", "terminal", "pytest
 def find_failures(
     kit: type[PluginConformance], broken: Broken, folder: Path, spark: SparkSession | None = None
 ) -> Mapping[str, set[str]]:
-    """Plugin → the tests of the kit that it fails, the kit's own, which is right, among them.
+    """Return the failed tests of each plugin, including the correct plugin of the kit.
 
-    Who breaks a promise of one kind is not asked for those of every plugin, which would take a process for each.
+    The kits of one kind skip the tests of every plugin, because those start a process for each plugin.
     """
-    asked = list_tests(PluginConformance) if kit.__bases__ == (PluginConformance,) else set()
-    unasked = dict.fromkeys(list_tests(PluginConformance) - asked)
+    common_tests = list_tests(PluginConformance) if kit.__bases__ == (PluginConformance,) else set()
+    disabled = dict.fromkeys(list_tests(PluginConformance) - common_tests)
     KITS.clear()
     KITS["Kit" + kit.plugin_class.__name__] = kit
     for plugin in (plugin for plugins in broken.values() for plugin in plugins):
         name = f"Kit{plugin.__name__}"
-        KITS[name] = type(name, (kit,), {"plugin_class": plugin, **unasked})
-    # Python keeps imported modules, so each run has a module name of its own.
+        KITS[name] = type(name, (kit,), {"plugin_class": plugin, **disabled})
+    # Python caches imported modules, so each run has a different module name.
     module = folder / f"run_of_{kit.__name__}_{folder.name}.py"
     module.write_text(_MODULE)
     (folder / "pytest.ini").write_text("[pytest]\npython_classes = Kit*\n")

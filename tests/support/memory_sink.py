@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 Record = dict[str, Any]
-#: Types whose values are the same in JSON.
+#: Types whose values do not change in JSON.
 _PLAIN = ("string", "boolean", "integer", "long", "map")
 
 
@@ -43,7 +43,7 @@ def commit(versions: list[Version], version: Version, seen: int) -> None:
 
 
 _COMMITTING = threading.Lock()
-#: Store and table → versions. Sinks keep nothing themselves, so that their copies find the tables.
+#: Versions by store and table. Sinks keep no state, so copies of a sink find the tables.
 TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
 
 
@@ -51,7 +51,7 @@ class MemoryConfig(SinkConfig):
     """Location of the tables."""
 
     store: str
-    """A store in this process, by its name."""
+    """Name of a store in this process."""
 
 
 class MemorySink(Sink):
@@ -96,7 +96,7 @@ class MemorySink(Sink):
         schema: Any = version.schema
         if not all(field.dataType.typeName() in _PLAIN for field in schema):
             return spark.createDataFrame(rows, schema)
-        text = F.lit(json.dumps(rows))  # Python objects would go through a Python process, each time
+        text = F.lit(json.dumps(rows))  # rows of Python objects would need a Python process for each read
         return spark.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(schema))))
 
     def versions(self, table: Table) -> list[Version]:

@@ -19,7 +19,7 @@ class Mirror(ThreadingHTTPServer):
     """Server of a folder's files. ``certificate``: file for clients to trust; ``asked``: requested paths."""
 
     def __init__(self, folder: Path, keys: Path) -> None:
-        """``keys``: a folder for the server's key, or one that has it."""
+        """Create the server. ``keys`` is a folder that contains the server's key or receives a new one."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder, self.asked = folder, list[str]()
         if not keys.is_dir():
@@ -31,10 +31,10 @@ class Mirror(ThreadingHTTPServer):
         key = store.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        whole = keys / "whole.pem"
-        whole.write_bytes(key + self.certificate.read_bytes())
+        key_and_certificate = keys / "key_and_certificate.pem"
+        key_and_certificate.write_bytes(key + self.certificate.read_bytes())
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(whole)
+        tls.load_cert_chain(key_and_certificate)
         self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     @property
@@ -42,7 +42,7 @@ class Mirror(ThreadingHTTPServer):
         return f"https://127.0.0.1:{self.server_port}"
 
     def handle_error(self, *_: object) -> None:
-        """Says nothing: a client that does not trust the certificate hangs up."""
+        """Ignore clients that disconnect because they do not trust the certificate."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -20,12 +20,12 @@ class _ConcurrentModificationError(GlueClientError):
 
 
 def _check_and_update(self: Any) -> Any:
-    """As AWS has it: a version that is not the newest any more is refused. moto overlooks it."""
+    """Reject an update of an older version, as AWS does. moto does not check the version."""
     with _lock:
-        if (wanted := self.parameters.get("VersionId")) is not None:
+        if (requested := self.parameters.get("VersionId")) is not None:
             name = self.parameters["TableInput"]["Name"]
             table = self.glue_backend.get_table(self.parameters["DatabaseName"], name)
-            if str(table.as_dict()["VersionId"]) != str(wanted):
+            if str(table.as_dict()["VersionId"]) != str(requested):
                 raise _ConcurrentModificationError
         return _update_table(self)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("ranged", "native")
 TRIGGER = "200 milliseconds"
-#: The runs under which Spark is stopped: kind, and what they do then; how often they look for more.
+#: Runs during which Spark is stopped: kind of source and state of the run. Their triggers follow.
 RUNS = (("ranged", "idle"), ("native", "idle"), ("native", "held"))
 _TRIGGERS = ("1 hour", TRIGGER, TRIGGER)
 
@@ -78,7 +78,7 @@ class Orders:
         return pipeline.start(spark, trigger, **options) if trigger else pipeline.start_available_now(spark, **options)
 
     def read_batches(self, sink: str = "out") -> dict[int, list[int]]:
-        """Batch → the numbers of its orders."""
+        """Return the order numbers of each batch."""
         batches: dict[int, list[int]] = {}
         for done in (self.folder / sink / ranged.TOPIC.replace(".", "/")).glob("_headrace_batch=*/_SUCCESS"):
             texts = [path.read_text() for path in done.parent.glob("*.json")]
@@ -90,7 +90,7 @@ class Orders:
         return sorted(n for numbers in self.read_batches().values() for n in numbers)
 
     def in_hand(self) -> None:
-        until(self.sink().in_hand.exists, "a batch in the sink's hand")
+        until(self.sink().in_hand.exists, "a batch in the sink")
 
 
 def build_session() -> SparkSession:
@@ -100,8 +100,8 @@ def build_session() -> SparkSession:
     return SparkSession.builder.master("local[2]").config(map={**small, **INTERPRETED}).getOrCreate()
 
 
-def await_error(query: Query) -> str:
-    """Why a run ended; an empty text when it goes on, or ended well."""
+def wait_for_error(query: Query) -> str:
+    """Return the error of a run; an empty string if it continues or ended without error."""
     try:
         query.await_termination(60)
     except HeadraceError as error:
@@ -120,10 +120,10 @@ def main(folder: Path) -> None:
     held = every[-1]
     held.hold.touch()
     held.add(3)
-    until(lambda: held.sink().in_hand.read_text() == "1", "the second batch in the sink's hand")
+    until(lambda: held.sink().in_hand.read_text() == "1", "the second batch in the sink")
     spark.stop()
     held.hold.unlink()
-    said = [await_error(query) for query in queries]
+    messages = [wait_for_error(query) for query in queries]
     are_active = [query.is_active for query in queries]
     for query in queries:
         query.stop()
@@ -132,7 +132,7 @@ def main(folder: Path) -> None:
         orders.add(4)
         orders.pipeline().run(spark)
     spark.stop()
-    print(json.dumps({"said": said, "are_active": are_active}))  # noqa: T201 - to the test that started it
+    print(json.dumps({"said": messages, "are_active": are_active}))  # noqa: T201 - the test reads it
 
 
 if __name__ == "__main__":

@@ -24,16 +24,16 @@ FILE = Path(__file__).parents[1] / "data/public_api.txt"
 HEAD = """\
 What plugins and applications may rely on (docs/stability.md). Written by `python -m tests.support.public_api`.
 """
-#: Modules whose own names are all public: columns, and hooks.
-WHOLE = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
+#: Modules in which all defined names are public: columns and hooks.
+FULLY_PUBLIC = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
 #: Helpers for plugins: modules that list their public names.
 HELPERS = (
     *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.options"),
     *("headrace.sdk.positions", "headrace.sdk.schemas", "headrace.sdk.secrets", "headrace.sdk.sessions"),
     "headrace.sdk.storage",
 )
-#: What calls of `headrace` give back, and nobody imports.
-GIVEN = {
+#: Classes of objects that calls of `headrace` return and that users do not import.
+RETURNED_CLASSES = {
     "headrace.engine.run.query": ("Query",),
     "headrace.engine.commands.preflight": ("CheckItem",),
     "headrace.engine.commands.replay": ("ReplayResult",),
@@ -44,7 +44,7 @@ GIVEN = {
     "headrace.progress.summary": ("TableSummary",),
     "headrace.sdk.file_system": ("TextFolder",),
 }
-#: What authors of plugins test with.
+#: Test tools for authors of plugins.
 TESTING = {
     "headrace.testing.plugins": ("PluginConformance",),
     "headrace.testing.sources": ("SourceConformance", "Record"),
@@ -57,16 +57,16 @@ TESTING = {
     "headrace.testing.spark": ("headrace_plugins", "headrace_conf", "headrace_spark"),
 }
 STACK = "headrace_stack"
-#: Methods with two underscores that callers call.
-SPOKEN = ("__init__", "__call__", "__enter__", "__exit__")
+#: Special methods that are part of the API.
+SPECIAL_METHODS = ("__init__", "__call__", "__enter__", "__exit__")
 
 
 def write_api() -> str:
     """Return the full text."""
     sections: dict[str, Sequence[str]] = {
-        name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE, *HELPERS)
+        name: _list_exports(name) for name in ("headrace", "headrace.sdk", *FULLY_PUBLIC, *HELPERS)
     }
-    sections |= {**GIVEN, **TESTING, STACK: _list_exports(STACK)}
+    sections |= {**RETURNED_CLASSES, **TESTING, STACK: _list_exports(STACK)}
     parts, bases, public = [HEAD], dict[str, type](), set[int]()
     for module, names in sections.items():
         parts.append(f"== {module}\n")
@@ -84,7 +84,7 @@ def write_api() -> str:
 
 def _list_exports(module: str) -> list[str]:
     """Return the public names of a module, including lazy ones."""
-    if module in WHOLE:
+    if module in FULLY_PUBLIC:
         return [name for name in _read_definitions(module) if not name.startswith("_")]
     found = import_module(module)
     return list(found.__all__)
@@ -116,7 +116,7 @@ def _find_home(module: str, name: str, found: Any) -> tuple[str, str]:
 
 @cache
 def _read_definitions(module: str) -> dict[str, ast.stmt]:
-    """Name → the statement of a module that defines it."""
+    """Return the statements of a module by the names that they define."""
     tree = ast.parse(Path(str(import_module(module).__file__)).read_text(encoding="utf-8"))
     return {name: node for node in tree.body for name in _find_names(node)}
 
@@ -144,7 +144,7 @@ def _write_class(node: ast.ClassDef) -> Iterator[str]:
     bases = ", ".join(map(ast.unparse, [*node.bases, *(keyword.value for keyword in node.keywords)]))
     yield f"{_write_decorators(node)}class {node.name}({bases})"
     for part in node.body:
-        if any(name in SPOKEN or not name.startswith(("_", "test_")) for name in _find_names(part)):
+        if any(name in SPECIAL_METHODS or not name.startswith(("_", "test_")) for name in _find_names(part)):
             yield f"    {_write_line(part)}"
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
             attributes = (
@@ -154,7 +154,7 @@ def _write_class(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _is_own_attribute(node: ast.AST) -> bool:
-    """Whether it is ``self.name``, given a value."""
+    """Return whether a node assigns a value to ``self.name``."""
     is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     return is_set and isinstance(node.value, ast.Name) and node.value.id == "self"  # type: ignore[attr-defined]
 

@@ -1,6 +1,6 @@
 """Runner of pytest in several projects in one process, because a JVM and a server start slower than most tests run.
 
-The jobs are JSON, a folder and pytest's arguments each; so are the answers, a code and what was printed each, in the last line.
+The jobs are a JSON list of folders with pytest arguments. The last line of the output is a JSON list of exit codes with outputs.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 _OPTIONS = ("--import-mode=importlib", "-pno:cacheprovider", "-pno:xdist", "--color=no")
 
 
-#: What lives on for the next project, by the name of its fixture, and how it ends.
+#: Objects that all projects share, by name of the fixture, and their cleanup.
 _SHARED: dict[str, Any] = {}
-_ENDS = ExitStack()
+_CLEANUP = ExitStack()
 
 
 @pytest.fixture(scope="session")
 def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[str, str]) -> SparkSession:
-    """In the place of the fixture of ``headrace.testing.spark``."""
+    """Return the shared session; override the fixture of ``headrace.testing.spark``."""
     if "spark" not in _SHARED:
         _SHARED["spark"] = build_session(list(headrace_plugins), headrace_conf)
-        _ENDS.callback(_SHARED["spark"].stop)
+        _CLEANUP.callback(_SHARED["spark"].stop)
     session: SparkSession = _SHARED["spark"]
     return session
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Postgres:
-    """In the place of the fixture of ``headrace_stack.fixtures``."""
+    """Return the shared server; override the fixture of ``headrace_stack.fixtures``."""
     if "postgres" not in _SHARED:
-        _SHARED["postgres"] = _ENDS.enter_context(Postgres())
+        _SHARED["postgres"] = _CLEANUP.enter_context(Postgres())
     server: Postgres = _SHARED["postgres"]
     return server
 
 
-class _Last:
+class _FixtureOverrides:
     """Pytest plugin that registers the fixtures of this module last, so they override others of the same name."""
 
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -59,10 +59,10 @@ class _Last:
 
 
 def run_pytest(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
-    """As ``pytest`` in the folder of a project, with its modules as they are now."""
+    """Run pytest in the folder of a project, with freshly imported modules; return exit code and output."""
     printed = io.StringIO()
     with _enter(folder), redirect_stdout(printed):
-        code = pytest.main([*_OPTIONS, *arguments], plugins=[_Last()])
+        code = pytest.main([*_OPTIONS, *arguments], plugins=[_FixtureOverrides()])
     return int(code), printed.getvalue()
 
 
@@ -81,6 +81,6 @@ def _enter(folder: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    with _ENDS:
-        answers = [run_pytest(Path(folder), arguments) for folder, arguments in json.loads(sys.argv[1])]
-    sys.stdout.write("\n" + json.dumps(answers))
+    with _CLEANUP:
+        results = [run_pytest(Path(folder), arguments) for folder, arguments in json.loads(sys.argv[1])]
+    sys.stdout.write("\n" + json.dumps(results))

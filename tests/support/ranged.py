@@ -33,10 +33,10 @@ class LinesConfig(Config):
 
     path: str
     limit: int | None = None
-    """Lines of one batch."""
+    """Maximum number of lines per batch."""
 
     startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's own name
-    """Where a stream without a checkpoint starts."""
+    """Start of a stream without a checkpoint."""
 
 
 class LinesSource(RangedSource):
@@ -50,12 +50,12 @@ class LinesSource(RangedSource):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._bound: int | None = None
-        #: What the core asked, in order.
+        #: Number of requests for the latest offset, and committed lines in order.
         self.asked = 0
         self.committed: list[int] = []
-        #: Raised by the next questions, one each.
+        #: Errors of the next requests, one for each request.
         self.failures: list[Exception] = []
-        #: While it is clear, a question waits.
+        #: Requests wait while this event is not set.
         self.answers = threading.Event()
         self.answers.set()
 

@@ -38,7 +38,7 @@ class RecordLogConfig(Config):
 
     path: str
     limit: int | None = None
-    """Records of one batch."""
+    """Maximum number of records per batch."""
 
 
 class RecordLog(RangedSource):

@@ -35,7 +35,7 @@ def samples(name: str) -> list[dict[str, Any]]:
 
 
 def record(value: Any, *, key: Any = None, topic: str = "moma.public.artists", offset: int = 0) -> dict[str, Any]:
-    """One record; ``value`` and ``key`` are JSON, or bytes as they are."""
+    """Return a record. ``value`` and ``key`` are bytes, or objects to encode as JSON."""
     return {"topic": topic, "offset": offset, "key": key, "value": value}
 
 
@@ -65,8 +65,9 @@ def changes_of(
     with_row_before: bool = True,
     tombstones: bool = False,
 ) -> dict[str, Changes]:
-    """Return the changes of each topic. ``keyed``: read the records' keys; ``key``: key columns of a rule; ``tombstones``:
-    those are among them.
+    """Return the changes of each topic.
+
+    ``keyed``: read the keys of the records; ``key``: key columns of a rule; ``tombstones``: keep tombstones.
     """
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())

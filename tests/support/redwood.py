@@ -1,4 +1,4 @@
-"""A connector of a third party, for a made-up database with system change numbers as Oracle has them."""
+"""Third-party connector for a fictional database with system change numbers (SCNs) like those of Oracle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Redwood(Connector):
-    """Changes by the commit's SCN, then by their own."""
+    """Connector that orders changes by the SCN of their commit and then by their own SCN."""
 
     name = "redwood"
     api_version = 1
@@ -32,5 +32,5 @@ class Redwood(Connector):
 
 @hookimpl
 def headrace_connectors() -> dict[str, type[Connector]]:
-    """Orders of changes, by the connector's name in ``source.connector``."""
+    """Return the connectors by their name in ``source.connector``."""
     return {"redwood": Redwood}

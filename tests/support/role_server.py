@@ -26,13 +26,13 @@ class RoleServer(LocalServer):
     def __init__(self, s3: S3) -> None:
         super().__init__(_Handler)
         self.s3 = s3
-        #: What it was asked as STS, and how often as a container's agent.
+        #: Parameters of the STS requests, and number of requests to the container agent.
         self.asked: list[dict[str, str]] = []
         self.containers = 0
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a container has whose task or pod has a role."""
+        """Environment variables of a container whose task or pod has a role."""
         return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.endpoint_url}/role", "AWS_REGION": self.s3.region}
 
 
@@ -42,15 +42,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.containers += 1
         s3 = self.server.s3
-        # Without a session token, which the server of S3 takes from nobody.
+        # No session token, because the S3 server does not support them.
         keys = {"AccessKeyId": s3.access_key, "SecretAccessKey": s3.secret_key, "Expiration": _END}
         self._answer("application/json", json.dumps(keys))
 
     def do_POST(self) -> None:
-        asked = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-        self.server.asked.append(asked)
+        parameters = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        self.server.asked.append(parameters)
         s3 = self.server.s3
-        self._answer("text/xml", _STS_ANSWER.format(asked["Action"], s3.access_key, escape(s3.secret_key)))
+        self._answer("text/xml", _STS_ANSWER.format(parameters["Action"], s3.access_key, escape(s3.secret_key)))
 
     def _answer(self, kind: str, text: str) -> None:
         self.send_response(200)
@@ -60,4 +60,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""Which tests share a process of the run, which group starts first, and how long each folder of tests took."""
+"""Distribution of tests to processes, order of groups, and times of each folder of tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
-#: Where the seconds of each folder are written, in addition to the table on the screen.
+#: Environment variable that names a file for the seconds of each folder, in addition to the printed table.
 TIMES = "HEADRACE_TEST_TIMES"
-#: Fixture → the group of the tests that use it: a group runs in one process, so each of its servers starts once.
+#: Group of the tests that use a fixture. A group runs in one process, so each of its servers starts once.
 GROUPS = {
     "venv": "packaging",
     "distributions": "packaging",
@@ -26,7 +26,7 @@ GROUPS = {
     "s3": "s3",
     "kafka": "kafka",
 }
-#: Estimated seconds of a test by its marker, the highest of those that it has. Exact figures would not order groups better.
+#: Estimated seconds of a test by marker; the highest value counts. Exact figures would not order groups better.
 SECONDS = {"slow": 20, "dist": 3, "spark": 1}
 
 
@@ -69,7 +69,7 @@ def _name_group(item: pytest.Item) -> str:
 
 
 def folder_of(nodeid: str) -> str:
-    """``core/engine`` of ``tests/core/engine/test_query.py::test_it``, ``docs`` of ``tests/docs/test_docs.py::test_it``."""
+    """Return the folder of a test: ``core/engine`` for ``tests/core/engine/test_query.py::test_stop``."""
     return "/".join(Path(nodeid.partition("::")[0]).parts[1:-1][:2])
 
 

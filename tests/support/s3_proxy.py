@@ -25,7 +25,7 @@ from tests.support.local_server import LocalServer
 
 from headrace_stack import S3
 
-#: Headers of one connection alone.
+#: Headers that apply to a single connection.
 _HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message>{}<RequestId>1</RequestId></Error>'
 
@@ -37,10 +37,10 @@ class Fault:
     status: int | None
     code: str = ""
     message: str = ""
-    #: Elements of the error beside these.
+    #: Further XML elements of the error.
     more: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: There is no answer at all, for as long as somebody waits for it.
+    #: Send no response until the client disconnects.
     is_silent: bool = False
 
 
@@ -50,16 +50,16 @@ class S3Proxy(LocalServer):
     def __init__(self, s3: S3) -> None:
         super().__init__(_Handler)
         self.s3 = s3
-        #: Seconds that each request waits: there is a network between.
+        #: Network delay of each request, in seconds.
         self.delay = 0.0
         self.faults_sent = 0
         #: Methods and addresses of all requests.
         self.asked: list[tuple[str, str]] = []
-        #: The session tokens that came.
+        #: Received session tokens.
         self.tokens: set[str] = set()
-        #: For how many seconds an object that is new is in no listing, as with S3 before December 2020.
+        #: Seconds for which listings omit a new object, as in S3 before December 2020.
         self.lists_late_by = 0.0
-        self._made: dict[str, float] = {}
+        self._written_at: dict[str, float] = {}
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
 
@@ -69,12 +69,12 @@ class S3Proxy(LocalServer):
 
     def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
         """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address."""
-        left = times
+        remaining = times
 
         def choose(method: str, address: str) -> Fault | None:
-            nonlocal left
-            if left and method in methods.split() and path in address:
-                left -= 1
+            nonlocal remaining
+            if remaining and method in methods.split() and path in address:
+                remaining -= 1
                 return fault
             return None
 
@@ -89,15 +89,15 @@ class S3Proxy(LocalServer):
     def note_made(self, path: str) -> None:
         """Note a written object; an overwritten object stays in listings."""
         with self._lock:
-            self._made.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
+            self._written_at.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
 
     def leave_out_new(self, bucket: str, listing: bytes) -> bytes:
         """Return a listing without the newest objects."""
 
         def keep(entry: re.Match[str]) -> str:
             key = re.search(r"<Key>(.*?)</Key>", entry.group())
-            made = self._made.get(f"{bucket}/{unquote(key.group(1))}") if key else None
-            is_new = made is not None and time.monotonic() - made < self.lists_late_by
+            written_at = self._written_at.get(f"{bucket}/{unquote(key.group(1))}") if key else None
+            is_new = written_at is not None and time.monotonic() - written_at < self.lists_late_by
             return "" if is_new else entry.group()
 
         with self._lock:
@@ -110,7 +110,7 @@ class S3Proxy(LocalServer):
 class _Handler(BaseHTTPRequestHandler):
     server: S3Proxy
     protocol_version = "HTTP/1.1"
-    # An answer in several packets waits 40 ms for the client's word that it has the first.
+    # Otherwise a response in several packets waits 40 ms for an acknowledgment of the first packet.
     disable_nagle_algorithm = True
 
     def _answer(self) -> None:
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else content)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - what they have to be called
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the names are given by the base class
 
     def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Return the response of the server. The Host header is passed on because it is signed."""
@@ -172,10 +172,10 @@ class _Handler(BaseHTTPRequestHandler):
         token = headers.pop("X-Amz-Security-Token", None)
         if token is not None:
             self.server.tokens.add(token)
-            asked = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
-            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(asked)
-            headers = dict(asked.headers.items())
+            request = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
+            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(request)
+            headers = dict(request.headers.items())
         return headers
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""

@@ -79,12 +79,12 @@ class Orders:
         return self.sink.read_back(self.session, Table("orders"))
 
     def objects(self) -> dict[str, list[Any]]:
-        """Name, from ``topics`` on → what is in it."""
+        """Return the content of each object by its name below ``topics``."""
         return read_objects(self.folder)
 
 
 def frame(session: SparkSession, schema: str, records: Iterable[Record], sink: S3Sink) -> DataFrame:
-    """Rows as the engine gives them to the sink. In the plan as JSON: Python objects would take a Python process."""
+    """Return rows as the engine passes them to the sink. The plan has them as JSON, which needs no Python process."""
     from pyspark.sql import functions as F
 
     rows = [
@@ -112,13 +112,13 @@ def frame(session: SparkSession, schema: str, records: Iterable[Record], sink: S
     all_columns = session.range(0, 1, 1, 1).select(
         F.inline(F.from_json(F.lit(json.dumps(rows)), f"array<struct<{types}>>"))
     )
-    wanted = [C.POSITION, C.DELETED, *(c for c in sink.record_columns() if c != C.TIMESTAMP)]
+    columns = [C.POSITION, C.DELETED, *(c for c in sink.record_columns() if c != C.TIMESTAMP)]
     times = [F.timestamp_millis(C.TIMESTAMP).alias(C.TIMESTAMP)] if C.TIMESTAMP in sink.record_columns() else []
-    return all_columns.select("row.*", *wanted, *times)
+    return all_columns.select("row.*", *columns, *times)
 
 
 def read_objects(folder: Path, topics: str = "topics") -> dict[str, list[Any]]:
-    """Name, from ``topics`` on → what is in it."""
+    """Return the content of each object by its name below ``topics``."""
     root = folder / topics
     files = [path for path in sorted(root.rglob("*")) if path.is_file() and not path.name.startswith(".")]
     return {str(path.relative_to(root)): read_object(path) for path in files}
@@ -143,7 +143,7 @@ def cut_as_connector(
 ) -> dict[str, list[Any]]:
     """Return the objects that Confluent's S3 connector writes for these records.
 
-    ``encode``: a record → its encoded partition.
+    ``encode`` returns the encoded partition of a record.
     """
     done: dict[str, list[Any]] = {}
     parts: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)

@@ -10,8 +10,8 @@ from headrace_stack import S3
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A test waits for no second try longer than it has to.
-HURRY = {"retry.interval": "50ms", "retry.limit": "4", "retry.throttle.limit": "4", "attempts.maximum": "2"}
+#: Retry options with short waits.
+SHORT_RETRIES = {"retry.interval": "50ms", "retry.limit": "4", "retry.throttle.limit": "4", "attempts.maximum": "2"}
 
 
 def bucket_options(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -24,6 +24,6 @@ def open_bucket(spark: SparkSession, s3: S3, bucket: str, **options: str) -> str
     own = {key.replace("_", "."): value for key, value in options.items()}
     keys = {"access.key": s3.access_key, "secret.key": s3.secret_key}
     hadoop: Any = spark._jsc.hadoopConfiguration()
-    for key, value in bucket_options(bucket, {**s3.hadoop_options, **HURRY, **keys, **own}).items():
+    for key, value in bucket_options(bucket, {**s3.hadoop_options, **SHORT_RETRIES, **keys, **own}).items():
         hadoop.set(key, value)
     return f"s3a://{bucket}"

@@ -16,10 +16,10 @@ class Site:
         folder.mkdir(parents=True, exist_ok=True)
 
     def install(self, module: str, code: str, *, metadata: str = METADATA, points: str = "{module} = {module}") -> None:
-        """``headrace-MODULE 1.0`` with this code, and what an installer writes of it beside."""
+        """Install ``headrace-MODULE 1.0`` with this code and its metadata."""
         (self.folder / f"{module}.py").write_text(dedent(code))
         name = f"headrace-{module}"
-        about = self.folder / f"headrace_{module}-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(metadata.format(name=name, version="1.0"))
-        (about / "entry_points.txt").write_text(f"[headrace]\n{points.format(module=module)}\n")
+        metadata_folder = self.folder / f"headrace_{module}-1.0.dist-info"
+        metadata_folder.mkdir()
+        (metadata_folder / "METADATA").write_text(metadata.format(name=name, version="1.0"))
+        (metadata_folder / "entry_points.txt").write_text(f"[headrace]\n{points.format(module=module)}\n")

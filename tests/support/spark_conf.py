@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: For a handful of rows: to make Java of a plan and to compile it takes longer than to interpret it, and nothing is gained by
-#: planning anew between the stages.
+#: Settings for small tables. To generate and compile Java code for a plan takes longer than to interpret the plan, and adaptive
+#: planning between stages has no benefit.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -29,14 +29,14 @@ def interpret_plans(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
-    """While names that differ by case alone are two."""
+    """Make column names case-sensitive in a block."""
     with _change(spark, {"spark.sql.caseSensitive": "true"}):
         yield
 
 
 @contextmanager
 def compile_plans(spark: SparkSession) -> Iterator[None]:
-    """While it compiles and adapts plans, as it does for users, and sessions made of it do."""
+    """Compile and adapt plans in a block, as in sessions of users; this includes sessions cloned from it."""
     with _change(spark, dict.fromkeys(INTERPRETED)):
         yield
 

@@ -26,20 +26,20 @@ class Tutorial:
     def __init__(self, page: Path, folder: Path, venv: Venv, path: str) -> None:
         self.project, self._folder, self._venv, self._path = folder, folder, venv, path
         self._written: set[Path] = set()
-        #: Copies of the project with pytest's arguments, and the lines that it has to print.
+        #: Copies of the project with the arguments of pytest, and the expected lines of each output.
         self.jobs: list[tuple[Path, list[str]]] = []
         self.expected: list[list[str]] = []
         for block in list_blocks(page):
             self._follow(block)
 
     def _follow(self, block: Block) -> None:
-        said = dict(mark.split("=", 1) for mark in block.marks)
-        if "title" in said:
-            self._write(self.project / said["title"], block.body)
-        elif "in" in said:
-            owner = re.compile(rf"^class {said['in']}\b", re.MULTILINE)
+        marks = dict(mark.split("=", 1) for mark in block.marks)
+        if "title" in marks:
+            self._write(self.project / marks["title"], block.body)
+        elif "in" in marks:
+            owner = re.compile(rf"^class {marks['in']}\b", re.MULTILINE)
             (file,) = (one for one in self.project.glob("*.py") if owner.search(one.read_text(encoding="utf-8")))
-            file.write_text(put_members(file.read_text(encoding="utf-8"), said["in"], block.body), encoding="utf-8")
+            file.write_text(put_members(file.read_text(encoding="utf-8"), marks["in"], block.body), encoding="utf-8")
         elif block.language == "console":
             for command, lines in _list_commands(block.body):
                 self._run(command, lines)
@@ -61,7 +61,7 @@ class Tutorial:
             self.jobs.append((copy, arguments))
             self.expected.append(lines)
         else:
-            if program == "pip":  # what a package needs is there; an environment of its own for its build is slow
+            if program == "pip":  # requirements are installed, and a separate build environment is slow
                 arguments += ["--quiet", "--no-build-isolation", "--no-deps"]
             found = self._venv.bin / program if program in ("headrace", "pip") else program
             printed = run([found, *arguments], self.project, environment={"PYTHONPATH": self._path}).stdout
@@ -75,23 +75,25 @@ def put_members(module: str, owner: str, body: str) -> str:
         lines = module.splitlines(keepends=True)
         (found,) = [node for node in ast.parse(module).body if getattr(node, "name", "") == owner]
         assert isinstance(found, ast.ClassDef)
-        places = {_name_of(node): (_begin_of(node, lines), node.end_lineno or 0) for node in found.body}
-        begin, end = places.get(name) or 2 * (places[before][1] if before else found.body[-1].end_lineno or 0,)
-        gap = "" if name in places else "\n"
-        module = "".join([*lines[:begin], gap, textwrap.indent(code, "    "), *lines[end:]])
+        ranges = {_name_of(node): (_find_start(node, lines), node.end_lineno or 0) for node in found.body}
+        start, end = ranges.get(name) or 2 * (ranges[before][1] if before else found.body[-1].end_lineno or 0,)
+        gap = "" if name in ranges else "\n"
+        module = "".join([*lines[:start], gap, textwrap.indent(code, "    "), *lines[end:]])
         before = name
     return module
 
 
 def find_missing(lines: list[str], printed: str) -> list[str]:
-    """Those of the lines that were not printed, however wide the gaps in them are, and however long it took; ``…`` is any word."""
+    """Return the lines that were not printed, ignoring white space and durations. ``…`` matches any word."""
     rest = r"(, \d+ deselected)?(, \d+ warnings?)? in \d.*| - .*"
-    shown = [re.sub(rest, "", line.strip("= ")) for line in printed.splitlines()]
-    return [line for line in lines if not any(_is_like(line.split(), one.split()) for one in shown)]
+    printed_lines = [re.sub(rest, "", line.strip("= ")) for line in printed.splitlines()]
+    return [line for line in lines if not any(_is_like(line.split(), one.split()) for one in printed_lines)]
 
 
-def _is_like(words: list[str], shown: list[str]) -> bool:
-    return len(words) <= len(shown) and all(word in ("…", one) for word, one in zip(words, shown, strict=False))
+def _is_like(words: list[str], printed_lines: list[str]) -> bool:
+    return len(words) <= len(printed_lines) and all(
+        word in ("…", one) for word, one in zip(words, printed_lines, strict=False)
+    )
 
 
 def _list_commands(body: str) -> Iterator[tuple[str, list[str]]]:
@@ -103,7 +105,7 @@ def _list_commands(body: str) -> Iterator[tuple[str, list[str]]]:
 def _split_members(body: str) -> Iterator[tuple[str, str]]:
     lines = body.splitlines(keepends=True)
     for node in ast.parse(body).body:
-        yield _name_of(node), "".join(lines[_begin_of(node, lines) : node.end_lineno])
+        yield _name_of(node), "".join(lines[_find_start(node, lines) : node.end_lineno])
 
 
 def _name_of(node: ast.stmt) -> str:
@@ -111,10 +113,10 @@ def _name_of(node: ast.stmt) -> str:
     return str(getattr(target, "id", getattr(target, "name", "")))
 
 
-def _begin_of(node: ast.stmt, lines: list[str]) -> int:
+def _find_start(node: ast.stmt, lines: list[str]) -> int:
     """Return the index of the first line of a statement, including decorators and comments above."""
-    marks: list[ast.expr] = getattr(node, "decorator_list", [])
-    begin = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
-    while begin and lines[begin - 1].lstrip().startswith("#"):
-        begin -= 1
-    return begin
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    start = min([node.lineno, *(mark.lineno for mark in decorators)]) - 1
+    while start and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return start

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: How a connector and its converters are set: ``decimal``, ``time``, ``binary``, ``hstore``, ``interval``, ``unsigned``,
+#: Modes of a connector and its converters: ``decimal``, ``time``, ``binary``, ``hstore``, ``interval``, ``unsigned``,
 #: and ``wire``, which is ``avro``, ``json`` (with schemas) or ``bare`` (JSON without).
 Modes = Mapping[str, str]
-#: What JSON without a schema makes of a column's type.
+#: Type of a column in JSON without a schema, where it differs.
 BARE = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "double"}
 
 
@@ -25,17 +25,17 @@ class Way:
     kind: str
     sql: str
     spark: str = "{c}"
-    #: The type where there is no schema, if BARE does not say, and how Spark prints it.
+    #: Type without a schema if BARE does not contain it, and the Spark expression for it.
     bare: str = ""
     bare_spark: str = ""
 
     def expression(self, modes: Modes) -> str:
-        """Spark's expression."""
+        """Return the Spark expression."""
         return (self.bare_spark if modes["wire"] == "bare" else "") or self.spark
 
 
-def ways_of_bytes(sql: str) -> dict[str, Way]:
-    """By mode ``binary``; ``sql`` prints them in hexadecimal."""
+def make_byte_ways(sql: str) -> dict[str, Way]:
+    """Return the ways of bytes by mode ``binary``. ``sql`` prints bytes in hexadecimal."""
     return {
         "bytes": Way("binary", sql, "lower(hex({c}))", bare="string"),
         "base64": Way("string", sql, "lower(hex(unbase64({c})))"),
@@ -44,8 +44,8 @@ def ways_of_bytes(sql: str) -> dict[str, Way]:
     }
 
 
-def way_of_bits(sql: str) -> Way:
-    """Bytes, the lowest first; ``sql`` prints the number that they are."""
+def make_bit_way(sql: str) -> Way:
+    """Return the way of bits, which arrive as little-endian bytes. ``sql`` prints their number."""
     digits = "concat_ws('', reverse(transform(sequence(1, length({c})), i -> hex(substring({c}, i, 1)))))"
     number = f"if(length({{c}}) = 0, '0', conv({digits}, 16, 10))"
     return Way("binary", sql, number, "string", number.replace("{c}", "unbase64({c})"))
@@ -59,7 +59,7 @@ class Quirk:
     arrives: Any
     #: ``snapshot`` or ``stream``; both if empty.
     phase: str = ""
-    #: Only where these modes are set so.
+    #: Modes in which the quirk occurs; all modes if empty.
     modes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def holds(self, phase: str, modes: Modes) -> bool:
@@ -102,7 +102,7 @@ class TypeTable:
     """Table with a column of each type."""
 
     types: Sequence[Type]
-    #: Types of columns that the connector leaves out of its events, with a value.
+    #: Types of columns that the connector omits from its events, with a value.
     unsent: Mapping[str, str] = field(default_factory=dict)
 
     def create(self, name: str) -> str:
@@ -113,7 +113,7 @@ class TypeTable:
         return f"create table {name} (id int primary key, {columns})"
 
     def insert(self, name: str, first: int) -> str:
-        """As many rows as the longest type has values, and one of nulls; ids count from ``first``."""
+        """Return an insert of one row per value and one row of nulls. IDs count from ``first``."""
         rows = [f"({first + row}, {', '.join(t.value(row) for t in self.types)})" for row in range(self.count)]
         return f"insert into {name} values {', '.join(rows)}"
 
@@ -134,5 +134,5 @@ def _default(type_: Type) -> str:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality in which NaN is NaN and 0.0 is not -0.0."""
+    """Return whether two values are equal, where NaN equals NaN and 0.0 differs from -0.0."""
     return a == b if not isinstance(a, float) and not isinstance(a, list) else repr(a) == repr(b)

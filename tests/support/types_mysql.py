@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
+from tests.support.types import Quirk, Type, TypeTable, Way, make_bit_way, make_byte_ways
 
 _TEXT = Way("string", "{c}")
 _INT = Way("int", "{c}")
@@ -21,7 +21,7 @@ def _decimals(kind: str) -> dict[str, Way]:
 
 
 _UNSIGNED = {
-    # What does not fit 64 bits with a sign turns negative.
+    # Values that exceed signed 64-bit integers become negative.
     "long": Way("bigint", "cast({c} as signed)"),
     "precise": Way("decimal(20,0)", "cast({c} as decimal(20,0))", bare="string"),
 }
@@ -57,8 +57,8 @@ _TIMES = {
 
 # Bytes, bits and shapes.
 
-_BYTES = ways_of_bytes("lower(hex({c}))")
-_BITS = way_of_bits("cast({c} + 0 as char)")
+_BYTES = make_byte_ways("lower(hex({c}))")
+_BITS = make_bit_way("cast({c} + 0 as char)")
 _SHAPE = "concat(coalesce({c}.srid, 0), ' ', lower(hex({c}.wkb)))"
 _SHAPE_SQL = "concat(st_srid({c}), ' ', lower(hex(st_asbinary({c}))))"
 _BARE_SHAPE = "concat('0 ', lower(hex(unbase64({c}.wkb))))"
@@ -79,13 +79,16 @@ def _shape(name: str, *texts: str) -> Type:
 
 
 def _beyond(value: str, wrapped: int, *, mariadb: bool) -> Quirk:
-    """64 bits of nanoseconds reach from 1677 to 2262. Debezium 3.5.0 sends what is left; later ones send null."""
+    """Return the quirk of a value outside 1677 to 2262, the range of 64-bit nanoseconds.
+
+    Debezium 3.5.0 sends the wrapped number; later versions send null.
+    """
     return Quirk(value, wrapped if mariadb else None, modes={"time": ["nanoseconds"]})
 
 
-#: Years of two digits are of this century, unless `enable.time.adjuster` is false.
+#: Debezium moves years of two digits to this century, unless `enable.time.adjuster` is false.
 _THIS_CENTURY = "'0001-01-01'"
-#: Elsewhere a TIME is a time of the day.
+#: Some modes represent TIME as a time of day, which cannot be negative or exceed 24 hours.
 _NO_TIME_OF_DAY = [
     Quirk(value, None, modes={"time": ["connect", "isostring"]})
     for value in ("'-00:00:01'", "'838:59:59'", "'-838:59:59.999'", "'-838:59:58.999999'")
@@ -200,7 +203,7 @@ def _types(*, mariadb: bool) -> list[Type]:
             "timestamp null",
             ["'2026-11-21 13:14:15'", "'1970-01-02 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00'"],
             _INSTANT,
-            # A time that the database does not have is null, but the stream of MariaDB's connector makes one.
+            # A zero timestamp is null, but the stream of the MariaDB connector sends the epoch.
             quirks=[Quirk("'0000-00-00'", 0, "stream")] if mariadb else [],
         ),
         Type("c_ts6", "timestamp(6) null", ["'2026-11-21 13:14:15.123456'", "'2038-01-19 03:14:07.999999'"], _INSTANT),
@@ -227,13 +230,13 @@ def _types(*, mariadb: bool) -> list[Type]:
             ["'2026-11-21'", "'0000-00-00'"],
             _DAYS,
             "time",
-            # No date, in a column that must have one.
+            # A zero date in a NOT NULL column.
             [Quirk("'0000-00-00'", 0)],
         ),
     ]
 
 
-#: A year of 0 stops the snapshot of MariaDB's connector, as a column of INET4 or INET6 stops the connector.
+#: A year of 0 stops the snapshot of the MariaDB connector, and a column of INET4 or INET6 stops the connector.
 _ZERO_YEAR = [Quirk("0", 2000, "snapshot"), Quirk("0", 1900, "stream")]
 
 MYSQL = TypeTable(

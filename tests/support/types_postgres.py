@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
+from tests.support.types import Quirk, Type, TypeTable, Way, make_bit_way, make_byte_ways
 
-#: PostgreSQL's infinity is the end of the years that table formats agree on.
+#: First and last day of the years that all table formats support. They represent infinity of PostgreSQL.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _FIRST, _LAST = _FIRST_DAY * 86_400_000_000, _LAST_DAY * 86_400_000_000
-#: As the type's own output function prints it; a cast to text may say more.
+#: Expression with the output function of a type. A cast to text may print more.
 PRINTED = "case when {c} is not null then concat({c}) end"
 
 
@@ -18,13 +18,13 @@ def _infinite(finite: str, first: int, last: int) -> str:
     return f"case {{c}} when 'infinity' then {last} when '-infinity' then {first} else {finite} end"
 
 
-def _as_it_is(kind: str, bare: str = "") -> Way:
+def _unchanged(kind: str, bare: str = "") -> Way:
     return Way(kind, "{c}", bare=bare)
 
 
 _TEXT = Way("string", PRINTED)
 _LONG = Way("bigint", "{c}")
-#: NaN is text in JSON, and so is a column that has one.
+#: NaN is a string in JSON, and so is a column that contains NaN.
 _FLOAT = Way("float", "{c}::float8", bare="string", bare_spark="cast({c} as float)")
 _DOUBLE = Way("double", "{c}::float8", bare="string", bare_spark="cast({c} as double)")
 
@@ -45,7 +45,7 @@ def _java_quirks(value: str, text: str) -> list[Quirk]:
 
 
 _NOT_A_NUMBER = _java_quirks("'NaN'", "NAN")
-#: Of a scale of -2 Debezium says that it is 2046, and sends as many zeros: the same number.
+#: Debezium reports a scale of -2 as 2046 and sends that many zeros. The number is the same.
 _ZEROS = Way("string", "{c}::text || '.' || repeat('0', 2046)")
 _ROUNDED = {**_decimals("string"), "precise": _ZEROS, "string": _ZEROS}
 
@@ -54,7 +54,7 @@ _ROUNDED = {**_decimals("string"), "precise": _ZEROS, "string": _ZEROS}
 _SECONDS = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DAY = Way("date", _infinite("{c} - date '1970-01-01'", _FIRST_DAY, _LAST_DAY), "cast(unix_date({c}) as bigint)")
 _MICROS = "(extract(epoch from {c}) * 1000000)::bigint"
-#: As java.time counts: towards the past.
+#: Milliseconds rounded towards the past, as in java.time.
 _MILLIS = "floor(extract(epoch from {c}) * 1000)::bigint * 1000"
 _WALL = Way("timestamp_ntz", _infinite(_MICROS, _FIRST, _LAST), "unix_micros(try_cast({c} as timestamp))")
 _WALL_MILLIS = Way("timestamp_ntz", _infinite(_MILLIS, _FIRST, _LAST), "unix_micros(try_cast({c} as timestamp))")
@@ -97,7 +97,7 @@ def _times(*, millis: bool) -> dict[str, Way]:
     }
 
 
-# Intervals: of a month Debezium says that it has 365.25 / 12 days.
+# Intervals. Debezium counts a month as 365.25 / 12 days.
 _MONTHS = "(extract(year from {c}) * 12 + extract(month from {c}))"
 _CLOCK = "extract(hour from {c}) * 3600 + extract(minute from {c}) * 60 + extract(second from {c})"
 _INTERVALS = {
@@ -112,9 +112,9 @@ _INTERVALS = {
     ),
 }
 
-# Bytes and bits, as hexadecimal digits and whole numbers.
-_BYTES = ways_of_bytes("encode({c}, 'hex')")
-_BITS = way_of_bits("lpad({c}::text, 64, '0')::bit(64)::bigint::text")
+# Bytes and bits, as hexadecimal digits and integers.
+_BYTES = make_byte_ways("encode({c}, 'hex')")
+_BITS = make_bit_way("lpad({c}::text, 64, '0')::bit(64)::bigint::text")
 
 # Maps, structs and lists.
 _ENTRIES = "coalesce((select string_agg(k || '=' || coalesce(v, 'null'), ',' order by k collate \"C\") from each({c}) e(k, v)), '')"
@@ -178,8 +178,8 @@ _ISO_DAY_LIST = replace(
 )
 _DAY_LISTS = {**dict.fromkeys(_walls(), _DAY_LIST), "isostring": _ISO_DAY_LIST}
 _UTC_TIME = "(extract(epoch from {c} at time zone 'UTC') * 1000000)::bigint"
-_TEXTS = r"""E'text \u00e9\u4e2d\U0001F600 "q" \'s\' \n tab\t \\ back'"""
-_MOMENTS = [
+_STRINGS = r"""E'text \u00e9\u4e2d\U0001F600 "q" \'s\' \n tab\t \\ back'"""
+_TIMESTAMPS = [
     "'2026-11-21 13:14:15.123456'",
     "'2026-03-08 02:30:00'",
     "'0001-01-01 00:00:00'",
@@ -192,20 +192,20 @@ _MOMENTS = [
 ]
 
 
-def _bare(value: str, arrives: Any, phase: str = "") -> list[Quirk]:
-    """Infinity where there is no schema, so that nobody knows it from another text."""
+def _bare_infinity(value: str, arrives: Any, phase: str = "") -> list[Quirk]:
+    """Return the quirk of infinity without a schema, where it looks like any other string."""
     return [Quirk(value, arrives, phase, {"wire": ["bare"]})]
 
 
-_MOMENT_QUIRKS = [
-    # 64 bits of nanoseconds reach from 1677 to 2262.
+_TIMESTAMP_QUIRKS = [
+    # The range of 64-bit nanoseconds is 1677 to 2262.
     *[
         Quirk(moment, None, modes={"time": ["nanoseconds"]})
-        for moment in _MOMENTS
+        for moment in _TIMESTAMPS
         if moment[1:5] in {"0001", "1500", "9999", "0044"}
     ],
-    *_bare("'infinity'", 9223372036825200000),
-    *_bare("'-infinity'", -9223372036832400000),
+    *_bare_infinity("'infinity'", 9223372036825200000),
+    *_bare_infinity("'-infinity'", -9223372036832400000),
 ]
 _MIDNIGHT = [Quirk("'24:00'", 0, modes={"time": ["isostring"]})]
 
@@ -263,7 +263,7 @@ TYPES = TypeTable(
                 *_NOT_A_NUMBER,
                 *_java_quirks("'Infinity'", "POSITIVE_INFINITY"),
                 *_java_quirks("'-Infinity'", "NEGATIVE_INFINITY"),
-                # Where the column does not say how many digits it has, zeros at the end are none.
+                # A column without a scale loses trailing zeros.
                 Quirk("1.50", "1.5", modes={"decimal": ["precise"]}),
             ],
         ),
@@ -277,7 +277,7 @@ TYPES = TypeTable(
         ),
         Type("c_char", "char(5)", ["'ab'", "''", "'é中😀'"], _TEXT),
         Type("c_varchar", "varchar(20)", ["'ab  '", "''"], _TEXT),
-        Type("c_text", "text", ["''", _TEXTS, "repeat('é中😀x', 2500)"], _TEXT),
+        Type("c_text", "text", ["''", _STRINGS, "repeat('é中😀x', 2500)"], _TEXT),
         Type("c_citext", "citext", ["'CiText'"], _TEXT),
         Type("c_bytea", "bytea", [r"''", r"'\xdeadbeef00ff'", r"'\x00'", r"'\xfbffbf'"], _BYTES, "binary"),
         Type(
@@ -294,14 +294,14 @@ TYPES = TypeTable(
             ],
             _days(),
             "time",
-            # The snapshot reads java.sql.Date, which has gaps and no era.
+            # The snapshot uses java.sql.Date, which has calendar gaps and no era.
             [
                 Quirk("'1582-10-10'", -141422, "snapshot"),
                 Quirk("'0044-03-15 BC'", -703383, "snapshot"),
-                *_bare("'infinity'", None, "snapshot"),
-                *_bare("'-infinity'", None, "snapshot"),
-                *_bare("'infinity'", -2147472692, "stream"),
-                *_bare("'-infinity'", -2147472691, "stream"),
+                *_bare_infinity("'infinity'", None, "snapshot"),
+                *_bare_infinity("'-infinity'", None, "snapshot"),
+                *_bare_infinity("'infinity'", -2147472692, "stream"),
+                *_bare_infinity("'-infinity'", -2147472691, "stream"),
             ],
         ),
         Type(
@@ -319,9 +319,9 @@ TYPES = TypeTable(
             ["'13:14:15.123456+02'", "'00:00+00'", "'23:59:59-12'"],
             Way("string", _UTC_TIME, _TIME_TEXT.spark),
         ),
-        Type("c_ts", "timestamp", _MOMENTS, _walls(), "time", _MOMENT_QUIRKS),
-        Type("c_ts0", "timestamp(0)", _MOMENTS, _walls(), "time", _MOMENT_QUIRKS),
-        Type("c_ts3", "timestamp(3)", _MOMENTS, _walls(), "time", _MOMENT_QUIRKS),
+        Type("c_ts", "timestamp", _TIMESTAMPS, _walls(), "time", _TIMESTAMP_QUIRKS),
+        Type("c_ts0", "timestamp(0)", _TIMESTAMPS, _walls(), "time", _TIMESTAMP_QUIRKS),
+        Type("c_ts3", "timestamp(3)", _TIMESTAMPS, _walls(), "time", _TIMESTAMP_QUIRKS),
         Type(
             "c_tstz",
             "timestamptz",
@@ -336,7 +336,7 @@ TYPES = TypeTable(
                 "'-infinity'",
             ],
             _INSTANT,
-            quirks=[*_bare("'infinity'", None), *_bare("'-infinity'", None)],
+            quirks=[*_bare_infinity("'infinity'", None), *_bare_infinity("'-infinity'", None)],
         ),
         Type(
             "c_interval",
@@ -373,11 +373,11 @@ TYPES = TypeTable(
         Type("c_tsrange", "tsrange", ["'[2026-01-01,2026-02-01)'"], _TEXT),
         Type("c_tstzrange", "tstzrange", ["'[2026-01-01 00:00+00,2026-02-01 00:00+00)'"], _TEXT),
         Type("c_daterange", "daterange", ["'[2026-01-01,2026-02-01)'"], _TEXT),
-        # In the stream the connector takes its type for one that it does not know.
+        # In the stream, the connector does not recognize the type.
         Type("c_name", "name", ["'nam'"], _TEXT, quirks=[Quirk("'nam'", None, "stream")]),
         Type("c_smalls", "smallint[]", ["'{1,NULL}'"], replace(_list("int"), bare="array<bigint>")),
         Type("c_reals", "real[]", ["'{1.5,NULL}'"], Way("array<float>", "{c}::float8[]", bare="array<double>")),
-        # Of lists in lists nothing is left but nulls.
+        # Nested lists arrive as nulls.
         Type(
             "c_grid", "integer[]", ["'{{1,2},{3,4}}'", "'{1,2}'"], _GRID, quirks=[Quirk("'{{1,2},{3,4}}'", "null,null")]
         ),
@@ -439,7 +439,7 @@ TYPES = TypeTable(
         "posint[]": "'{7}'",
     },
 )
-#: What the table needs.
+#: Custom types of the table.
 TYPES_OF_ITS_OWN = """
 create extension if not exists hstore; create extension if not exists citext; create extension if not exists ltree;
 create type {schema}.mood as enum ('sad', 'not ok', 'happy');

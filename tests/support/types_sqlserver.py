@@ -11,38 +11,40 @@ from typing import Any
 Value = None | int | float | str | bytes
 
 
-def _moment(text: str) -> datetime:
-    """Cut to microseconds, as tables have them."""
+def _parse_timestamp(text: str) -> datetime:
+    """Parse a timestamp and truncate it to microseconds, the precision of tables."""
     head, dot, rest = text.partition(".")
     return datetime.fromisoformat(head + dot + rest[:6]) if dot else datetime.fromisoformat(head)
 
 
 def wall(text: Any) -> datetime:
-    return _moment(text)
+    return _parse_timestamp(text)
 
 
 def instant(text: Any) -> int:
-    """Microseconds since 1970."""
+    """Return the microseconds since 1970."""
     clock, offset = text.rsplit(" ", 1)
     minutes = int(offset[1:3]) * 60 + int(offset[4:6])
-    moment = _moment(clock).replace(tzinfo=UTC) - timedelta(minutes=-minutes if offset[0] == "-" else minutes)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    timestamp = _parse_timestamp(clock).replace(tzinfo=UTC) - timedelta(
+        minutes=-minutes if offset[0] == "-" else minutes
+    )
+    return (timestamp - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def clock(digits: int) -> Callable[[str], int]:
-    """Convert a time to a count of fractions of a second with so many digits."""
+    """Return a function that converts a time to a count of fractions of a second with this many digits."""
 
     unit: int = 10**digits
 
     def count_parts(text: str) -> int:
-        whole, _, part = text.partition(".")
-        hours, minutes, seconds = map(int, whole.split(":"))
+        full_units, _, part = text.partition(".")
+        hours, minutes, seconds = map(int, full_units.split(":"))
         return ((hours * 60 + minutes) * 60 + seconds) * unit + int(part.ljust(digits, "0") or 0)
 
     return count_parts
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -52,11 +54,11 @@ class Type:
 
     name: str
     ddl: str
-    #: In an Iceberg table, which has no smaller integers than int.
+    #: Type in an Iceberg table, whose smallest integer type is int.
     kind: str
     values: Sequence[Value]
-    #: What the table has where SQL Server prints this.
-    reads: Callable[[Any], Any] = _as_it_is
+    #: Converts a value that SQL Server prints to the value in the table.
+    reads: Callable[[Any], Any] = _unchanged
     spark: str = "{c}"
 
 
@@ -84,7 +86,7 @@ def _offsets(digits: int) -> list[str | None]:
     ]
 
 
-#: Rows: something of everything; nulls; the least; the most; zero and nothing; what is easily got wrong.
+#: Values of the rows: typical values, nulls, minimum, maximum, zero or empty values, and corner cases.
 TYPES = [
     Type("c_bit", "bit", "boolean", [1, None, 0, 1, 0, 1], bool),
     Type("c_tinyint", "tinyint", "int", [200, None, 0, 255, 0, 128]),
@@ -190,20 +192,20 @@ TYPES = [
         ],
     ),
 ]
-#: What the connector and the driver make of some values, by column and SQL Server's print of it; as docs/sqlserver.md says.
+#: Values that the connector or the driver changes, by column and printed value. docs/sqlserver.md lists them.
 ARRIVES = {
-    # Beyond 64 bits of nanoseconds.
+    # Out of the range of 64-bit nanoseconds.
     ("c_datetime2_7", "0001-01-01 00:00:00.0000000"): None,
     ("c_datetime2_7", "9999-12-31 23:59:59.9999999"): None,
     ("c_datetime2_7", "1500-02-28 01:02:03.0000005"): None,
-    # As the Julian calendar has them.
+    # The driver uses the Julian calendar.
     ("c_date", "1582-10-10"): "1582-10-20",
     ("c_offset0", "0001-01-01 00:00:00 +00:00"): "0000-12-30",
     ("c_offset3", "0001-01-01 00:00:00.000 +00:00"): "0000-12-30",
     ("c_offset7", "0001-01-01 00:00:00.0000000 +00:00"): "0000-12-30",
     ("c_offset0", "1500-02-28 00:00:00 +00:00"): "1500-03-09 00:00:00 +00:00",
     ("c_offset3", "1500-02-28 00:00:00.000 +00:00"): "1500-03-09 00:00:00 +00:00",
-    # A part of a second before 1970.
+    # Fractions of a second before 1970.
     ("c_offset7", "1969-12-31 23:59:59.5000000 +00:00"): "1970-01-01 00:00:00.5 +00:00",
 }
 COUNT = max(len(t.values) for t in TYPES)
@@ -224,7 +226,7 @@ def lake_row(row: dict[str, Value]) -> list[Any]:
 def _arrives(kind: Type, printed: Value) -> Any:
     arrives = ARRIVES.get((kind.name, str(printed)), printed)
     if arrives == "0000-12-30":
-        # Python has no year 0: two days before the year 1.
+        # Python has no year 0, so subtract two days from the start of the year 1.
         return instant("0001-01-01 00:00:00 +00:00") - 2 * 86400 * 10**6
     return None if arrives is None else kind.reads(arrives)
 

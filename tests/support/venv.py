@@ -25,7 +25,7 @@ class Venv:
         self.bin = folder / "bin"
         (site,) = folder.glob("lib/python*/site-packages")
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        # pip takes a version that it sees for installed, wherever that is; what else is needed is seen already.
+        # The packages of the current environment are visible to pip: it would skip headrace, and requirements are satisfied.
         pip: list[str | Path] = [
             self.bin / "pip",
             "install",
@@ -42,9 +42,9 @@ class Venv:
         return result.stderr if ok else result.stdout
 
     def install(self, *projects: Path, site: Path) -> None:
-        """Projects into a folder, for the path of whoever wants to see them."""
+        """Install projects in a folder, which tests add to ``PYTHONPATH``."""
         pip: list[str | Path] = [self.bin / "pip", "install", "--quiet", "--no-deps"]
-        # One that builds for all: a fresh one for each would take longer than the tests.
+        # All builds share one setuptools. A build environment for each project would take longer than the tests.
         tools = site.parent / "tools"
         run([*pip, "--target", tools, "setuptools>=77"], site.parent)
         run(
@@ -55,9 +55,14 @@ class Venv:
 
     def run_pytest(self, jobs: Sequence[tuple[Path, Sequence[str]]], path: str) -> list[tuple[int, str]]:
         """Run pytest in one process; return exit code and output for each project folder and its arguments."""
-        given = json.dumps([[str(folder), list(arguments)] for folder, arguments in jobs])
-        # -P: beside it are modules called like Python's own.
-        command: list[str | Path] = [self.bin / "python", "-P", Path(__file__).with_name("pytest_runs.py"), given]
+        encoded_jobs = json.dumps([[str(folder), list(arguments)] for folder, arguments in jobs])
+        # -P: the folder of the script has modules with the names of standard modules.
+        command: list[str | Path] = [
+            self.bin / "python",
+            "-P",
+            Path(__file__).with_name("pytest_runs.py"),
+            encoded_jobs,
+        ]
         environment = {"PYTHONPATH": path, **interpret_plans(self.bin.with_name("conf"))}
         result = run(command, jobs[0][0], seconds=900, environment=environment)
         found: list[Any] = json.loads(result.stdout.splitlines()[-1])

@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress
 
 
-#: Seconds after which tables are looked at again though no batch has ended: one that was set aside catches up between them.
-_LONGEST_LOOK_AWAY = 3.0
+#: Seconds after which tables are compared again without a new batch, because a failed table catches up between batches.
+_MAX_SECONDS_BETWEEN_CHECKS = 3.0
 
 
 def until_tables(query: Query, look: Callable[[], tuple[Any, Any]], what: str, seconds: float = 240) -> None:
-    """Wait until tables have the expected rows; ``look`` returns both. Show both after a timeout.
+    """Wait until tables have the expected rows. ``look`` returns actual and expected rows, which a timeout reports.
 
-    Looks after each batch and not all the time: a read takes from the batches the processor that they need.
+    Tables are compared after each batch and not continuously, because reads take processor time from the batches.
     """
     deadline = time.monotonic() + seconds
     while True:
         batch = query.last_progress
-        have, want = look()
-        if have == want:
+        actual, expected = look()
+        if actual == expected:
             return
         assert query.is_active, query.exception
         if time.monotonic() > deadline:
-            assert have == want, [what, query.status, *query.recent_progress]
+            assert actual == expected, [what, query.status, *query.recent_progress]
         _await_batch(query, batch)
 
 
 def _await_batch(query: Query, last: BatchProgress | None) -> None:
     """Wait until a later batch has ended, no batch will follow, or the time is over."""
-    end = time.monotonic() + _LONGEST_LOOK_AWAY
+    end = time.monotonic() + _MAX_SECONDS_BETWEEN_CHECKS
     while query.is_active and query.last_progress is last and time.monotonic() < end:
         time.sleep(0.05)
 
@@ -43,7 +43,7 @@ def _await_batch(query: Query, last: BatchProgress | None) -> None:
 def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         time.sleep(0.02)
 
 

@@ -2,12 +2,12 @@
 
 The model excludes cases without a guarantee:
 
-- an order by place with partitions that are added: envelopes of a database are ordered by its log, and only their order is kept;
-- in the first transaction of a new slot, and in the one after a snapshot in mid-stream, changes from before the snapshot began: their
-  LSNs do not tell that they are newer than its rows;
-- an older change of a key that is sent again behind a tombstone whose delete is gone: a tombstone has no place in the log.
+- ordering by offset with added partitions: only envelopes of a database, which its log orders, have a guaranteed order;
+- changes from before the start of a snapshot, in the first transaction of a new slot or in the transaction after a snapshot in
+  mid-stream: their LSNs do not show that they are newer than the rows of the snapshot;
+- an older change of a key that is repeated after a tombstone whose delete was compacted: a tombstone has no log position.
 
-Values that a change leaves out are in tests/core/upsert/test_histories.py.
+tests/core/upsert/test_histories.py covers unavailable values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 Row = dict[str, Any]
 KEYS = range(1, 6)
-#: Columns that come later; the first values of ``note`` are empty texts.
+#: Columns that are added later; the first values of ``note`` are empty strings.
 LATER = ("note", "size")
 TABLES = ("people", "places")
 
@@ -29,8 +29,8 @@ TABLES = ("people", "places")
 class Shape:
     """Constants of a history.
 
-    ``shared``: both tables are in one topic, ``routed`` by their name or with no rule that says so; ``rewrites``: a delete is a row
-    like any other; ``modes``: of the two sinks.
+    ``shared``: both tables are in one topic, ``routed`` by their name or ``unrouted`` without such a rule; ``rewrites``: a
+    delete keeps its row; ``modes``: modes of the two sinks.
     """
 
     connector: str
@@ -81,12 +81,12 @@ class Record:
     is_tombstone: bool = False
 
     @property
-    def place(self) -> tuple[int, int]:
+    def location(self) -> tuple[int, int]:
         return self.offset, self.partition
 
     def __str__(self) -> str:
-        what = f"tombstone {self.event.table} {self.event.key}" if self.is_tombstone else str(self.event)
-        return f"{self.topic}+{self.partition}+{self.offset} {what}"
+        content = f"tombstone {self.event.table} {self.event.key}" if self.is_tombstone else str(self.event)
+        return f"{self.topic}+{self.partition}+{self.offset} {content}"
 
 
 class Clock:
@@ -118,11 +118,11 @@ class PostgresClock(Clock):
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
-        # Just before an LSN of one digit more.
+        # Start shortly before LSNs with one more digit.
         self._lsn = chance.choice((230, 2**24 - 300, 2**32 - 300))
         self._last_commit: int | None = None
-        self._place = 0
-        #: Of the next transaction, which began before this one was committed.
+        self._change_lsn = 0
+        #: First LSN of the next transaction if it started before this one was committed.
         self._early: int | None = None
         self._next: int | None = None
 
@@ -133,8 +133,8 @@ class PostgresClock(Clock):
 
     def change(self, *, same: bool) -> Row:
         if not same:
-            self._place, self._next = self._next or self._tick(), None
-        return self._block(self._place)
+            self._change_lsn, self._next = self._next or self._tick(), None
+        return self._block(self._change_lsn)
 
     def commit(self) -> None:
         self._last_commit = self._tick()
@@ -191,17 +191,17 @@ class World:
     chance: Random
     partitions: int
     trace: list[str] = field(default_factory=list)
-    #: Topic and partition → its records; None where one was compacted away.
+    #: Records by topic and partition; None for compacted records.
     logs: dict[tuple[str, int], list[Record | None]] = field(default_factory=dict)
-    #: Table and key → the last change of it of which no more than a tombstone is left.
+    #: Number of the last change of which only a tombstone remains, by table and key.
     compacted: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clock = _CLOCKS[self.shape.connector](self.chance)
         self.rows: dict[str, dict[int, Row]] = {table: {} for table in self.shape.tables}
         self.columns = {table: ["name"] for table in self.shape.tables}
-        #: Tables and keys of rows that may be gone without a word.
-        self.gone_unseen: set[tuple[str, int]] = set()
+        #: Tables and keys of rows that may have been deleted without an event.
+        self.unreported_deletes: set[tuple[str, int]] = set()
         self._sent: list[Event] = []
         self._number = 0
         self._salt = self.chance.randrange(100)
@@ -210,7 +210,7 @@ class World:
     def records(self) -> Iterator[Record]:
         return (record for log in self.logs.values() for record in log if record is not None)
 
-    # What happens to the database.
+    # Changes of the database.
 
     def transaction(self, *, unseen: bool = False) -> None:
         """Make a few changes. ``unseen``: no connector reports them."""
@@ -221,7 +221,7 @@ class World:
             for event in self._change(table, op):
                 op = "" if event.headers else event.op
                 if unseen:
-                    self.gone_unseen |= {(table, key) for key in KEYS if key not in self.rows[table]}
+                    self.unreported_deletes |= {(table, key) for key in KEYS if key not in self.rows[table]}
                     self.trace.append(f"  unseen: {event}")
                 else:
                     self._send(event)
@@ -244,7 +244,7 @@ class World:
             self.columns[table].append(new[0])
             self.trace.append(f"  {table} has a new column {new[0]}")
 
-    # What happens to the connector and the topics.
+    # Events of the connector and the topics.
 
     def snapshot(self) -> None:
         """Read every table, as a connector's snapshot."""
@@ -281,16 +281,18 @@ class World:
 
     def compact(self, read: dict[str, int]) -> None:
         """Remove unread records of keys whose last record is a tombstone."""
-        if self.shape.shared:  # the record of one table takes that of another away
+        if self.shape.shared:  # a record of one table would remove a record of another
             return
-        places: dict[tuple[str, int | None], list[Record]] = {}
+        by_key: dict[tuple[str, int | None], list[Record]] = {}
         for record in self.records:
-            places.setdefault((record.topic, record.event.key), []).append(record)
-        for records in places.values():
+            by_key.setdefault((record.topic, record.event.key), []).append(record)
+        for records in by_key.values():
             last = max(records, key=lambda record: record.offset)
-            is_alone = len({record.partition for record in records}) == 1  # its row was never in another partition
+            has_one_partition = (
+                len({record.partition for record in records}) == 1
+            )  # its row was never in another partition
             start = read.get(f"{last.topic}/{last.partition}", 0)
-            if not (last.is_tombstone and is_alone and last.offset >= start and last.event.key):
+            if not (last.is_tombstone and has_one_partition and last.offset >= start and last.event.key):
                 continue
             log = self.logs[last.topic, last.partition]
             for record in records:
@@ -303,38 +305,38 @@ class World:
         return {f"{topic}/{partition}": len(log) for (topic, partition), log in self.logs.items()}
 
     def _change(self, table: str, previous: str) -> list[Event]:
-        rows, key, dice = self.rows[table], self.chance.choice(KEYS), self.chance.random()
+        rows, key, roll = self.rows[table], self.chance.choice(KEYS), self.chance.random()
         if key not in rows:
             same = previous == "c" and self.chance.random() < 0.4  # rows of one statement
             return [self._put(table, "c", key, self.clock.change(same=same))]
         free = [k for k in KEYS if k not in rows]
-        if dice < 0.25:
+        if roll < 0.25:
             return [self._delete(table, key, self.clock.change(same=False))]
-        if dice < 0.35 and free:
-            new, place = self.chance.choice(free), self.clock.change(same=False)
+        if roll < 0.35 and free:
+            new, position = self.chance.choice(free), self.clock.change(same=False)
             names = [
                 (("__debezium.newkey", json.dumps({"id": new})),),
                 (("__debezium.oldkey", json.dumps({"id": key})),),
             ]
-            return [self._delete(table, key, place, names[0]), self._put(table, "c", new, place, names[1])]
-        if dice < 0.38:
+            return [self._delete(table, key, position, names[0]), self._put(table, "c", new, position, names[1])]
+        if roll < 0.38:
             rows.clear()
             return [self._event(table, "t", None, None, None, self.clock.change(same=False))]
         return [self._put(table, "u", key, self.clock.change(same=False))]
 
-    def _put(self, table: str, op: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+    def _put(self, table: str, op: str, key: int, position: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
         before = self.rows[table].get(key)
         self.rows[table][key] = row = {"id": key, **{name: self._value(name) for name in self.columns[table]}}
-        return self._event(table, op, key, before, row, place, headers)
+        return self._event(table, op, key, before, row, position, headers)
 
-    def _delete(self, table: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
-        return self._event(table, "d", key, self.rows[table].pop(key), None, place, headers)
+    def _delete(self, table: str, key: int, position: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+        return self._event(table, "d", key, self.rows[table].pop(key), None, position, headers)
 
     def _value(self, name: str) -> Any:
         if name == "size":
             return self.chance.choice((None, self._number))
-        texts = ("", "", None) if name == "note" and self.chance.random() < 0.7 else ("", None, f"t{self._number}")
-        return self.chance.choice((*texts, f"t{self._number}") if name == "name" else texts)
+        strings = ("", "", None) if name == "note" and self.chance.random() < 0.7 else ("", None, f"t{self._number}")
+        return self.chance.choice((*strings, f"t{self._number}") if name == "name" else strings)
 
     def _event(
         self,
@@ -343,13 +345,13 @@ class World:
         key: int | None,
         before: Row | None,
         after: Row | None,
-        place: Row,
+        position: Row,
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Event:
         self._number += 1
         source = {"connector": self.shape.connector, "ts_ms": 1_795_000_000_000 + self._number, "snapshot": "false"}
         return Event(
-            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **place}, headers
+            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **position}, headers
         )
 
     def _send(self, event: Event) -> None:

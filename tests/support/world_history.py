@@ -1,4 +1,4 @@
-"""Random histories of a world and of a pipeline that reads its records. A seed determines a history."""
+"""Random histories of a database model and of a pipeline that reads its records. A seed determines a history."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.support.world import CONNECTORS, TABLES, Shape, World
 class Step:
     """Next step of a pipeline.
 
-    ``batch``: applies the records up to ``ends``; ``crash``: likewise, and is killed before the batch is noted as done; ``restart`` and
-    ``kill``: ends, after another try of what is behind or without, and begins again; ``break``: a ``sink`` fails for ``tables``,
-    ``when`` it has or has not committed; ``mend``: no sink fails; ``resync``: of all tables.
+    ``batch``: apply the records up to ``ends``; ``crash``: the same, but the run is killed before the batch is committed;
+    ``restart``: let failed tables catch up, stop and start again; ``kill``: the same without catch-up; ``break``: a ``sink``
+    fails for ``tables``, before or after (``when``) its commit; ``mend``: no sink fails; ``resync``: resync all tables.
     """
 
     what: str
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """History of a world and of a pipeline; its string describes it."""
+    """History of a database model and of a pipeline; its string describes it."""
 
     seed: int
     world: World
@@ -69,7 +69,7 @@ def history(seed: int) -> History:
         world.trace.append(str(steps[-1]))
 
     if chance.random() < 0.5:
-        world.lose_slot()  # the database was there before its connector
+        world.lose_slot()  # the database is older than its connector
     for _ in range(chance.randint(2, 6)):
         for _ in range(chance.randint(1, 4)):
             _happen(world, read)

@@ -1,4 +1,4 @@
-"""Pipeline that applies a world's records in batches to two failing sinks, and the expected rows of its tables."""
+"""Pipeline that applies the records of a history in batches to two failing sinks, and the expected rows of its tables."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _RECORD = "partition int, offset bigint, topic string, key string, value string, headers array<struct<key: string, value: string>>"
-#: Connect's types of columns; the key is never null.
+#: Kafka Connect types of the columns. The key is never null.
 _TYPES = {"id": "int32", "size": "int32", "name": "string", "note": "string", "ts_ms": "int64", "lsn": "int64"}
 _TYPES |= dict.fromkeys(("pos", "server_id"), "int64") | {"row": "int32"}
-#: Sink's name → tables → when it fails.
+#: Time of the failure (before or after the commit) by sink and table.
 _FAULTS: dict[str, dict[str, str]] = defaultdict(dict)
 
 
@@ -61,7 +61,7 @@ def make_failing(sink: type[Sink], name: str) -> type[Sink]:
     return type(f"Failing{sink.__name__}", (sink,), {"name": name, "write": write})
 
 
-class WorldSource(RangedSource):
+class HistorySource(RangedSource):
     """Source of the records of a history up to an end set by a test."""
 
     name = "world"
@@ -89,7 +89,7 @@ class WorldSource(RangedSource):
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         from pyspark.sql import DataFrame
 
-        # Rows that the JVM has parsed once: Python's objects would go through a Python process, and a text in the plan be parsed in each.
+        # The JVM parses the rows once. Python objects would need a Python process, and each plan would parse a string again.
         session: Any = spark._jsparkSession
         strings = spark._jvm.org.apache.spark.sql.Encoders.STRING()  # type: ignore[union-attr]
         texts = [json.dumps(self._encode(record)) for record in self.between(start, end)]
@@ -129,7 +129,7 @@ class Run:
         rule: dict[str, Any] = {"source": "w.*", "target": "w.{table}"}
         if shape.shared == "routed":
             rule["route.by.field"] = "source.table"
-        self.source = WorldSource(history)
+        self.source = HistorySource(history)
         handling = {"delete.tombstone.handling.mode": "rewrite"} if shape.rewrites else {}
         self.plan = Plan(
             name="world",
@@ -147,7 +147,7 @@ class Run:
         self.stopped: list[HeadraceError] = []
         self.maintained: list[Maintained] = []
         self.sent: list[Record] = []
-        #: Table → the change from which on rows are its own: what is older was removed.
+        #: Number of the oldest change that a table keeps after a resync. Older rows were removed.
         self.floors: dict[str, int] = {}
         self._sessions = Sessions(spark, self.plan.sql_conf)
         _FAULTS.clear()
@@ -155,23 +155,23 @@ class Run:
 
     @property
     def tables(self) -> dict[str, str | None]:
-        """Target → the table of the database that it is of."""
+        """Source table in the database by target."""
         if self.shape.shared != "unrouted":
             return {f"w.{table}": table for table in self.shape.tables}
         return {"w.all": next((record.event.table for record in self.sent if not record.is_tombstone), None)}
 
     def go(self) -> None:
-        """Everything that the history says."""
+        """Execute all steps of the history."""
         for step in self.history.steps:
             self.take(step)
 
     def take(self, step: Step) -> None:
-        """One of its steps."""
+        """Execute one step."""
         getattr(self, f"_{step.what}")(step)
         assert not self.stopped, self.stopped
 
     def of_table(self, target: str) -> list[Record]:
-        """Return the records that are changes of a table, as far as they were read."""
+        """Return the changes of a table that were read so far."""
         return [r for r in self.sent if not r.is_tombstone and r.event.table == self.tables[target]]
 
     def stop(self) -> None:
@@ -195,7 +195,7 @@ class Run:
         self._runner.start()
 
     def apply(self, step: Step, *, notes: bool = True) -> None:
-        """Apply the records up to the end of a step. ``notes``: the batch is recorded as done."""
+        """Apply the records up to the end of a step. ``notes``: commit the batch."""
         self.source.end = step.ends
         batch = self._log.next(self.source.initial, lambda start: self.source.latest(start, None))
         if batch is None:
@@ -206,7 +206,7 @@ class Run:
         except HeadraceError:
             if not any(_FAULTS.values()):
                 raise
-            # No table was left, and the run has ended.
+            # All tables failed, so the run ended.
             self._mend(step)
             self.apply(step)
             return
@@ -235,14 +235,14 @@ class Run:
         _FAULTS[self.plan.sinks[step.sink].name].update(dict.fromkeys(names, step.when))
 
     def _mend(self, step: Step) -> None:
-        """Nothing fails, and what is behind catches up."""
+        """Stop the faults and let failed tables catch up."""
         _FAULTS.clear()
         error = self._runner.catch_up.finish()
         assert error is None, error
         self._start()
 
     def _resync(self, step: Step) -> None:
-        """Tables equal their newest snapshot, and what came after it."""
+        """Resync the tables with their newest snapshot and the later changes."""
         self._runner.catch_up.finish()
         for target in self.tables:
             before = {sink: self.expect_rows(target) for sink in self.plan.sinks}
@@ -251,8 +251,8 @@ class Run:
                 continue
             number = max(event.number for event in newest)
             last = next(event for event in newest if event.number == number)
-            began = min(event.number for event in newest if _is_of_snapshot(event, last))
-            self.floors[target] = max(began, self.floors.get(target, 0))
+            start = min(event.number for event in newest if _is_of_snapshot(event, last))
+            self.floors[target] = max(start, self.floors.get(target, 0))
             for done in self._call_resync(target):
                 assert done.removed == len(before[self.plan.sinks[0]]) - len(self.expect_rows(target)), done
         self._start()
@@ -261,12 +261,12 @@ class Run:
         try:
             return resync(self.plan, self._spark, target)
         except ConfigError as error:
-            # A connector's first table with one row has no end, and a topic of two tables dead letters.
+            # The snapshot of a first table with one row has no end marker, and a topic with two tables has dead letters.
             if not any(reason in str(error) for reason in ("has not ended", "dead letters")):
                 raise
             return resync(self.plan, self._spark, target, now=True)
 
-    # What has to be there.
+    # Expected results.
 
     def expect_rows(self, target: str) -> dict[int, Row]:
         """Return the expected rows of an upserted table by key: the newest change of each key after the last truncate."""
@@ -276,10 +276,10 @@ class Run:
         if self.shape.removes_rows:
             floor = max([floor, *(record.event.number for record in records if record.event.op == "t")])
         for record in records:
-            event, known = record.event, newest.get(record.event.key)
+            event, current = record.event, newest.get(record.event.key)
             if event.op == "t" or event.number < floor:
                 continue
-            if known is None or (event.number, record.place) > (known.event.number, known.place):
+            if current is None or (event.number, record.location) > (current.event.number, current.location):
                 newest[event.key] = record
         for (table, key), number in self.history.world.compacted.items():
             if table == self.tables[target] and key in newest and newest[key].event.number <= number:
@@ -288,9 +288,9 @@ class Run:
         return {key: row for key, row in rows.items() if row is not None}
 
     def expect_log(self, target: str, mode: str) -> list[Row]:
-        """Every accepted record of a table that is appended to, those of each key in their order."""
+        """Return the accepted records of an append-only table, ordered within each key."""
         records = [record for record in self.of_table(target) if record.event.op != "t"]
-        records.sort(key=lambda record: (record.event.key, record.event.number, record.place))
+        records.sort(key=lambda record: (record.event.key, record.event.number, record.location))
         rows = []
         for record in records:
             row = self._row_of(record.event) or {"id": record.event.key}
@@ -299,7 +299,7 @@ class Run:
 
     @property
     def _empties_all(self) -> bool:
-        """Whether a truncate empties the table in both sinks; in one that appends it is a dead letter."""
+        """Whether a truncate empties the table in both sinks. An append-only sink rejects it as a dead letter."""
         return self.shape.removes_rows and set(self.shape.modes) == {"upsert"}
 
     def expect_dead_letters(self) -> list[tuple[Any, ...]]:
@@ -322,10 +322,10 @@ class Run:
         row = _drop_nulls((event.before if event.op == "d" else event.after) or {})
         return {**row, "__deleted": "true" if event.op == "d" else "false"} if self.shape.rewrites else row
 
-    # What is there.
+    # Actual results.
 
     def check(self) -> None:
-        """Every table of both sinks, and the dead letters, are what they have to be."""
+        """Check the tables of both sinks and the dead letters."""
         for target, table in self.tables.items():
             if table is not None and self.shape.removes_rows:
                 self._check_model(target, table)
@@ -346,7 +346,7 @@ class Run:
         expected, world = self.expect_rows(target), self.history.world
         rows = {key: _drop_nulls(row) for key, row in world.rows[table].items()}
         assert {key: row for key, row in expected.items() if key in rows} == rows
-        assert {(table, key) for key in expected.keys() - rows.keys()} <= world.gone_unseen
+        assert {(table, key) for key in expected.keys() - rows.keys()} <= world.unreported_deletes
 
     def _read(self, sink: Sink, target: str) -> list[Row]:
         frame = sink.read_or_none(self._spark, Table(target, ("id",)))
@@ -356,7 +356,7 @@ class Run:
         return [{name: v for name, v in row.items() if not name.startswith("_hoodie")} for row in rows]
 
     def dead_letters(self) -> list[tuple[Any, ...]]:
-        """Where they came from, and why they are dead letters."""
+        """Return table, reason and offset of each dead letter."""
         folder = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name).dead_letters
         found = DeadLetterFiles(folder).read(self._spark)
         columns = ("table", "reason", "topic", "partition", "offset")
@@ -382,7 +382,7 @@ def _without_schema(value: Row, name: str) -> str:
 
 
 def _with_schema(value: Row, name: str) -> str:
-    """As JsonConverter writes it."""
+    """Encode a value with its schema, as JsonConverter does."""
     schema = _struct(value, name, is_optional=False)
     return json.dumps({"schema": schema, "payload": value})
 

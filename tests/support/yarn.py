@@ -48,14 +48,14 @@ class ResourceManager(_Daemon):
         return f"{self.host}:{self.port}"
 
     def prepare(self) -> None:
-        places = {
+        ports = {
             "": self.port,
             "scheduler.": self.scheduler_port,
             "resource-tracker.": self.tracker_port,
             "admin.": self.admin_port,
             "webapp.": self.web_port,
         }
-        addresses = {f"yarn.resourcemanager.{what}address": f"{self.host}:{port}" for what, port in places.items()}
+        addresses = {f"yarn.resourcemanager.{prefix}address": f"{self.host}:{port}" for prefix, port in ports.items()}
         self.write({**addresses, "yarn.scheduler.minimum-allocation-mb": "256"})
         queues = {"root.queues": "default", "root.default.capacity": "100", "maximum-am-resource-percent": "1"}
         settings = {f"yarn.scheduler.capacity.{name}": value for name, value in queues.items()}
@@ -93,7 +93,7 @@ class NodeManager(_Daemon):
 
     @property
     def output(self) -> str:
-        """What the applications' processes printed, all together."""
+        """Output of all processes of the applications."""
         files = sorted(path for path in (self.folder / "logs").rglob("*") if path.is_file())
         return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 
@@ -108,7 +108,7 @@ class NodeManager(_Daemon):
             "yarn.nodemanager.log-dirs": str(self.folder / "logs"),
             "yarn.nodemanager.resource.memory-mb": "4096",
             "yarn.nodemanager.resource.cpu-vcores": "4",
-            # a full disk of the machine, and memory that a JVM reserves, are no reason to end a test
+            # A full disk or reserved JVM memory must not end a test.
             "yarn.nodemanager.disk-health-checker.enable": "false",
             "yarn.nodemanager.vmem-check-enabled": "false",
         }

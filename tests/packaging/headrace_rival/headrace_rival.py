@@ -1,4 +1,4 @@
-"""A plugin that claims a name of another one's, and brings a transform that was written for an older headrace."""
+"""Plugins with conflicts: a source whose name another distribution has, and a transform for an older plugin API."""
 
 from headrace.sdk import Changes, Transform, hookimpl
 

@@ -48,7 +48,7 @@ def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: 
     write_lines(folder / "shop.orders+0+0000000502.json", [{"id": 1, "name": "new", **binlog}])
     write_lines(lines / "shop.lines+0+0000000001.json", [{"id": 1, "name": "next"}])
     notes = run_and_collect_notes(pipeline, spark)
-    note = "topic shop.orders was ordered by the record's place and is now ordered by MySQL's binlog"
+    note = "topic shop.orders was ordered by the record's offset and is now ordered by MySQL's binlog"
     assert set(notes) == {f"{note}. From this batch on (epoch 1) every change is newer than all earlier ones"}
     assert read_names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
     assert read_names(pipeline, spark, "shop.lines") == {1: "next"}

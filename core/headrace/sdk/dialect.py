@@ -52,14 +52,14 @@ class Dialect(Plugin, ABC):
         return {}
 
     def order(self, events: Events) -> str:
-        """Return a description of the position's parts, for users; ``PLACE_ORDER`` when the database provides no position.
+        """Return a description of the position's parts, for users; ``OFFSET_ORDER`` when the database provides no position.
 
         When the description changes, old and new positions cannot be compared, and the table gets a new epoch. An empty string never changes.
         """
         return ""
 
     def position_parts(self, events: Events) -> str | None:
-        """Return a regular expression, without groups, of the part between the epoch and the record's place in a position.
+        """Return a regular expression, without groups, of the part between the epoch and the record's offset in a position.
 
         Called for topics in which a tombstone may be the only record of a delete: ``changes`` then returns tombstones with a key as
         changes, DELETED and with a ``tombstone_position``. None: it returns none for this topic.

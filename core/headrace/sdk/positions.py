@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["PLACE_ORDER", "SORTABLE", "position", "sortable", "tombstone_position"]
+__all__ = ["OFFSET_ORDER", "SORTABLE", "position", "sortable", "tombstone_position"]
 
 #: ``Dialect.order`` of a topic whose changes have no database position.
-PLACE_ORDER = "the record's place"
+OFFSET_ORDER = "the record's offset"
 #: Regular expression of a string from ``sortable``: its length comes first.
 SORTABLE = f"(?:0|{'|'.join(f'{letter}[0-9A-F]{{{i}}}' for i, letter in enumerate('123456789ABCDEFG', 1))})"
 #: Prefix of a tombstone's position.
@@ -32,7 +32,7 @@ def sortable(number: Column) -> Column:
 
 
 def position(*parts: Column, place: Column) -> Column:
-    """Return the position of a change: epoch 0, the dialect's parts, then the record's place in the source."""
+    """Return the position of a change: epoch 0, the dialect's parts, then the record's offset in the source."""
     from pyspark.sql import functions as F
 
     return F.concat(F.lit("0"), *parts, place)

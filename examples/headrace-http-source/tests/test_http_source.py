@@ -115,7 +115,7 @@ def source_of(api: Server, path: str, *records: Any, **options: Any) -> HttpSour
         (200, b'{"items": [1, 2, 3, 4], "next": "c4", "total": 4}', 0, DataError, "`limit`"),
     ],
 )
-def test_what_is_no_page_is_said_and_fixed(
+def test_invalid_responses_are_explained(
     api: Server, status: int, body: bytes, missing: int, kind: type[HeadraceError], word: str
 ) -> None:
     """``missing``: the number of declared bytes that the response does not contain."""
@@ -131,13 +131,13 @@ def test_what_is_no_page_is_said_and_fixed(
     assert source.latest(source.initial(), None)["count"] == 1  # a failed request leaves no state
 
 
-def test_nobody_is_there(api: Server) -> None:
+def test_unreachable_server_is_explained(api: Server) -> None:
     source = HttpSource(url="http://127.0.0.1:9/people", topic="shop.people")
     with pytest.raises(RetriableError, match="Connection refused"):
         source.latest(source.initial(), None)
 
 
-def test_an_executors_error_comes_in_the_same_words(api: Server, headrace_spark: SparkSession) -> None:
+def test_errors_on_executors_have_the_same_text(api: Server, headrace_spark: SparkSession) -> None:
     source = source_of(api, "/executors", *({"id": number} for number in range(7)))
     end = source.latest(source.initial(), None)
     frame = source.read(headrace_spark, source.initial(), end)
@@ -157,7 +157,7 @@ def test_an_executors_error_comes_in_the_same_words(api: Server, headrace_spark:
     assert "the 7 records up to 'c7' have changed" in told.what
 
 
-def test_a_pipeline_reads_on_and_tries_again(api: Server, headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_pipeline_retries_and_continues(api: Server, headrace_spark: SparkSession, tmp_path: Path) -> None:
     source = source_of(api, "/people", limit=4)
     people = Pipeline(
         name="people",
@@ -176,7 +176,7 @@ def test_a_pipeline_reads_on_and_tries_again(api: Server, headrace_spark: SparkS
         assert [(row.id, row.name) for row in rows] == [(number, f"name {number}") for number in range(count)]
 
 
-def test_numbers_are_what_the_api_wrote(api: Server, headrace_spark: SparkSession) -> None:
+def test_numbers_keep_their_digits(api: Server, headrace_spark: SparkSession) -> None:
     body = b'{"items": [{"price": 12345678901234567.10, "of": [1e400, -3, true, null, "\\u017e"]}], "next": "c1", "total": 1}'
     source = source_of(api, "/numbers", {"id": 1})
     api.instead.append((200, body, len(body)))

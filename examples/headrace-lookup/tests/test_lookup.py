@@ -63,14 +63,14 @@ def test_columns_are_added_in_a_pipeline(headrace_spark: SparkSession, tmp_path:
     ]
 
 
-def test_a_key_that_is_there_twice_is_an_error_and_no_second_row(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_duplicate_key_is_an_error_and_adds_no_row(headrace_spark: SparkSession, tmp_path: Path) -> None:
     lookup = Lookup(write_table(tmp_path, [*COUNTRIES, "DE,Deutschland,Berlin"]))
     with pytest.raises(DataError, match="two rows have the key 'DE'") as caught:
         people(lookup, tmp_path, b'{"id": 1, "country": "NO"}').run(headrace_spark)
     assert caught.value.fix == "remove the duplicate from the table"
 
 
-def test_keys_are_compared_as_what_the_row_has(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_keys_are_compared_in_the_type_of_the_row(headrace_spark: SparkSession, tmp_path: Path) -> None:
     lookup = Lookup(
         {**write_table(tmp_path, ["1,one,", "2.0,two,", "x,none,"]), "column": "id", "columns": {"word": "name"}}
     )
@@ -79,7 +79,7 @@ def test_keys_are_compared_as_what_the_row_has(headrace_spark: SparkSession, tmp
     assert [(row.id, row.word) for row in found] == [(1, "one"), (2, None), (3, None)]
 
 
-def test_what_is_found_by_a_value_that_is_left_out_is_left_out(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_lookup_by_an_unavailable_value_is_unavailable(headrace_spark: SparkSession, tmp_path: Path) -> None:
     schema = f"id int, country string, {C.UNAVAILABLE} struct<id: boolean, country: boolean>"
     frame = headrace_spark.createDataFrame([(1, None, (False, True)), (2, "NO", (False, False))], schema)
     result = Lookup(write_table(tmp_path)).apply(Changes(frame, envelope=False)).frame.orderBy("id").collect()
@@ -88,7 +88,7 @@ def test_what_is_found_by_a_value_that_is_left_out_is_left_out(headrace_spark: S
     ]
 
 
-def test_the_table_is_sent_to_the_rows(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_lookup_table_is_broadcast(headrace_spark: SparkSession, tmp_path: Path) -> None:
     frame = headrace_spark.range(10).selectExpr("id", "cast(id as string) country")
     plan = Lookup(write_table(tmp_path))(frame)._jdf.queryExecution().toString()
     assert "BroadcastHashJoin" in plan
@@ -103,14 +103,14 @@ def test_the_table_is_sent_to_the_rows(headrace_spark: SparkSession, tmp_path: P
         ({"columns": {"new": "population"}}, ConfigError, "no column 'population'"),
     ],
 )
-def test_what_is_wrong_is_said_before_a_stream_starts(
+def test_invalid_options_are_rejected_before_a_stream_starts(
     headrace_spark: SparkSession, tmp_path: Path, wrong: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
         Lookup({**write_table(tmp_path), **wrong}).check(headrace_spark)
 
 
-def test_a_column_that_the_row_has_is_not_covered(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_existing_column_is_not_overwritten(headrace_spark: SparkSession, tmp_path: Path) -> None:
     frame = headrace_spark.createDataFrame([(1, "NO", "mine")], "id int, country string, Capital string")
     with pytest.raises(DataError, match="'Capital'"):
         Lookup(write_table(tmp_path))(frame)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.orders import Order
-from headrace.sdk.positions import PLACE_ORDER
+from headrace.sdk.positions import OFFSET_ORDER
 
 if TYPE_CHECKING:
     from headrace.checkpoint.layout import Checkpoint
@@ -29,7 +29,7 @@ class OrderWatch:
         """
         order_by_topic = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
         origins = self._read_origins(
-            plan, context, [topic for topic, order in order_by_topic.items() if order == PLACE_ORDER]
+            plan, context, [topic for topic, order in order_by_topic.items() if order == OFFSET_ORDER]
         )
         orders = {topic: Order(order, origins.get(topic, "")) for topic, order in order_by_topic.items() if order}
         for target in targets:
@@ -60,7 +60,9 @@ class OrderWatch:
         if known.ordered_by != order.ordered_by:
             return f"topic {topic} was ordered by {known.ordered_by} and is now ordered by {order.ordered_by}"
         if known.origin and order.origin:
-            return f"topic {topic} is ordered by {PLACE_ORDER}, and offsets restart: {known.origin}; now {order.origin}"
+            return (
+                f"topic {topic} is ordered by {OFFSET_ORDER}, and offsets restart: {known.origin}; now {order.origin}"
+            )
         return None
 
 

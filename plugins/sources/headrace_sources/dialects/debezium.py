@@ -10,7 +10,7 @@ from pydantic import Field
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
 from headrace.sdk.columns import match_names, reuse_columns
 from headrace.sdk.events import record_columns
-from headrace.sdk.positions import PLACE_ORDER, position
+from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.dialects.log_positions import (
     find_connector,
@@ -66,7 +66,7 @@ class ConnectorDialect(Dialect):
         return load_connectors().third_party
 
     def warnings(self) -> Iterable[str]:
-        return [f"{reason}; its topics are ordered by {PLACE_ORDER}" for reason in load_connectors().broken]
+        return [f"{reason}; its topics are ordered by {OFFSET_ORDER}" for reason in load_connectors().broken]
 
 
 class DebeziumDialect(ConnectorDialect):
@@ -180,7 +180,7 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 
 @reuse_columns
 def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -> tuple[Column, Column, list[Column]]:
-    """Return an event's position, the same without the record's place, and the column SNAPSHOT if events have one."""
+    """Return an event's position, the same without the record's offset, and the column SNAPSHOT if events have one."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, Dialect, RejectReason, changes as C, events as E
 from headrace.sdk.events import record_columns
-from headrace.sdk.positions import PLACE_ORDER, position, sortable
+from headrace.sdk.positions import OFFSET_ORDER, position, sortable
 from headrace_sources.dialects.record_columns import find_key_columns
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DmsDialect(Dialect):
 
     def order(self, events: Events) -> str:
         has_time = "timestamp" in _names(events.schema, _METADATA)
-        return "when AWS DMS wrote the record" if has_time else PLACE_ORDER
+        return "when AWS DMS wrote the record" if has_time else OFFSET_ORDER
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F

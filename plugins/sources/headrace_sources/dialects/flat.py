@@ -9,7 +9,7 @@ from headrace.sdk import Changes, changes as C, events as E
 from headrace.sdk.changes import IMAGES
 from headrace.sdk.columns import match_names
 from headrace.sdk.events import record_columns
-from headrace.sdk.positions import PLACE_ORDER, position
+from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace_sources.dialects.debezium import ConnectorDialect
 from headrace_sources.dialects.log_positions import (
     find_connector,
@@ -72,7 +72,7 @@ class FlatDialect(ConnectorDialect):
 
     def order(self, events: Events) -> str:
         has_tombstones = _has_tombstones(events.schema.names, getattr(events.key_schema, "names", ()))
-        return PLACE_ORDER if has_tombstones else name_order(_position_fields(events.schema.names))
+        return OFFSET_ORDER if has_tombstones else name_order(_position_fields(events.schema.names))
 
     def position_parts(self, events: Events) -> str | None:
         key_names, names = getattr(events.key_schema, "names", ()), events.schema.names
@@ -98,7 +98,7 @@ class FlatDialect(ConnectorDialect):
                 column = F.coalesce(column, own if has_tombstones else own.cast(events.schema[name].dataType))
             return column.alias(name)
 
-        # A tombstone has no log position. Where tombstones are the only deletes, the record's place orders all changes.
+        # A tombstone has no log position. Where tombstones are the only deletes, the record's offset orders all changes.
         fields = {} if has_tombstones else _position_fields(names)
         connector = find_connector(fields)
         log_position = read_log_position(connector, fields, lambda name: value.getField(fields[name]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import PluginError, changes as C
 from headrace.sdk.plugin_lookup import get_registry
-from headrace.sdk.positions import PLACE_ORDER, position
+from headrace.sdk.positions import OFFSET_ORDER, position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -58,7 +58,7 @@ def list_own_orders(fields: Collection[str]) -> list[str]:
 def name_order(fields: Collection[str]) -> str:
     """Return the name of the order of events whose source block has ``fields``."""
     connector = find_connector(fields)
-    return connector.order if connector else PLACE_ORDER
+    return connector.order if connector else OFFSET_ORDER
 
 
 def read_log_position(connector: Connector | None, fields: Collection[str], field: GetField) -> Sequence[Column]:

@@ -135,7 +135,7 @@ def test_a_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:
     plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"broken": Broken})), "headrace-broken 1.0")
     (warning,) = FlatDialect().warnings()
     assert warning.startswith("the connector 'broken' of headrace-broken 1.0 was written for plugin API 99")
-    assert warning.endswith("; its topics are ordered by the record's place")
+    assert warning.endswith("; its topics are ordered by the record's offset")
 
 
 class TestRedwood(ConnectorConformance):

@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
-from tests.plugins.sources.formats.test_avro_records import KAFKA, PlayedRegistry, fake_registry
+from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -93,7 +93,7 @@ class Wire:
         self.name = name
         self.interface = "" if name == "confluent" else "/apis/registry/v2"
 
-    def register(self, fake_registry: PlayedRegistry, number: int, schema: Block) -> None:
+    def register(self, fake_registry: FakeRegistry, number: int, schema: Block) -> None:
         if self.name == "confluent":
             answer = {"schema": json.dumps(confluent_schema(schema)), "schemaType": "JSON"}
             fake_registry.answers[f"/schemas/ids/{number}"] = answer
@@ -166,9 +166,7 @@ class Reader:
 
 
 @each_wire
-def test_types_equal_those_of_embedded_schemas(
-    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire
-) -> None:
+def test_types_equal_those_of_embedded_schemas(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     """Compare payloads of a real connector with the same payloads in JsonConverter's envelope."""
     sample = json.loads((SAMPLES / "pg_schema.json").read_text())
     records = [r for r in sample["records"] if r["topic"].endswith(".all_types") and r["value"]]
@@ -199,7 +197,7 @@ def _values(records: list[dict[str, Any]]) -> list[tuple[int, str]]:
 
 
 @each_wire
-def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 300, struct(id=block("int64", optional=False), price=decimal(9, 2)))
     reader = Reader(session, fake_registry.url + wire.interface)
@@ -218,7 +216,7 @@ def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: PlayedR
 
 @each_wire
 def test_schema_in_a_later_batch(
-    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire, tmp_path: Path
+    session: SparkSession, fake_registry: FakeRegistry, wire: Wire, tmp_path: Path
 ) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, struct(id=block("int32"), name=block("string"), city=block("string")))
@@ -228,14 +226,14 @@ def test_schema_in_a_later_batch(
     wanted = [{"id": 1, "name": "a", "city": None}, {"id": 2, "name": None, "city": "Ulm"}]
     assert reader.read(first, later) == wanted
     assert reader.attempts == 2
-    asked = [path for path, _ in fake_registry.asked]
-    assert len(asked) == len(set(asked)), "each schema is asked for once"
+    requests = [path for path, _ in fake_registry.requests]
+    assert len(requests) == len(set(requests)), "each schema is asked for once"
     fake_registry.answers.clear()
     again = Reader(session, fake_registry.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
     assert again.read(first, later) == wanted, "from the checkpoint"
 
 
-def test_runs_of_one_format_are_independent(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_runs_of_one_format_are_independent(session: SparkSession, fake_registry: FakeRegistry) -> None:
     """Both runs share the topic and the format object. Each knows only the schemas of its own records."""
     WIRES[0].register(fake_registry, 7, ROW)
     WIRES[0].register(fake_registry, 8, struct(city=block("string")))
@@ -255,7 +253,7 @@ def test_runs_of_one_format_are_independent(session: SparkSession, fake_registry
     assert [events.schema.names for events in opened] == [["id", "name", "city"], ["city"]]
 
 
-def test_heartbeats_among_records_with_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_heartbeats_among_records_with_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     """Another converter writes heartbeats, and the dialect detects them by their topic."""
     decoder = RecordDecoder(JsonFormat(registry=fake_registry.url), metadata_topic=DebeziumDialect().metadata_topic)
     [records] = topic(session, b'{"ts_ms":1}').values()
@@ -266,7 +264,7 @@ def test_heartbeats_among_records_with_ids(session: SparkSession, fake_registry:
 
 
 @each_wire
-def test_null_values(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+def test_null_values(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     """Null values: Kafka's tombstones, and null payloads that still have a schema id."""
     wire.register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url + wire.interface)
@@ -276,7 +274,7 @@ def test_null_values(session: SparkSession, fake_registry: PlayedRegistry, wire:
 
 
 @each_wire
-def test_keys(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+def test_keys(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, struct(id=block("int32", optional=False)))
     wire.register(fake_registry, 9, block("int64", optional=False))
@@ -379,7 +377,7 @@ BAD = {
 
 
 @each_wire
-def test_value_that_does_not_match_its_schema(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+def test_value_that_does_not_match_its_schema(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, FULL)
     reader = Reader(session, fake_registry.url + wire.interface)
     found = reader.read(*[wire.frame(7, body) for body in (GOOD, *BAD.values(), GOOD)])
@@ -389,7 +387,7 @@ def test_value_that_does_not_match_its_schema(session: SparkSession, fake_regist
 
 
 @each_wire
-def test_valid_values_with_special_characters(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+def test_valid_values_with_special_characters(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url + wire.interface)
     texts = ["\ufffd", "😀中", '}{"', '"}, {"a":1', "],null]", ',"payload":{}', "null}", "\\u0000", "\t"]
@@ -400,16 +398,14 @@ def test_valid_values_with_special_characters(session: SparkSession, fake_regist
     assert found == [row for row in rows for _ in range(2)] + [rows[0]]
 
 
-def test_string_accepts_any_json_and_fields_may_be_missing(
-    session: SparkSession, fake_registry: PlayedRegistry
-) -> None:
+def test_string_accepts_any_json_and_fields_may_be_missing(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     bodies = b'{"id":1,"name":{"a":[1]}}', b'{"id":2,"name":5}', b'{"id":3}', b'{"id":4,"name":"a","more":1}'
     found = Reader(session, fake_registry.url).read(*[WIRES[0].frame(7, body) for body in bodies])
     assert [(row["id"], row["name"]) for row in found] == [(1, '{"a":[1]}'), (2, "5"), (3, None), (4, "a")]
 
 
-def test_decimals_without_precision(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_decimals_without_precision(session: SparkSession, fake_registry: FakeRegistry) -> None:
     money = block("bytes", name=DECIMAL, version=1, parameters={"scale": "2"})
     long = decimal(60, 10)
     WIRES[0].register(fake_registry, 7, struct(fee=money, total=long))
@@ -435,7 +431,7 @@ def test_decimals_without_precision(session: SparkSession, fake_registry: Played
     ],
 )
 def test_record_without_id_among_records_with_ids(
-    session: SparkSession, fake_registry: PlayedRegistry, late: bytes
+    session: SparkSession, fake_registry: FakeRegistry, late: bytes
 ) -> None:
     wire = Wire("pretty")
     wire.register(fake_registry, 7, ROW)
@@ -445,7 +441,7 @@ def test_record_without_id_among_records_with_ids(
     assert reader.read(good, late) == [{"id": 1, "name": "a"}, "undecodable"]
 
 
-def test_record_without_row_among_rows(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_record_without_row_among_rows(session: SparkSession, fake_registry: FakeRegistry) -> None:
     wire = Wire("confluent")
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, block("int64", optional=False))
@@ -524,7 +520,7 @@ def test_json_schema_of_other_producers(spark: SparkSession, schema: Block, kind
         True,
     ],
 )
-def test_schema_parts_without_column_type(session: SparkSession, fake_registry: PlayedRegistry, part: Any) -> None:
+def test_schema_parts_without_column_type(session: SparkSession, fake_registry: FakeRegistry, part: Any) -> None:
     schema = json.dumps({"type": "object", "properties": {"c": part}})
     fake_registry.answers["/schemas/ids/7"] = {"schema": schema, "schemaType": "JSON"}
     with pytest.raises(DataError) as caught:
@@ -552,7 +548,7 @@ def nest(levels: int) -> Any:
     ids=["300 levels", "5000 levels", "recursive"],
 )
 def test_records_of_unbounded_schemas_become_dead_letters(
-    session: SparkSession, fake_registry: PlayedRegistry, deep: str
+    session: SparkSession, fake_registry: FakeRegistry, deep: str
 ) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
@@ -562,7 +558,7 @@ def test_records_of_unbounded_schemas_become_dead_letters(
         Reader(session, fake_registry.url).read(records[1])
 
 
-def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:
     levels = MAX_LEVELS - 1
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels)), "schemaType": "JSON"}
     [row] = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"c":' * levels + b"5" + b"}" * levels))
@@ -574,7 +570,7 @@ def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry:
 # Rejected schemas and responses
 
 
-def test_error_statuses_of_the_registry(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_error_statuses_of_the_registry(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError, match="returned 404 Not Found") as caught:
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert caught.value.where == f"{fake_registry.url}/schemas/ids/7"
@@ -586,16 +582,16 @@ def test_error_statuses_of_the_registry(session: SparkSession, fake_registry: Pl
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_basic_authentication(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_basic_authentication(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url)
     reader.format = JsonFormat({"registry": fake_registry.url, "basic.auth.user.info": "me:secret"})
     assert reader.read(WIRES[0].frame(7, b'{"id":1,"name":null}')) == [{"id": 1, "name": None}]
-    assert {authorization for _, authorization in fake_registry.asked} == {"Basic bWU6c2VjcmV0"}
+    assert {authorization for _, authorization in fake_registry.requests} == {"Basic bWU6c2VjcmV0"}
     assert "secret" not in repr(reader.format.config)
 
 
-def test_check_counts_subjects(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_check_counts_subjects(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/subjects"] = ["a", "b"]
     assert list(JsonFormat(registry=fake_registry.url).connect(session)) == [
         (f"registry {fake_registry.url}", "responds, 2 subjects")
@@ -603,17 +599,17 @@ def test_check_counts_subjects(session: SparkSession, fake_registry: PlayedRegis
     assert list(JsonFormat().connect(session)) == []
 
 
-def test_global_id_at_an_address_without_global_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_global_id_at_an_address_without_global_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError) as caught:
         Reader(session, f"{fake_registry.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
     assert str(caught.value) == (
         f"{fake_registry.url}/apis/ccompat/v7: a record has Apicurio's global id 7, which this address cannot look up\n"
         "  fix: set `registry:` to Apicurio's own API, which ends in /apis/registry/v2 or /apis/registry/v3"
     )
-    assert fake_registry.asked == []
+    assert fake_registry.requests == []
 
 
-def test_apicurio_v3_api(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_apicurio_v3_api(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/apis/registry/v3/ids/globalIds/7"] = ROW
     fake_registry.answers["/apis/registry/v3/ids/globalIds/7/references"] = []
     found = Reader(session, f"{fake_registry.url}/apis/registry/v3").read(
@@ -630,13 +626,13 @@ def test_apicurio_v3_api(session: SparkSession, fake_registry: PlayedRegistry) -
         ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "schema 7 refers to other schemas"),
     ],
 )
-def test_unsupported_schemas(session: SparkSession, fake_registry: PlayedRegistry, answer: Any, message: str) -> None:
+def test_unsupported_schemas(session: SparkSession, fake_registry: FakeRegistry, answer: Any, message: str) -> None:
     fake_registry.answers["/schemas/ids/7"] = answer
     with pytest.raises(DataError, match=message):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_recursive_schema_affects_only_its_records(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_recursive_schema_affects_only_its_records(session: SparkSession, fake_registry: FakeRegistry) -> None:
     """The registry cannot return another form of the schema later, so the error is not retried."""
     deep = '{"type":"object","properties":{"a":' * 1000 + '{"type":"integer"}' + "}}" * 1000
     itself = {"type": "object", "properties": {"id": {"type": "integer"}, "next": {"$ref": "#"}}}
@@ -653,7 +649,7 @@ def test_recursive_schema_affects_only_its_records(session: SparkSession, fake_r
         Reader(session, fake_registry.url).read(bad[1])
 
 
-def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_records_without_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
@@ -662,7 +658,7 @@ def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistr
     )
 
 
-def test_declared_types_are_rejected(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_declared_types_are_rejected(session: SparkSession, fake_registry: FakeRegistry) -> None:
     log = SchemaLog(file_types=lambda topic: {"price": "decimal(10,2)"})
     with pytest.raises(ConfigError, match="but the records have a schema"):
         Reader(session, fake_registry.url, log).read(WIRES[0].frame(7, b"{}"))
@@ -673,7 +669,7 @@ def test_aws_glue_is_rejected() -> None:
         JsonFormat(registry="glue")
 
 
-def test_plan_runs_no_python(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_plan_runs_no_python(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[2].register(fake_registry, 7, FULL)
     json_format = JsonFormat(registry=fake_registry.url + WIRES[2].interface)
     topics = topic(session, WIRES[2].frame(7, GOOD))
@@ -682,7 +678,7 @@ def test_plan_runs_no_python(session: SparkSession, fake_registry: PlayedRegistr
     assert "Python" not in frame._jdf.queryExecution().executedPlan().toString().replace("ExistingRDD", "")
 
 
-def test_timestamps(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_timestamps(session: SparkSession, fake_registry: FakeRegistry) -> None:
     at = block("int64", name="io.debezium.time.MicroTimestamp", version=1)
     WIRES[0].register(fake_registry, 7, struct(at=at))
     found = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"at":1767323045678901}'))

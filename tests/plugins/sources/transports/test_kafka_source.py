@@ -14,7 +14,7 @@ from zlib import crc32
 import py4j.clientserver
 import pytest
 from pydantic import ValidationError
-from tests.plugins.sources.formats.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
+from tests.plugins.sources.formats.test_avro_records import ROW, FakeRegistry, body, encode, fake_registry
 from tests.support import pipelines
 from tests.support.tiers import nightly_after
 from tests.support.waiting import until
@@ -417,7 +417,7 @@ def test_metadata_topics_become_no_tables(kafka: Kafka, prefix: str, tmp_path: P
 @pytest.mark.nightly
 @pytest.mark.one_spark
 def test_json_schema_history_among_avro_topics(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry
 ) -> None:
     fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
     server = prefix.split(".", 1)[0]
@@ -440,7 +440,7 @@ def test_json_schema_history_among_avro_topics(
 @pytest.mark.nightly
 @pytest.mark.one_spark
 def test_schema_missing_in_registry(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry
 ) -> None:
     topic = f"{prefix}.orders"
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
@@ -484,7 +484,7 @@ def json_of(kind: str, value: Any, number: int) -> bytes:
 @pytest.mark.one_spark
 @pytest.mark.parametrize("wire", ["avro", "json"])
 def test_changed_type_stops_its_table_or_becomes_dead_letters(
-    wire: str, kafka: Kafka, prefix: str, fake_registry: PlayedRegistry, tmp_path: Path, spark: SparkSession
+    wire: str, kafka: Kafka, prefix: str, fake_registry: FakeRegistry, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
     for id_, kind in ((7, "string"), (8, "int")):

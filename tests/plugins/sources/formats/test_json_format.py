@@ -333,7 +333,7 @@ class TestDeclaredTypes:
         }
         log = SchemaLog(file_types=lambda topic: declared)
         invalid = {**row, "price": "AJiWgAA="}  # more digits than the declared precision
-        spark = Sessions(spark).decode("json")
+        spark = Sessions(spark).of("json")
         frame = spark.createDataFrame([(json.dumps(r),) for r in (row, invalid)], "value string").coalesce(1)
         reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
         assert {field.name: field.dataType.simpleString() for field in reader.schema} == {

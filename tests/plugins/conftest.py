@@ -41,7 +41,7 @@ def database() -> str:
 
 
 @pytest.fixture
-def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def glue_operations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the operations that Glue receives."""
     operations: list[str] = []
     ask = glue_client.GlueClient._call

@@ -129,16 +129,16 @@ def test_two_pipelines_on_one_table_lose_nothing(glue: Glue, database: str, monk
     assert all(column_types(one).keys() == set(store.columns) for one in found)
 
 
-def test_more_partitions_than_one_request_takes(glue: Glue, database: str, questions: list[str]) -> None:
+def test_more_partitions_than_one_request_takes(glue: Glue, database: str, glue_operations: list[str]) -> None:
     store, catalog = Storehouse(), GlueCatalog({"endpoint": glue.endpoint_url})
     store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(230)}
     store.register(catalog, f"{database}.t")
-    assert questions.count("batch_create_partition") == 3
+    assert glue_operations.count("batch_create_partition") == 3
     assert len(glue.partitions(database, "t")) == 230
     store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(170)}
     store.columns.append("name")
     store.register(catalog, f"{database}.t")
-    assert [questions.count(f"batch_{what}_partition") for what in ("create", "update", "delete")] == [3, 2, 3]
+    assert [glue_operations.count(f"batch_{what}_partition") for what in ("create", "update", "delete")] == [3, 2, 3]
     assert len(glue.partitions(database, "t")) == 170
 
 

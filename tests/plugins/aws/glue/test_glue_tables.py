@@ -42,7 +42,7 @@ def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def test_a_partitioned_hudi_table_is_three_in_glue(
-    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, questions: list[str]
+    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, glue_operations: list[str]
 ) -> None:
     # With the country in the key a row stays in its partition, and Hudi finds it without reading.
     index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
@@ -62,18 +62,18 @@ def test_a_partitioned_hudi_table_is_three_in_glue(
         ]
 
     # What changes nothing in the catalog asks nothing of it.
-    questions.clear()
+    glue_operations.clear()
     target.write(ORDERS, put(3, 1, "de", None), remove(4, 2, "at", None))
-    assert questions == []
+    assert glue_operations == []
     # A new partition is one request for each of the three, and no version of the table.
     target.write(ORDERS, put(5, 3, "fr", None))
-    assert questions == ["batch_create_partition"] * 3
+    assert glue_operations == ["batch_create_partition"] * 3
     assert {glue.count_versions(database, name) for name in found} == {1}
     assert glue.partitions(database, "shop_orders_ro").keys() == {("de",), ("at",), ("fr",)}
     # Nor does another run, which looks.
-    questions.clear()
+    glue_operations.clear()
     assert target.write_again(ORDERS, put(5, 3, "fr", None)).skipped
-    assert questions == ["get_table", "get_partitions"] * 3
+    assert glue_operations == ["get_table", "get_partitions"] * 3
 
     # New and wider columns are one version, of the partitions too: Athena compares their types.
     target.write("id bigint, country string, total decimal(12,2), note string", put(6, 4, "fr", None, "x"))
@@ -170,7 +170,7 @@ def test_values_of_partitions(
 @pytest.mark.nightly
 @pytest.mark.parametrize("file_format", ["json", "avro", "parquet"])
 def test_files_of_all_types(
-    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, questions: list[str]
+    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, glue_operations: list[str]
 ) -> None:
     sink = FilesSink({"path": str(tmp_path), "format": file_format, "sync": sync(glue)})
     spark = spark.newSession()
@@ -181,9 +181,9 @@ def test_files_of_all_types(
     rows = [put(at, *(values[at] for values in VALUES.values())) for at in (1, 2, 3)]
     target.write(schema, *rows)
     # The same three columns with another.
-    questions.clear()
+    glue_operations.clear()
     target.write(schema, *rows)
-    assert questions == ["batch_create_partition"]
+    assert glue_operations == ["batch_create_partition"]
     target.write(f"{schema}, later string", put(9, *(values[1] for values in VALUES.values()), "x"))
     (table,) = glue.tables(database).values()
     assert glue.count_versions(database, "things") == 2

@@ -74,7 +74,7 @@ def towns(tmp_path: Path, sessions: Sessions) -> Towns:
 
 
 @pytest.mark.parametrize(
-    ("made", "edits"),
+    ("created", "edits"),
     nightly_after(
         1,
         [

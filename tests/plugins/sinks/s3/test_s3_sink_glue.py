@@ -18,7 +18,7 @@ from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
 from headrace_sinks.s3.s3_sink import S3Sink
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("glue_login")]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("aws_credentials")]
 
 NAME = "orders"
 #: 2015-07-18T00:00:00Z and an hour, in milliseconds.

@@ -82,17 +82,17 @@ def test_offsets_in_file_names_are_continuous(topic: str) -> None:
 
 @pytest.mark.parametrize(("date", "topic"), TOPICS)
 def test_counts(date: str, topic: str, events: dict[tuple[str, str], list[Event]]) -> None:
-    said, found = topic_of(date, topic), events[date, topic]
-    assert len(found) == said["events"]
-    assert Counter(event["op"] for event in found) == said["ops"]
+    entry, found = topic_of(date, topic), events[date, topic]
+    assert len(found) == entry["events"]
+    assert Counter(event["op"] for event in found) == entry["ops"]
 
 
 @pytest.mark.parametrize("topic", KEYS)
 def test_replay_gives_the_rows_of_every_date(topic: str, events: dict[tuple[str, str], list[Event]]) -> None:
     key, rows = KEYS[topic], dict[int, dict[str, Any]]()
     for date in (date for date in DATES if (date, topic) in TOPICS):
-        said = topic_of(date, topic)
-        added = dict.fromkeys(said["columns"])
+        entry = topic_of(date, topic)
+        added = dict.fromkeys(entry["columns"])
         for event in events[date, topic]:
             number = (event["after"] or event["before"])[key]
             assert event["before"] == ({**added, **rows[number]} if number in rows else None)
@@ -100,12 +100,12 @@ def test_replay_gives_the_rows_of_every_date(topic: str, events: dict[tuple[str,
                 del rows[number]
             else:
                 rows[number] = event["after"]
-        assert len(rows) == said["rows_after"]
+        assert len(rows) == entry["rows_after"]
         lines = (
-            json.dumps([rows[number].get(c) for c in said["columns"]], ensure_ascii=False, separators=(",", ":"))
+            json.dumps([rows[number].get(c) for c in entry["columns"]], ensure_ascii=False, separators=(",", ":"))
             for number in sorted(rows)
         )
-        assert hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest() == said["rows_sha256"]
+        assert hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest() == entry["rows_sha256"]
 
 
 @pytest.mark.parametrize(("date", "topic"), TOPICS)

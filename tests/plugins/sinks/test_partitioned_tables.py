@@ -26,7 +26,6 @@ BY_CITY: dict[str, dict[str, Any]] = {
 }
 WHERE = {"iceberg": "sink iceberg, partition.by", "hudi": "sink hudi, hoodie.datasource.write.partitionpath.field"}
 #: Number of rows that a merge changed, where the commit reports it. Log appends and copy-on-write rewrites do not.
-#: it is read, nor where files are written anew with the rows beside.
 MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COPY_ON_WRITE": 2}
 
 

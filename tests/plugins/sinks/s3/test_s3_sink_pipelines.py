@@ -123,16 +123,19 @@ def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSessi
     options = {"store.kafka.keys": True, "store.kafka.headers": True, "keys.format": "json", "headers.format": "json"}
     pipeline(people, **options, **{"behavior.on.null.values": "write", "flush.size": 5}).run(spark)
     objects = read_objects(people / "bucket")
-    here, gone = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000", f"{TOPIC}/tombstone/{TOPIC}+0+0000000022"
+    value_prefix, tombstone_prefix = (
+        f"{TOPIC}/partition=0/{TOPIC}+0+0000000000",
+        f"{TOPIC}/tombstone/{TOPIC}+0+0000000022",
+    )
     assert objects.keys() == {
-        *(f"{here}{ending}" for ending in (".avro", ".keys.json", ".headers.json")),
-        *(f"{gone}{ending}" for ending in (".keys.json", ".headers.json")),
+        *(f"{value_prefix}{ending}" for ending in (".avro", ".keys.json", ".headers.json")),
+        *(f"{tombstone_prefix}{ending}" for ending in (".keys.json", ".headers.json")),
     }
-    assert objects[f"{here}.keys.json"] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 2}]
-    assert objects[f"{here}.headers.json"] == [[{"key": "trace", "value": f"t{n}"}] for n in (0, 10, 20, 21)]
-    assert objects[f"{gone}.keys.json"] == [{"id": 2}]
-    assert objects[f"{gone}.headers.json"] == [[]]
-    assert [row["op"] for row in objects[f"{here}.avro"]] == ["c", "u", "c", "d"]
+    assert objects[f"{value_prefix}.keys.json"] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 2}]
+    assert objects[f"{value_prefix}.headers.json"] == [[{"key": "trace", "value": f"t{n}"}] for n in (0, 10, 20, 21)]
+    assert objects[f"{tombstone_prefix}.keys.json"] == [{"id": 2}]
+    assert objects[f"{tombstone_prefix}.headers.json"] == [[]]
+    assert [row["op"] for row in objects[f"{value_prefix}.avro"]] == ["c", "u", "c", "d"]
     read = pipeline(people).read(TOPIC, spark=spark)
     assert read.count() == 4
 
@@ -154,9 +157,12 @@ def test_values_as_bytes(tmp_path: Path, spark: SparkSession) -> None:
     append(tmp_path / "log.jsonl", [LogRecord(TOPIC, n, b'{"k": %d}' % n, v) for n, v in enumerate(values)])
     options = {"format": "bytes", "s3.compression.type": "gzip", "store.kafka.keys": True, "keys.format": "bytes"}
     pipeline(tmp_path, **options, **{"flush.size": 3}).run(spark)
-    here = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000"
+    value_prefix = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000"
     objects = read_objects(tmp_path / "bucket")
-    assert objects == {f"{here}.bin.gz": values, f"{here}.keys.bin.gz": [b'{"k": %d}' % n for n in range(3)]}
+    assert objects == {
+        f"{value_prefix}.bin.gz": values,
+        f"{value_prefix}.keys.bin.gz": [b'{"k": %d}' % n for n in range(3)],
+    }
     rows = pipeline(tmp_path, **options).read(TOPIC, spark=spark).collect()
     assert [bytes(row["value"]) for row in rows] == values
 

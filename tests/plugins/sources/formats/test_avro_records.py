@@ -294,8 +294,8 @@ def test_headers_without_valid_id(session: SparkSession, fake_registry: FakeRegi
             bad = make_topic(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: header_value, "other": b"1"})
             both = move_to_session(good["rows"](session).union(bad["rows"](session)), session)
             found = read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, both)})
-            said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
-            assert said == {1: None, None: "undecodable"}, header_value
+            expected = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
+            assert expected == {1: None, None: "undecodable"}, header_value
 
 
 @pytest.mark.one_spark
@@ -315,7 +315,7 @@ def test_debezium_headers_are_not_ids(session: SparkSession, fake_registry: Fake
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
-    ("late", "headers", "said"),
+    ("late", "headers", "expected"),
     [
         (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
         (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
@@ -330,7 +330,7 @@ def test_record_with_a_new_location_of_its_id(
     fake_registry: FakeRegistry,
     late: bytes,
     headers: dict[str, bytes] | None,
-    said: dict[int | None, str | None],
+    expected: dict[int | None, str | None],
 ) -> None:
     """The first batch has ids only in the values, and the second plan reads headers only when it must."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
@@ -348,7 +348,7 @@ def test_record_with_a_new_location_of_its_id(
             explained = avro.explain(error)
             assert isinstance(explained, UnknownSchemaError)
             log.note_unknown(explained.schemas)
-    assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+    assert {row["value"] and row["value"][0]: row["error"] for row in found} == expected
 
 
 def nest(levels: int) -> Any:
@@ -497,13 +497,13 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
 
 @pytest.mark.one_spark
 def test_credentials(fake_registry: FakeRegistry, session: SparkSession) -> None:
-    for options, said in (
+    for options, expected in (
         ({"basic.auth.user.info": "me:secret"}, "Basic bWU6c2VjcmV0"),
         ({"bearer.auth.token": "abc"}, "Bearer abc"),
     ):
         avro = AvroFormat({"registry": fake_registry.url, **options})
         read(session, avro, topic(session, "pg_avro_confluent", "customers"))
-        assert {authorization for _, authorization in fake_registry.requests} == {said}
+        assert {authorization for _, authorization in fake_registry.requests} == {expected}
         assert "secret" not in repr(avro.config)
         fake_registry.requests.clear()
 

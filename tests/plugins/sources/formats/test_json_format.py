@@ -391,7 +391,7 @@ class TestDepth:
             bad = [(None, "undecodable", text.encode()) for text in deep]
             assert read(spark, events) == [bad[0], (first, None, json.dumps(first).encode()), *bad[1:]]
 
-    def test_a_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
         write_records(tmp_path, nest(100))
         ((row, error, _),) = read(spark, batch(spark, tmp_path, 0))
         assert error is None

@@ -42,8 +42,8 @@ def block(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 def decimal(scale: int, precision: int | None = None) -> dict[str, Any]:
-    said = {"connect.decimal.precision": str(precision)} if precision else {}
-    return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **said})
+    extra = {"connect.decimal.precision": str(precision)} if precision else {}
+    return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **extra})
 
 
 def encode_integer(number: int) -> bytes:
@@ -498,8 +498,8 @@ def test_numeric_decimals_of_json() -> None:
 
 def _full(text: str) -> str:
     """Pad the fraction to six digits: Spark omits trailing zeros, and Python requires three or six digits."""
-    whole, _, rest = text.partition(".")
-    return f"{whole}.{rest:0<6}"
+    seconds, _, fraction = text.partition(".")
+    return f"{seconds}.{fraction:0<6}"
 
 
 def _text(number: int, scale: int) -> str:

@@ -127,9 +127,9 @@ def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
 
 
 def test_records_are_read_with_a_client_certificate(session: SparkSession, url: str, pem: Path) -> None:
-    whole = avro(url, pem, "registry.pem", "client.pem", "client.key")
-    assert records(session, whole) == [(1, "a")]
-    assert list(whole.connect(session)) == [(f"registry {url}", "responds, 1 subjects")]
+    avro_format = avro(url, pem, "registry.pem", "client.pem", "client.key")
+    assert records(session, avro_format) == [(1, "a")]
+    assert list(avro_format.connect(session)) == [(f"registry {url}", "responds, 1 subjects")]
 
 
 @pytest.mark.nightly

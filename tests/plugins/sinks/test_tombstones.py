@@ -126,7 +126,7 @@ def test_tombstone_deletes_only_earlier_rows_of_its_partition(shop: Shop) -> Non
     )
     (progress,) = shop.apply(
         tombstone(1, partition=1),
-        tombstone(2, partition=0),  # if positions were compared as strings, 16 would end like 0
+        tombstone(2, partition=0),  # the encoded partition 16 ends like the encoded partition 0
         change("d", 3, "c", lsn=20),
         tombstone(3),
         change("d", 4, "d", lsn=50),  # late

@@ -168,7 +168,7 @@ def test_rejected_keys(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_
 @pytest.mark.nightly
 @pytest.mark.one_spark
 def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
-    """Only AWS_MSK_IAM: with OAUTHBEARER, all clients of a process share one login, and another test's may be active."""
+    """Run AWS_MSK_IAM only. OAUTHBEARER clients of a process share one login, so `test_program_with_separate_executor` covers it."""
     jvm.use(None)
     message = config_error(job(msk, topic, tmp_path), spark)
     assert "auth msk-iam: no AWS credentials found for this process" in message

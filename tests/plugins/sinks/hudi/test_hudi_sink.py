@@ -114,9 +114,7 @@ def test_new_tables_suit_small_commits(tmp_path: Path, sessions: Sessions, table
 
 def test_hudi_options_override_defaults(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.bucket.index.num.buckets": 1, "hoodie.metadata.enable": True, "hoodie.table.name": "mine"}
-    options["hoodie.datasource.write.partitionpath.field"] = (
-        ""  # an explicit empty value, as for a table that is not partitioned
-    )
+    options["hoodie.datasource.write.partitionpath.field"] = ""  # explicitly not partitioned
     table = target(tmp_path, sessions, **options)
     table.write(PEOPLE, *[put(1, number, "a") for number in range(20)])
     table.write(PEOPLE, put(2, 1, "b"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.plugins.sources.formats.test_avro_records import PlayedRegistry, encode, fake_registry
+from tests.plugins.sources.formats.test_avro_records import FakeRegistry, encode, fake_registry
 from tests.plugins.sources.transports.test_kafka_source import change, job, prefix
 from tests.support import pipelines
 
@@ -187,7 +187,7 @@ AVRO: dict[Damage, int] = {
 
 
 @pytest.mark.nightly
-def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry) -> None:
     rng = random.Random(4711)
     topic = f"{prefix}.orders"
     for id_, text in ((_VALUES, json.dumps(_ENVELOPE)), (_KEYS, json.dumps(_KEY)), (_BROKEN, '{"type": "nothing"}')):

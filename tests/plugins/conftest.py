@@ -1,4 +1,4 @@
-"""Fixtures of Glue (moto), and the session for the kits."""
+"""Fixtures of AWS Glue (moto), and the session for the conformance kits."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def refusal_server() -> Iterator[Refusing]:
 
 
 @pytest.fixture
-def glue_login(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys and a region, and not where Glue is."""
+def aws_credentials(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set credentials and a region, without an endpoint."""
     for name, value in glue.environment.items():
         if name != "AWS_ENDPOINT_URL":
             monkeypatch.setenv(name, value)
@@ -41,16 +41,16 @@ def database() -> str:
 
 
 @pytest.fixture
-def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the operations that Glue receives."""
+def glue_operations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that records the operations of each request to Glue."""
     operations: list[str] = []
-    ask = glue_client.GlueClient._call
+    call = glue_client.GlueClient._call
 
-    def note(self: glue_client.GlueClient, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
+    def record_call(self: glue_client.GlueClient, operation: str, subject: str, **parameters: Any) -> dict[str, Any]:
         operations.append(operation)
-        return ask(self, operation, what, **parameters)
+        return call(self, operation, subject, **parameters)
 
-    monkeypatch.setattr(glue_client.GlueClient, "_call", note)
+    monkeypatch.setattr(glue_client.GlueClient, "_call", record_call)
     return operations
 
 

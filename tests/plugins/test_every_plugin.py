@@ -1,4 +1,4 @@
-"""What headrace brings keeps what every plugin has to keep."""
+"""Conformance of every plugin that headrace ships."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.registry.validation import BASES
 from headrace.sdk.plugin import Plugin
 from headrace.testing.plugins import PluginConformance
 
-#: Kind and name → options with which it works; ``{folder}`` is an empty one.
+#: Kind and name → options of a working configuration; ``{folder}`` is an empty folder.
 OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("source", "files"): {"path": "{folder}", "format": "json"},
     ("format", "parquet"): {},
@@ -20,8 +20,8 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("filesystem", "s3a"): {},
     ("catalog", "glue"): {"region": "eu-west-1"},
 }
-#: Those that the kit of their kind asks for it: here, in test_kits.py, or where their tests start servers.
-ELSEWHERE = {
+#: Plugins whose kind has its own kit, which runs in test_kits.py or next to the tests that start servers.
+TESTED_ELSEWHERE = {
     ("source", "kafka"),
     ("source", "kinesis"),
     *(("transform", name) for name in ("mask", "rename", "unwrap")),
@@ -30,8 +30,8 @@ ELSEWHERE = {
     *(("format", name) for name in ("avro", "json")),
     *(("sink", name) for name in ("files", "hudi", "iceberg", "s3")),
 }
-#: Says of every pipeline why it does not work.
-REFUSES = ("format", "protobuf")
+#: Plugin that rejects every pipeline with a reason.
+REJECTING = ("format", "protobuf")
 
 
 class _Kit(PluginConformance):
@@ -41,9 +41,9 @@ class _Kit(PluginConformance):
         return {key: str(folder) if value == "{folder}" else value for key, value in self.options.items()}
 
 
-def test_none_is_left_out() -> None:
-    brought = [item for item in registry().registrations() if item.kind in BASES and item.is_own]
-    assert {(item.kind, item.name) for item in brought} == {*OPTIONS, *ELSEWHERE, REFUSES}
+def test_every_shipped_plugin_is_covered() -> None:
+    shipped = [item for item in registry().registrations() if item.kind in BASES and item.is_own]
+    assert {(item.kind, item.name) for item in shipped} == {*OPTIONS, *TESTED_ELSEWHERE, REJECTING}
 
 
 for (kind, name), options in OPTIONS.items():

@@ -1,4 +1,4 @@
-"""What headrace brings keeps what its kind has to keep; sinks and sources that need a server are where these are started."""
+"""Conformance kits of the shipped dialects, formats and transforms. Kits of sinks and sources are next to their other tests."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TestJson(FormatConformance):
 
 
 class TestAvro(FormatConformance):
-    """Bare records of one schema, as ``schema.file`` has it; those that name their schema are read beside the registries."""
+    """Bare records with the schema of ``schema.file``. Tests of registries cover records with schema ids."""
 
     plugin_class = AvroFormat
     golden = ((b"\x02\x02\x06Arp", {"id": 1, "name": "Arp"}), (b"\x04\x00", {"id": 2, "name": None}))
@@ -146,7 +146,7 @@ class TestDms(DialectConformance):
 
 
 class TestFlat(DialectConformance):
-    """Takes every shape; these events say nothing but rows."""
+    """The dialect matches every shape. These events are rows without metadata."""
 
     plugin_class = FlatDialect
     schema = "id int, name string"

@@ -1,4 +1,4 @@
-"""Tests of the demo data: it matches its manifest, and its events produce the museum's rows."""
+"""Demo data: it matches its manifest, and its events produce the museum's rows."""
 
 import hashlib
 import json
@@ -47,13 +47,13 @@ def test_dates() -> None:
     assert [*((date, ARTWORKS) for date in DATES), (DATES[2], ARTISTS)] == TOPICS
 
 
-def test_the_folder_holds_the_files_of_the_manifest_and_no_others() -> None:
+def test_folder_contains_exactly_the_files_of_the_manifest() -> None:
     listed = {file["path"] for date, topic in TOPICS for file in topic_of(date, topic)["files"]}
     beside = {"manifest.json", "LICENSE.txt", "SOURCE.md"}
     assert {path.relative_to(DATA).as_posix() for path in DATA.rglob("*") if path.is_file()} == listed | beside
 
 
-def test_everything_is_below_three_megabytes() -> None:
+def test_data_is_smaller_than_three_megabytes() -> None:
     assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < 3_000_000
     assert MANIFEST["bytes"] == sum(topic_of(date, topic)["bytes"] for date, topic in TOPICS)
 
@@ -68,7 +68,7 @@ def test_bytes(date: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", KEYS)
-def test_offsets_in_file_names_run_on_over_files_and_dates(topic: str) -> None:
+def test_offsets_in_file_names_are_continuous(topic: str) -> None:
     offset = 0
     for date in DATES:
         if (date, topic) not in TOPICS:
@@ -82,17 +82,17 @@ def test_offsets_in_file_names_run_on_over_files_and_dates(topic: str) -> None:
 
 @pytest.mark.parametrize(("date", "topic"), TOPICS)
 def test_counts(date: str, topic: str, events: dict[tuple[str, str], list[Event]]) -> None:
-    said, found = topic_of(date, topic), events[date, topic]
-    assert len(found) == said["events"]
-    assert Counter(event["op"] for event in found) == said["ops"]
+    entry, found = topic_of(date, topic), events[date, topic]
+    assert len(found) == entry["events"]
+    assert Counter(event["op"] for event in found) == entry["ops"]
 
 
 @pytest.mark.parametrize("topic", KEYS)
 def test_replay_gives_the_rows_of_every_date(topic: str, events: dict[tuple[str, str], list[Event]]) -> None:
     key, rows = KEYS[topic], dict[int, dict[str, Any]]()
     for date in (date for date in DATES if (date, topic) in TOPICS):
-        said = topic_of(date, topic)
-        added = dict.fromkeys(said["columns"])
+        entry = topic_of(date, topic)
+        added = dict.fromkeys(entry["columns"])
         for event in events[date, topic]:
             number = (event["after"] or event["before"])[key]
             assert event["before"] == ({**added, **rows[number]} if number in rows else None)
@@ -100,12 +100,12 @@ def test_replay_gives_the_rows_of_every_date(topic: str, events: dict[tuple[str,
                 del rows[number]
             else:
                 rows[number] = event["after"]
-        assert len(rows) == said["rows_after"]
+        assert len(rows) == entry["rows_after"]
         lines = (
-            json.dumps([rows[number].get(c) for c in said["columns"]], ensure_ascii=False, separators=(",", ":"))
+            json.dumps([rows[number].get(c) for c in entry["columns"]], ensure_ascii=False, separators=(",", ":"))
             for number in sorted(rows)
         )
-        assert hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest() == said["rows_sha256"]
+        assert hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest() == entry["rows_sha256"]
 
 
 @pytest.mark.parametrize(("date", "topic"), TOPICS)
@@ -124,14 +124,14 @@ def test_every_event_has_the_fields(date: str, topic: str, events: dict[tuple[st
         assert source["ts_ms"] < event["ts_ms"]
 
 
-def test_the_third_date_adds_a_column(events: dict[tuple[str, str], list[Event]]) -> None:
+def test_third_date_adds_a_column(events: dict[tuple[str, str], list[Event]]) -> None:
     assert [["image_url" in topic_of(date, ARTWORKS)["columns"]] for date in DATES] == [[False], [False], [True]]
     third = events[DATES[2], ARTWORKS]
     assert all(event["before"]["image_url"] is None for event in third if event["op"] == "u")
     assert sum(event["op"] == "u" and event["after"]["image_url"] is not None for event in third) > 8_000
 
 
-def test_deletes_are_the_last_events_and_of_the_keys_in_the_manifest(
+def test_last_events_are_the_deletes_of_the_manifest(
     events: dict[tuple[str, str], list[Event]],
 ) -> None:
     deleted = MANIFEST["deleted"][ARTWORKS]
@@ -148,7 +148,7 @@ def test_updates_exist_at_both_later_dates_for_the_same_rows(events: dict[tuple[
     assert len(second & third) > 1_000
 
 
-def test_positions_order_the_events_as_they_are(events: dict[tuple[str, str], list[Event]]) -> None:
+def test_positions_follow_the_order_of_events(events: dict[tuple[str, str], list[Event]]) -> None:
     found = [event["source"] for event in iterate_artworks(events)]
     positions = [tuple(int(lsn or 0) for lsn in json.loads(source["sequence"])) for source in found]
     snapshot = topic_of(DATES[0], ARTWORKS)["events"]

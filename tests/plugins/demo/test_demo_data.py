@@ -1,4 +1,4 @@
-"""Tests of the location of the demo data."""
+"""Location of the demo data."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headrace.cli.main import cli
 from headrace_demo import data
 
 
-def test_a_clone_has_the_data() -> None:
+def test_clone_contains_the_data() -> None:
     assert (data.find_data("museum", "headrace demo") / "manifest.json").is_file()
     assert (data.find_data("pagila", "headrace live") / "pagila.sql.xz").is_file()
 
 
-def test_an_installed_distribution_has_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_distribution_contains_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "_CLONE", tmp_path / "missing")
     init = tmp_path / "headrace_demo_data/__init__.py"
     spec = importlib.util.spec_from_file_location("headrace_demo_data", init)

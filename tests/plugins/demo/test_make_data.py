@@ -1,4 +1,4 @@
-"""Test that the script rebuilds the shipped data from the museum's rows in its events."""
+"""Rebuild of the shipped data from the museum's rows in its events."""
 
 import gzip
 import importlib
@@ -67,15 +67,15 @@ def fresh_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("date", "table"), [*((date, "artworks") for date in DATES), (DATES[2], "artists")])
-def test_events_are_those_shipped(fresh_data: Path, date: str, table: str) -> None:
+def test_events_equal_the_shipped_ones(fresh_data: Path, date: str, table: str) -> None:
     assert events(fresh_data, date, table) == events(DATA, date, table)
 
 
-def test_files_and_schemas_are_those_shipped(fresh_data: Path) -> None:
+def test_files_and_schemas_equal_the_shipped_ones(fresh_data: Path) -> None:
     assert schemas(fresh_data) == schemas(DATA)
 
 
-def test_the_rows_are_those_shipped(fresh_data: Path) -> None:
+def test_rows_equal_the_shipped_ones(fresh_data: Path) -> None:
     def read_manifest(data: Path) -> list[Any]:
         manifest = json.loads((data / "manifest.json").read_text(encoding="utf-8"))
         topics = [topic for topics in manifest["dates"].values() for topic in topics.values()]

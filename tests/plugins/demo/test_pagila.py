@@ -1,4 +1,4 @@
-"""Tests of the database of `headrace live`: complete, small, and with its license."""
+"""Database of `headrace live`: complete, small, and with its license."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA = Path(__file__).parents[3] / "plugins/demo-data/headrace_demo_data/pagila"
 
 
 def rows() -> Counter[str]:
-    """Table → rows; those of a part belong to the whole."""
+    """Return table → number of rows; rows of a partition count for its parent table."""
     text = lzma.decompress((DATA / "pagila.sql.xz").read_bytes()).decode()
     found: Counter[str] = Counter()
     for table, block in re.findall(
@@ -27,7 +27,7 @@ def test_every_table_has_its_rows() -> None:
     assert (found["payment"], found["rental"], found["film"]) == (16_049, 16_044, 1_000)
 
 
-def test_it_is_small_and_says_where_it_comes_from() -> None:
+def test_database_is_small_and_names_its_origin() -> None:
     assert {path.name for path in DATA.iterdir()} == {"LICENSE.txt", "SOURCE.md", "pagila.sql.xz"}
     assert sum(path.stat().st_size for path in DATA.iterdir()) < 1_500_000
     assert "Devrim" in (DATA / "LICENSE.txt").read_text(encoding="utf-8")

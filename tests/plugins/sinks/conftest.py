@@ -1,4 +1,4 @@
-"""Sessions for the sinks that write files of tables."""
+"""Sessions for the sinks that write table files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def clones(spark: SparkSession) -> Sessions:
+def sessions(spark: SparkSession) -> Sessions:
     """Return sessions as the engine passes them to sinks."""
     return Sessions(spark, ANCIENT_DATES)

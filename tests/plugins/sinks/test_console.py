@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-def test_rows_are_printed(clones: Sessions, capsys: pytest.CaptureFixture[str]) -> None:
-    target = Target(ConsoleSink(numRows=2, truncate=False), clones.of("one"), name="moma.artists")
+def test_rows_are_printed(sessions: Sessions, capsys: pytest.CaptureFixture[str]) -> None:
+    target = Target(ConsoleSink(numRows=2, truncate=False), sessions.of("one"), name="moma.artists")
     written = target.write("id int, name string", put(1, 1, "a" * 30), remove(2, 2, "b"), put(3, 3, "c"))
     printed = capsys.readouterr().out
     assert printed.splitlines()[0] == "moma.artists, batch 0: 3 rows"
@@ -27,6 +27,6 @@ def test_rows_are_printed(clones: Sessions, capsys: pytest.CaptureFixture[str]) 
     assert written.upserted == 2
 
 
-def test_it_keeps_nothing(spark: SparkSession) -> None:
+def test_console_sink_stores_nothing(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="does not store rows"):
         ConsoleSink().read_back(spark, Table("moma.artists"))

@@ -1,4 +1,4 @@
-"""Every record of a source is a row where rows are appended, whatever partition or topic it is from."""
+"""Append mode with equal positions: every record is a row, regardless of its partition and topic."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 TOPICS = ("shop.north", "shop.south")
 
 
-def deliver(folder: Path, offset: int, *topics: str) -> None:
-    """Four records of each of three partitions, all at the same offsets and of the same place in the database's log."""
+def write_records(folder: Path, offset: int, *topics: str) -> None:
+    """Write four records to each of three partitions, with equal offsets and equal positions in the database's log."""
     for topic in topics:
         for partition in range(3):
             rows = [{"id": f"{topic} {partition} {offset + n}", "__lsn": offset + n} for n in range(4)]
@@ -44,19 +44,19 @@ def ids(pipeline: Pipeline, spark: SparkSession) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
-def test_all_partitions_and_topics_are_kept_where_rows_are_appended(
+def test_append_mode_keeps_rows_of_all_partitions_and_topics(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(table_handle, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
+    monkeypatch.setattr(table_handle, "MARK_SEARCH_DEPTH", 0)  # as if too many other commits followed the mark
     pipeline = job(tmp_path, kind)
-    deliver(tmp_path, 0, TOPICS[0])
+    write_records(tmp_path, 0, TOPICS[0])
     pipeline.run(spark)
-    deliver(tmp_path, 0, TOPICS[1])
-    deliver(tmp_path, 4, *TOPICS)
+    write_records(tmp_path, 0, TOPICS[1])
+    write_records(tmp_path, 4, *TOPICS)
     pipeline.run(spark)
     every = [f"{topic} {partition} {offset}" for topic in TOPICS for partition in range(3) for offset in range(8)]
     assert ids(pipeline, spark) == sorted(every)
-    for done in (tmp_path / "checkpoint/stream/commits").glob("*1*"):  # as after a crash: the batch comes again
+    for done in (tmp_path / "checkpoint/stream/commits").glob("*1*"):  # as after a crash, so that the batch repeats
         done.unlink()
     pipeline.run(spark)
     assert ids(pipeline, spark) == sorted(every)

@@ -37,13 +37,13 @@ class TestJson(SinkConformance):
         return {"path": str(folder)}
 
 
-# On a second Spark the sink `s3` has Avro's kit, and Iceberg's tables are Parquet.
+# With the second Spark version, the sink `s3` runs Avro's kit, and Iceberg's tables are Parquet.
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_format
 class TestAvro(SinkConformance):
     plugin_class = FilesSink
-    faults = 0  # the steps are the same
+    faults = 0  # the write steps are the same
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "avro"}
@@ -60,12 +60,12 @@ class TestParquet(SinkConformance):
         return {"path": str(folder), "format": "parquet"}
 
 
-def target(folder: Path, clones: Sessions, **options: Any) -> Target:
-    return Target(FilesSink({"path": str(folder), **options}), clones.of("one"), name="people")
+def target(folder: Path, sessions: Sessions, **options: Any) -> Target:
+    return Target(FilesSink({"path": str(folder), **options}), sessions.of("one"), name="people")
 
 
-def test_every_batch_has_a_folder_and_one_that_comes_again_replaces_it(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_each_batch_has_a_folder_and_repeated_batch_replaces_it(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
     table.write(PEOPLE, put(3, 3, "c"))
     table.write_again(PEOPLE, put(4, 4, "d"))
@@ -74,16 +74,16 @@ def test_every_batch_has_a_folder_and_one_that_comes_again_replaces_it(tmp_path:
     assert [row["id"] for row in table.rows()] == [1, 2, 4]
 
 
-def test_two_pipelines_whose_ids_begin_alike_keep_both_their_rows(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_pipelines_with_equal_id_prefixes_keep_their_rows(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))
     other = replace(table, pipeline=table.pipeline[:8] + "f" * 24, batch=-1)
     other.write(PEOPLE, put(2, 2, "b"))
     assert [row["id"] for row in table.rows()] == [1, 2]
 
 
-def test_a_batch_under_the_short_name_that_folders_once_had_is_replaced_there(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_batch_in_folder_with_old_short_name_is_replaced(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))
     (made,) = (tmp_path / "people").glob("_headrace_batch=*")
     made.rename(made.with_name(f"_headrace_batch={table.pipeline[:8]}-0000000000"))
@@ -91,8 +91,8 @@ def test_a_batch_under_the_short_name_that_folders_once_had_is_replaced_there(tm
     assert table.rows() == [{"id": 1, "name": "a"}]
 
 
-def test_readers_find_nothing_but_rows(tmp_path: Path, clones: Sessions, spark: SparkSession) -> None:
-    table = target(tmp_path, clones)
+def test_readers_read_only_rows(tmp_path: Path, sessions: Sessions, spark: SparkSession) -> None:
+    table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))
     table.write(f"{PEOPLE}, born int", put(2, 2, "b", 1886))
     found = spark.read.json(f"{tmp_path}/people")
@@ -100,9 +100,9 @@ def test_readers_find_nothing_but_rows(tmp_path: Path, clones: Sessions, spark: 
     assert found.count() == 2
 
 
-def test_options_pass_through(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones, compression="gzip", timestampFormat="dd.MM.yyyy HH:mm", ignoreNullFields=False)
-    time = datetime(2024, 2, 29, 12, 30)  # noqa: DTZ001 - as PySpark gives them
+def test_options_pass_through(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions, compression="gzip", timestampFormat="dd.MM.yyyy HH:mm", ignoreNullFields=False)
+    time = datetime(2024, 2, 29, 12, 30)  # noqa: DTZ001 - as PySpark returns it
     table.write("id int, at timestamp, no string", put(1, 1, time, None))
     assert table.rows() == [{"id": 1, "at": time, "no": None}]
     texts = [gzip.decompress(file.read_bytes()) for file in (tmp_path / "people").glob("*/part-*.json.gz")]
@@ -111,9 +111,9 @@ def test_options_pass_through(tmp_path: Path, clones: Sessions) -> None:
         FilesSink(path="out", compresion="gzip")
 
 
-def test_json_keeps_types_that_it_has_not(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
-    time = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark gives them
+def test_json_keeps_types_without_a_json_equivalent(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
+    time = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark returns it
     table.write("id int, at timestamp, price decimal(9,2), raw binary", put(1, 1, time, Decimal("1.10"), b"\x00"))
     texts = [file.read_text() for file in (tmp_path / "people").glob("*/part-*.json")]
     assert '"at":"2024-02-29T23:59:59.123456Z"' in "".join(texts)
@@ -121,8 +121,8 @@ def test_json_keeps_types_that_it_has_not(tmp_path: Path, clones: Sessions) -> N
 
 
 @pytest.mark.parametrize("format", ["avro", "parquet"])
-def test_files_that_could_not_be_read_together_are_not_written(tmp_path: Path, clones: Sessions, format: str) -> None:  # noqa: A002
-    table = target(tmp_path, clones, format=format)
+def test_incompatible_files_are_not_written(tmp_path: Path, sessions: Sessions, format: str) -> None:  # noqa: A002
+    table = target(tmp_path, sessions, format=format)
     table.write("id int, size int", put(1, 1, 10))
     error = table.refusal(lambda: table.write("id int, size bigint", put(2, 2, 2**40)))
     assert isinstance(error, DataError)
@@ -131,14 +131,14 @@ def test_files_that_could_not_be_read_together_are_not_written(tmp_path: Path, c
     assert [row["size"] for row in table.rows()] == [10, 7]
 
 
-def test_json_files_are_read_together_whatever_they_hold(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_json_files_of_different_types_are_readable(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     table.write("id int, size int", put(1, 1, 10))
     table.write("id int, size bigint", put(2, 2, 2**40))
     assert [row["size"] for row in table.rows()] == [10, 2**40]
 
 
-def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> None:
+def test_pipeline_with_row_deletes_is_rejected(tmp_path: Path) -> None:
     pipeline = pipelines.pipeline(tmp_path, "files")
     with pytest.raises(ConfigError, match="cannot remove rows that the database deletes") as caught:
         pipeline.run()
@@ -146,13 +146,13 @@ def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> 
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_a_column_may_be_called_as_spark_calls_what_it_cannot_parse(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_column_with_the_name_of_corrupt_records(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     table.write("id int, _corrupt_record string, _metadata int", put(1, 1, "a", 7))
     assert table.rows() == [{"id": 1, "_corrupt_record": "a", "_metadata": 7}]
 
 
-#: Stored as, comes as, and a value of each.
+#: Stored type, incoming type, and a value of each.
 CONTRADICTIONS = (
     ("string", "binary", "t", b"\x00\xff"),
     ("bigint", "float", 2**53 + 1, 0.5),
@@ -162,12 +162,12 @@ CONTRADICTIONS = (
 
 
 @pytest.mark.parametrize("format", nightly_after(1, ["json", "avro", "parquet"]))
-def test_types_that_contradict_an_earlier_batch_are_refused_and_the_rows_stay(
+def test_incompatible_types_are_rejected_and_rows_stay(
     tmp_path: Path,
-    clones: Sessions,
+    sessions: Sessions,
     format: str,  # noqa: A002
 ) -> None:
-    table = target(tmp_path, clones, format=format)
+    table = target(tmp_path, sessions, format=format)
     columns = [f"c{number}" for number in range(len(CONTRADICTIONS))]
     stored = ", ".join(f"{name} {kind}" for name, (kind, *_) in zip(columns, CONTRADICTIONS, strict=True))
     old = [value for *_, value, _ in CONTRADICTIONS]

@@ -1,4 +1,4 @@
-"""What tables of every format do, whatever they are written by; the kit asks nothing of it, as not every sink has partitions."""
+"""Tables of every format with partitions, which the kit does not cover because some sinks have none."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ pytestmark = pytest.mark.spark
 PEOPLE = "id int, name string"
 SINKS: dict[str, type[Sink]] = {"iceberg": IcebergSink, "hudi": HudiSink}
 TYPES = {"iceberg": ("merge-on-read", "copy-on-write"), "hudi": ("MERGE_ON_READ", "COPY_ON_WRITE")}
-#: How a table is partitioned by its column ``city``, and where an error says so.
+#: Partition options by the column ``city``, and the location of their errors.
 BY_CITY: dict[str, dict[str, Any]] = {
     "iceberg": {"partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}},
     "hudi": {"hoodie.datasource.write.partitionpath.field": "city"},
 }
 WHERE = {"iceberg": "sink iceberg, partition.by", "hudi": "sink hudi, hoodie.datasource.write.partitionpath.field"}
-#: Rows that a merge changed, where its commit says so: not of what is appended to a log and meets the stored row only when
-#: it is read, nor where files are written anew with the rows beside.
+#: Number of rows that a merge changed, where the commit reports it. Log appends and copy-on-write rewrites do not.
 MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COPY_ON_WRITE": 2}
 
 
 @pytest.fixture(params=[(name, kind) for name in pipelines.TABLE_SINKS for kind in TYPES[name]], ids="-".join)
 def table_format(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A sink's name, and a type of its tables."""
+    """Return the name of a sink and a type of its tables."""
     name, table_type = request.param
     return str(name), str(table_type)
 
 
-def target(folder: Path, clones: Sessions, table_format: tuple[str, str], **options: Any) -> Target:
+def target(folder: Path, sessions: Sessions, table_format: tuple[str, str], **options: Any) -> Target:
     name, table_type = table_format
     (config,) = pipelines.sink_block(name, folder, **{"table.type": table_type}, **options).values()
-    return Target(SINKS[name](config), clones.of("one"))
+    return Target(SINKS[name](config), sessions.of("one"))
 
 
-def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions, table_format: tuple[str, str]) -> None:
-    table = target(tmp_path, clones, table_format)
+def test_counts_and_sizes_come_from_the_commit_metadata(
+    tmp_path: Path, sessions: Sessions, table_format: tuple[str, str]
+) -> None:
+    table = target(tmp_path, sessions, table_format)
     first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), remove(1, 9, None))
     assert first.upserted == 2
     assert first.bytes
@@ -55,12 +56,12 @@ def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions,
         assert table.write(PEOPLE, put(3, 2, "later")).upserted == 0
 
 
-def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_format: tuple[str, str]) -> None:
+def test_rows_move_between_partitions(tmp_path: Path, sessions: Sessions, table_format: tuple[str, str]) -> None:
     name, _ = table_format
-    table = target(tmp_path, clones, table_format, **BY_CITY[name])
+    table = target(tmp_path, sessions, table_format, **BY_CITY[name])
     schema = "id int, city string, name string"
     table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, None, "c"), put(9, 4, "y", "d"))
-    # A move, a delete that says no partition, a move from no city, and one that is late.
+    # A partition change, a delete without a partition value, a change from a null partition, and a late change.
     table.write(schema, put(2, 1, "y", "A"), remove(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
     table.write(schema, remove(8, 4, None, None), put(3, 1, "z", "AA"))
     assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == [
@@ -76,25 +77,23 @@ def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, tabl
 
 
 @pytest.mark.parametrize("name", pipelines.TABLE_SINKS)
-def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
-    tmp_path: Path, clones: Sessions, name: str
-) -> None:
-    table = target(tmp_path, clones, (name, TYPES[name][0]), **BY_CITY[name])
+def test_missing_partition_column(tmp_path: Path, sessions: Sessions, name: str) -> None:
+    table = target(tmp_path, sessions, (name, TYPES[name][0]), **BY_CITY[name])
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
     assert error.where == WHERE[name]
     assert f"table {table.name!r} has no column 'city' to partition by; its columns are id, name" in str(error)
-    # What only removes rows need not have it.
+    # A batch of only deletes does not need the column.
     table.write("id int", remove(2, 1))
     table.write("id int, city string", put(3, 2, "x"))
     assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]
 
 
 @pytest.mark.parametrize("name", [*pipelines.TABLE_SINKS, "files"])
-def test_a_name_in_other_letters_is_the_same_column(tmp_path: Path, clones: Sessions, name: str) -> None:
+def test_column_names_are_case_insensitive(tmp_path: Path, sessions: Sessions, name: str) -> None:
     ((name, config),) = pipelines.sink_block(name, tmp_path).items()
     sinks: dict[str, type[Sink]] = {**SINKS, "files": FilesSink}
-    table = Target(sinks[name](config), clones.of("one"))
+    table = Target(sinks[name](config), sessions.of("one"))
     table.write("id int, Name string, s struct<A: int>, l array<struct<A: int>>", put(1, 1, "a", (1,), [(1,)]))
     table.write("id int, nAME string, S struct<a: int>, L array<struct<a: int>>", put(2, 2, "b", (2,), [(2,)]))
     assert table.rows() == [

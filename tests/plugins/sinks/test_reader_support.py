@@ -1,4 +1,4 @@
-"""What follows for new tables from those that read them, and what contradicts them: no table is made here."""
+"""Options of new tables that follow from their readers, and contradictions between them. No test writes a table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headrace_sinks.hudi.hudi_table_services import list_inline_options
 from headrace_sinks.iceberg import iceberg_readers
 from headrace_sinks.reader_support import Reads, Support, check_reader_names, list_names, load_name_rules
 
-#: The readers of whom all is known to be right, and those who do not see rows removed.
-KNOWING, IGNORANT = ["spark", "duckdb"], ["spark", "databricks"]
+#: Readers that fully support deletes, and readers that ignore them.
+FULL_SUPPORT, NO_DELETES = ["spark", "duckdb"], ["spark", "databricks"]
 
 
 def iceberg(**options: Any) -> IcebergSink:
@@ -49,32 +49,32 @@ def refusal(sink: Sink) -> str:
         ({}, "2 merge-on-read"),
         ({"table.type": "copy-on-write"}, "2 copy-on-write"),
         ({"readers": []}, "2 merge-on-read"),
-        ({"readers": list(KNOWING)}, "2 merge-on-read"),
-        ({"readers": list(KNOWING), "table.type": "copy-on-write"}, "2 copy-on-write"),
-        ({"readers": list(IGNORANT)}, "2 copy-on-write"),
-        ({"readers": list(IGNORANT), "table.type": "copy-on-write"}, "2 copy-on-write"),
+        ({"readers": list(FULL_SUPPORT)}, "2 merge-on-read"),
+        ({"readers": list(FULL_SUPPORT), "table.type": "copy-on-write"}, "2 copy-on-write"),
+        ({"readers": list(NO_DELETES)}, "2 copy-on-write"),
+        ({"readers": list(NO_DELETES), "table.type": "copy-on-write"}, "2 copy-on-write"),
         ({"readers": ["databricks"], "format-version": 3}, "3 merge-on-read"),
         ({"readers": ["trino"], "format-version": 3}, "3 merge-on-read"),
         ({"format-version": 3}, "3 merge-on-read"),
         ({"format-version": 1}, "1 copy-on-write"),
     ],
 )
-def test_new_iceberg_tables_are_such_that_all_readers_read_them(options: dict[str, Any], chosen: str) -> None:
+def test_new_iceberg_tables_are_readable_by_all_readers(options: dict[str, Any], chosen: str) -> None:
     sink = iceberg(**options)
     sink.check()
     assert mode(sink) == chosen
 
 
 @pytest.mark.parametrize("option", ["table.type", "write.merge.mode", "write.delete.mode"])
-def test_merge_on_read_is_refused_for_a_reader_that_would_show_deleted_rows(option: str) -> None:
-    assert refusal(iceberg(readers=IGNORANT, **{option: "merge-on-read"})) == (
+def test_merge_on_read_is_rejected_for_readers_that_ignore_deletes(option: str) -> None:
+    assert refusal(iceberg(readers=NO_DELETES, **{option: "merge-on-read"})) == (
         f"sink iceberg, {option}: merge-on-read writes position deletes, but databricks ignores position deletes\n"
         "  fix: use copy-on-write or remove the option, or remove databricks from `readers`"
     )
 
 
 @pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
-def test_a_format_version_that_a_reader_does_not_read_is_refused(table_type: str) -> None:
+def test_unsupported_format_version_is_rejected(table_type: str) -> None:
     options = {"format-version": 3, "table.type": table_type}
     assert refusal(iceberg(readers=["spark", "clickhouse", "daft"], **options)) == (
         "sink iceberg, format-version: tables of format version 3 have deletion vectors, but clickhouse refuses "
@@ -82,19 +82,19 @@ def test_a_format_version_that_a_reader_does_not_read_is_refused(table_type: str
     )
 
 
-def test_merge_on_read_is_refused_in_a_format_version_that_has_no_deletes() -> None:
+def test_merge_on_read_is_rejected_in_format_version_without_deletes() -> None:
     assert refusal(iceberg(**{"format-version": 1, "table.type": "merge-on-read"})).startswith(
         "sink iceberg, table.type: merge-on-read writes delete files, which format version 1 does not support\n  fix: use copy-on-write"
     )
 
 
-def test_a_format_version_of_which_nothing_is_known_is_refused() -> None:
+def test_unknown_format_version_is_rejected() -> None:
     assert "it is not known which readers support format version 4" in refusal(
         iceberg(readers=["spark"], **{"format-version": 4})
     )
 
 
-def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> None:
+def test_unknown_reader_is_rejected_with_a_list_of_readers() -> None:
     with pytest.raises(ValidationError, match=r"unknown reader 'trinoo' of Iceberg tables; .*trino"):
         iceberg(readers=["trinoo"])
     with pytest.raises(ValidationError, match="unknown reader 'duckdb' of Hudi tables"):
@@ -102,13 +102,13 @@ def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "warnings"),
     [
         ({}, []),
-        ({"readers": KNOWING}, []),
-        ({"readers": IGNORANT, "table.type": "copy-on-write"}, []),
+        ({"readers": FULL_SUPPORT}, []),
+        ({"readers": NO_DELETES, "table.type": "copy-on-write"}, []),
         (
-            {"readers": IGNORANT},
+            {"readers": NO_DELETES},
             [
                 (
                     "new tables are copy-on-write, so a batch rewrites every file that has a changed row: databricks ignores "
@@ -140,11 +140,11 @@ def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> N
         ),
     ],
 )
-def test_what_is_chosen_at_a_price_or_not_known_is_said(options: dict[str, Any], told: list[str]) -> None:
-    assert list(iceberg(**options).warnings()) == told
+def test_warnings_for_iceberg_readers(options: dict[str, Any], warnings: list[str]) -> None:
+    assert list(iceberg(**options).warnings()) == warnings
 
 
-def test_glues_readers_are_at_home_in_a_catalog() -> None:
+def test_glue_readers_need_no_warning_with_a_catalog() -> None:
     assert not list(IcebergSink(catalog="glue", readers=["athena", "redshift"]).warnings())
 
 
@@ -158,7 +158,7 @@ def test_glues_readers_are_at_home_in_a_catalog() -> None:
         (["redshift"], False),
     ],
 )
-def test_equality_deletes_are_for_readers_that_are_all_known_to_read_them(readers: list[str], reads: bool) -> None:
+def test_equality_deletes_require_support_of_all_readers(readers: list[str], reads: bool) -> None:
     assert iceberg(readers=readers).reads_equality_deletes is reads
 
 
@@ -178,9 +178,7 @@ def test_equality_deletes_are_for_readers_that_are_all_known_to_read_them(reader
         ({"readers": ["starrocks"], "table.type": "COPY_ON_WRITE"}, ("COPY_ON_WRITE", "6")),
     ],
 )
-def test_new_hudi_tables_are_such_that_all_readers_read_them(
-    options: dict[str, Any], chosen: tuple[str, str | None]
-) -> None:
+def test_new_hudi_tables_are_readable_by_all_readers(options: dict[str, Any], chosen: tuple[str, str | None]) -> None:
     sink = hudi(**options)
     sink.check()
     found = sink._table_options.write_options()
@@ -188,14 +186,14 @@ def test_new_hudi_tables_are_such_that_all_readers_read_them(
 
 
 @pytest.mark.parametrize("option", ["table.type", "hoodie.datasource.write.table.type"])
-def test_merge_on_read_is_refused_for_a_reader_of_base_files_alone(option: str) -> None:
+def test_merge_on_read_is_rejected_for_readers_of_base_files_only(option: str) -> None:
     assert refusal(hudi(readers=["spark", "trino"], **{option: "MERGE_ON_READ"})) == (
         f"sink hudi, {option}: merge-on-read writes changes to log files, but trino ignores log files\n"
         "  fix: use COPY_ON_WRITE or remove the option, or remove trino from `readers`"
     )
 
 
-def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_them() -> None:
+def test_log_files_are_rejected_in_table_versions_that_would_lose_them() -> None:
     assert refusal(hudi(readers=["spark", "starrocks"], **{"table.type": "MERGE_ON_READ"})) == (
         "sink hudi, table.type: readers require a table version before 8, in which log files must not be written during a "
         "compaction\n  fix: use COPY_ON_WRITE, or remove the option"
@@ -203,7 +201,7 @@ def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_th
 
 
 @pytest.mark.parametrize("options", [{"readers": ["starrocks"]}, {"hoodie.write.table.version": 6}])
-def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(options: dict[str, Any]) -> None:
+def test_old_table_versions_are_compacted_within_batches(options: dict[str, Any]) -> None:
     assert list_inline_options(hudi(readers=["spark"])._user_options)["hoodie.compact.inline"] == "false"
     assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._user_options)
 
@@ -234,12 +232,12 @@ def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(option
         ),
     ],
 )
-def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[str, Any], sentence: str) -> None:
+def test_unsupported_table_version_is_rejected(options: dict[str, Any], sentence: str) -> None:
     assert refusal(hudi(**options)) == sentence
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "warnings"),
     [
         ({}, []),
         ({"readers": ["spark", "hudi-rs"]}, []),
@@ -277,8 +275,8 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
         ({"readers": ["presto"], "hoodie.write.table.version": 8}, []),
     ],
 )
-def test_what_is_chosen_for_hudi_at_a_price_or_not_known_is_said(options: dict[str, Any], told: list[str]) -> None:
-    assert list(hudi(**options).warnings()) == told
+def test_warnings_for_hudi_readers(options: dict[str, Any], warnings: list[str]) -> None:
+    assert list(hudi(**options).warnings()) == warnings
 
 
 # Names
@@ -286,7 +284,7 @@ def test_what_is_chosen_for_hudi_at_a_price_or_not_known_is_said(options: dict[s
 
 @pytest.mark.parametrize("name", ["order id", "größe", "a.b", "p-q"])
 @pytest.mark.parametrize("sink", [iceberg(readers=["spark", "athena"]), hudi(readers=["spark", "athena"])])
-def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, name: str) -> None:
+def test_column_name_unsupported_by_a_reader_is_rejected(sink: Sink, name: str) -> None:
     with pytest.raises(DataError) as refused:
         sink.check_columns(Table("shop.orders"), ["id", name])
     assert str(refused.value) == (
@@ -296,23 +294,23 @@ def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, n
 
 
 @pytest.mark.parametrize("name", ["1st", "_TABLE_of", "_partition", "x" * 301])
-def test_names_that_bigquery_has_for_itself(name: str) -> None:
+def test_reserved_names_of_bigquery(name: str) -> None:
     with pytest.raises(DataError, match="bigquery does not support the column name"):
         check_reader_names(["bigquery"], [name], "t")
     check_reader_names(["spark", "trino", "pyiceberg"], [name], "t")
 
 
-def test_names_inside_of_others_are_looked_at_too() -> None:
+def test_nested_names_are_checked() -> None:
     inner = T.StructType().add("deep er", T.IntegerType())
     schema = T.StructType().add("tags", T.MapType(T.StringType(), T.ArrayType(inner))).add("id", T.IntegerType())
     assert list(list_names(schema)) == ["tags", "deep er", "id"]
 
 
-def test_all_that_is_headraces_own_has_a_name_that_every_reader_takes() -> None:
+def test_headrace_columns_have_names_that_every_reader_supports() -> None:
     check_reader_names(load_name_rules(), ["_headrace_position", "_hoodie_is_deleted", "__op"], "t")
 
 
-# The tables of what is known
+# The support tables
 
 
 def facts() -> list[tuple[str, Support]]:
@@ -323,9 +321,9 @@ def facts() -> list[tuple[str, Support]]:
     return found
 
 
-@pytest.mark.parametrize(("what", "fact"), facts())
-def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Support) -> None:
-    assert fact.reads is Reads.UNKNOWN or fact.source, what
+@pytest.mark.parametrize(("reader", "fact"), facts())
+def test_each_support_entry_has_a_source_and_a_date(reader: str, fact: Support) -> None:
+    assert fact.reads is Reads.UNKNOWN or fact.source, reader
     if fact.source:
-        assert fact.source.where.startswith(("https://", "tested: ")), what
-        assert len(fact.source.date) == len("2026-11-25"), what
+        assert fact.source.where.startswith(("https://", "tested: ")), reader
+        assert len(fact.source.date) == len("2026-11-25"), reader

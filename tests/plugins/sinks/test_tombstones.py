@@ -1,4 +1,4 @@
-"""Tombstones of envelopes whose delete was compacted away, from records into tables."""
+"""Tombstones of envelopes whose delete event was compacted away, from records to tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tombstone(id_: int, partition: int = 0) -> Record:
 
 
 class InterruptedSink(MemorySink):
-    """Has an accident before the next write of what tombstones remove."""
+    """Sink that fails before it writes the deletes of tombstones."""
 
     name = "interrupted"
     accidents = 1
@@ -61,7 +61,7 @@ class InterruptedSink(MemorySink):
 
 @dataclass
 class Shop:
-    """A topic, and a pipeline that applies what is added to it, in one batch."""
+    """Topic with a pipeline that applies new records in one batch."""
 
     spark: SparkSession
     folder: Path
@@ -77,18 +77,18 @@ class Shop:
         return Pipeline("orders", source, list(self.sinks), checkpoint, value=JsonFormat(), key=JsonFormat(), **config)
 
     def apply(self, *records: Record, topic: str = TOPIC) -> list[TableProgress]:
-        """Applies the records as one batch; what came of it, per sink."""
+        """Apply the records as one batch, and return the progress per sink."""
         with (self.folder / "log.jsonl").open("a") as file:
             for record in records:
                 self.lines += 1
-                # A null that is no text is read as the text "null", which the format takes for a tombstone as well.
+                # A null that is not a string is read as the string "null", which the format also treats as a tombstone.
                 print(json.dumps({"line": self.lines, "topic": topic, **record}), file=file)
         found: list[TableProgress] = []
         self.pipeline.run(self.spark, on_progress=lambda batch: found.extend(batch.tables))
         return found
 
     def names(self) -> dict[int, str]:
-        """The rows of each sink's table, which are the same."""
+        """Return the rows, which are the same in each sink's table."""
         tables = [
             {row["id"]: row["name"] for row in sink.read_back(self.spark, Table(TABLE)).collect()}
             for sink in self.sinks
@@ -103,7 +103,7 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
 
 
 @pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
-def test_a_tombstone_is_what_is_left_of_a_delete(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_tombstone_deletes_the_row_after_compaction(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     (config,) = pipelines.sink_block(kind, tmp_path, **BY_CITY[kind]).values()
     shop = Shop(spark, tmp_path, [SINKS[kind](config)])
     shop.apply(change("c", 1, "a", lsn=10), change("c", 2, "b", lsn=11))
@@ -117,7 +117,7 @@ def test_a_tombstone_is_what_is_left_of_a_delete(spark: SparkSession, tmp_path: 
     assert shop.names() == {1: "anew", 2: "B"}
 
 
-def test_a_tombstone_removes_the_row_that_lies_before_it_in_its_partition_alone(shop: Shop) -> None:
+def test_tombstone_deletes_only_earlier_rows_of_its_partition(shop: Shop) -> None:
     shop.apply(
         change("c", 1, "a", lsn=10, partition=0),
         change("c", 2, "b", lsn=11, partition=16),
@@ -126,7 +126,7 @@ def test_a_tombstone_removes_the_row_that_lies_before_it_in_its_partition_alone(
     )
     (progress,) = shop.apply(
         tombstone(1, partition=1),
-        tombstone(2, partition=0),  # written as positions are, 16 ends as 0 does
+        tombstone(2, partition=0),  # the encoded partition 16 ends like the encoded partition 0
         change("d", 3, "c", lsn=20),
         tombstone(3),
         change("d", 4, "d", lsn=50),  # late
@@ -140,7 +140,7 @@ def test_a_tombstone_removes_the_row_that_lies_before_it_in_its_partition_alone(
     assert shop.names() == {1: "a", 4: "d"}
 
 
-def test_a_tombstone_that_is_read_again_leaves_the_row_that_was_made_anew(shop: Shop) -> None:
+def test_repeated_tombstone_keeps_a_reinserted_row(shop: Shop) -> None:
     shop.apply(change("c", 1, "a", lsn=10))
     shop.apply(tombstone(1))
     first, second = (shop.folder / "log.jsonl").read_text().splitlines(keepends=True)
@@ -148,17 +148,15 @@ def test_a_tombstone_that_is_read_again_leaves_the_row_that_was_made_anew(shop: 
     for lines in (
         first,
         first + second,
-    ):  # from the beginning, by another pipeline that has not come to the new row yet
+    ):  # another pipeline reads from the start and has not reached the new row yet
         (shop.folder / "log.jsonl").write_text(lines)
         Shop(shop.spark, shop.folder, shop.sinks, checkpoint="another").apply()
         assert shop.names() == {1: "anew"}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("count", [1, 2])  # one that is skipped is not read, and what it has is not counted
-def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
-    spark: SparkSession, tmp_path: Path, count: int
-) -> None:
+@pytest.mark.parametrize("count", [1, 2])  # a skipped batch is not read, so its rows are not counted
+def test_batch_interrupted_before_its_tombstones_is_repeated(spark: SparkSession, tmp_path: Path, count: int) -> None:
     sinks = [MemorySink(store=f"{tmp_path}/one"), InterruptedSink(store=f"{tmp_path}/two")]
     InterruptedSink.accidents = 1
     shop = Shop(spark, tmp_path, sinks[-count:])
@@ -172,7 +170,7 @@ def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
 
 
 @pytest.mark.nightly
-def test_where_a_deleted_row_stays_a_tombstone_removes_none(shop: Shop) -> None:
+def test_tombstone_deletes_no_row_when_deleted_rows_stay(shop: Shop) -> None:
     shop.options["transforms"] = [Unwrap({"delete.tombstone.handling.mode": "rewrite"})]
     shop.apply(change("c", 1, "a", lsn=10))
     (progress,) = shop.apply(tombstone(1))
@@ -180,7 +178,7 @@ def test_where_a_deleted_row_stays_a_tombstone_removes_none(shop: Shop) -> None:
     assert (progress.rows_in, progress.applied, progress.dead_letters) == (0, 0, 0)
 
 
-def test_a_changelog_beside_the_table_has_no_tombstones(spark: SparkSession, tmp_path: Path) -> None:
+def test_changelog_has_no_tombstones(spark: SparkSession, tmp_path: Path) -> None:
     log, table = MemorySink(store=f"{tmp_path}/log", mode="changelog"), MemorySink(store=f"{tmp_path}/table")
     shop = Shop(spark, tmp_path, [log, table])
     shop.apply(change("c", 1, "a", lsn=10))
@@ -191,7 +189,7 @@ def test_a_changelog_beside_the_table_has_no_tombstones(spark: SparkSession, tmp
 
 
 @pytest.mark.nightly
-def test_envelopes_that_stay_envelopes_have_no_tombstones(shop: Shop) -> None:
+def test_kept_envelopes_have_no_tombstones(shop: Shop) -> None:
     shop.options["transforms"] = []
     shop.apply(change("c", 1, "a", lsn=10), tombstone(1))
     (sink,) = shop.sinks
@@ -199,23 +197,23 @@ def test_envelopes_that_stay_envelopes_have_no_tombstones(shop: Shop) -> None:
 
 
 @pytest.mark.nightly
-def test_of_a_table_with_two_topics_nobody_knows_whose_row_a_tombstone_means(shop: Shop) -> None:
+def test_tombstones_are_ignored_in_a_table_of_two_topics(shop: Shop) -> None:
     shop.apply(change("c", 1, "a", lsn=10), topic="north")
     shop.apply(change("c", 2, "b", lsn=11), topic="south")
     shop.apply(tombstone(1), change("c", 3, "c", lsn=12), topic="south")
     assert shop.names() == {1: "a", 2: "b", 3: "c"}
 
 
-def test_a_tombstone_of_another_table_in_the_topic_removes_no_row(shop: Shop) -> None:
+def test_tombstone_of_another_table_in_the_topic_deletes_no_row(shop: Shop) -> None:
     orders, others = {"schema": "shop", "table": "orders"}, {"schema": "shop", "table": "others"}
     shop.apply(change("c", 1, "a", lsn=10, source=orders), change("c", 2, "b", lsn=11, source=orders))
     (progress,) = shop.apply(change("d", 1, "x", lsn=12, source=others), tombstone(1))
     assert (shop.names(), progress.dead_letters) == ({1: "a", 2: "b"}, 1)
-    shop.apply(tombstone(2), change("c", 3, "c", lsn=13, source=orders))  # another batch's
+    shop.apply(tombstone(2), change("c", 3, "c", lsn=13, source=orders))  # of a later batch
     assert shop.names() == {1: "a", 2: "b", 3: "c"}
 
 
-def test_flat_rows_that_say_what_was_deleted_may_have_nothing_left_but_a_tombstone(shop: Shop) -> None:
+def test_tombstone_deletes_flat_rows_after_compaction(shop: Shop) -> None:
     def row(id_: int, lsn: int, deleted: str = "false") -> Record:
         return {"key": {"id": id_}, "value": {"id": id_, "name": "a", "__lsn": lsn, "__deleted": deleted}}
 

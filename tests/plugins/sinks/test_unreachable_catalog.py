@@ -1,4 +1,4 @@
-"""A catalog that goes away while a pipeline runs, and comes back: nobody has to help."""
+"""Catalog that stops while a pipeline runs, and restarts: the run resumes without intervention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ CATALOG = "catalog_away"
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
 
 
-def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_resumes_after_a_catalog_outage(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.1)
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
@@ -34,11 +36,11 @@ def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monke
             ".type": "hive",
             ".uri": metastore.uri,
             ".warehouse": str(metastore.warehouse),
-            # PySpark's metastore lacks the tables that locks are in.
+            # PySpark's metastore lacks the lock tables.
             ".hadoop.iceberg.engine.hive.lock-enabled": "false",
-            # Seconds less until a client of it gives up.
+            # Shorter timeouts of the metastore client.
             ".hadoop.hive.metastore.connect.retries": "1",
-            # Else who reads again and again never sees what another session wrote.
+            # Without this setting, repeated reads would not see writes of another session.
             ".cache-enabled": "false",
         }
         for name, value in conf.items():
@@ -49,7 +51,7 @@ def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monke
             metastore.kill()
             artists.update(ARP, {**ARP, "name": "Hans Arp"})
             bronze.flush()
-            # Every table fails then, and it has but one.
+            # Every table fails then, and the pipeline has only one.
             until(lambda: [t for b in query.recent_progress for t in b.tables if t.error], "the trouble")
             (failed,) = {t.error for b in query.recent_progress for t in b.tables if t.error}
             assert f"table {TABLE}, sink iceberg: a required server is unreachable: " in str(failed)

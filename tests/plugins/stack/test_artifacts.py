@@ -1,4 +1,4 @@
-"""Tests of artifacts: fetched once, complete, with the locked digest."""
+"""Artifacts: fetched once, complete, with the locked digest."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Repository:
     """Maven repository with two files that counts requests."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.asked = folder, list[str]()
+        self.folder, self.requests = folder, list[str]()
         repository = self
 
         class Handler(SimpleHTTPRequestHandler):
             def log_request(self, code: object = "-", size: object = "-") -> None:
-                repository.asked.append(self.path)
+                repository.requests.append(self.path)
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -85,21 +85,21 @@ def test_files_are_fetched_once(
     ]
     assert "rocket: fetching 2 files (0 MB) into " in capfd.readouterr().err
     assert artifacts.fetch("rocket") == files
-    assert len(repository.asked) == 2
+    assert len(repository.requests) == 2
     assert capfd.readouterr().err == ""
 
 
-def test_two_at_once_fetch_once(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_processes_fetch_once(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     lock(monkeypatch, repository.add(COORDINATES[0], b"x" * 3_000_000))
     threads = [threading.Thread(target=artifacts.fetch, args=["rocket"]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(repository.asked) == 1
+    assert len(repository.requests) == 1
 
 
-def test_a_file_that_is_not_the_locked_one_is_refused(
+def test_file_with_wrong_digest_is_rejected(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     artifact = repository.add(COORDINATES[0], b"as released")
@@ -113,9 +113,7 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
     assert list_cache(tmp_path) == []
 
 
-def test_a_file_that_is_larger_than_the_locked_one_is_not_kept_to_its_end(
-    repository: Repository, tmp_path: Path
-) -> None:
+def test_download_stops_after_the_locked_size(repository: Repository, tmp_path: Path) -> None:
     artifact = repository.add(COORDINATES[0], b"x" * 3_000_000)
     file = tmp_path / "half"
     digest = download(f"{repository.url}/{artifact.path}", file, 1_000_000)
@@ -123,16 +121,14 @@ def test_a_file_that_is_larger_than_the_locked_one_is_not_kept_to_its_end(
     assert digest != artifact.sha256
 
 
-def test_a_file_that_is_not_there_is_named(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_file_is_named(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lock(monkeypatch, Artifact("org.acme:rocket:9.9", "0" * 64, 1))
     with pytest.raises(ConfigError, match=r"/org/acme/rocket/9\.9/rocket-9\.9\.jar: the repository returns 404"):
         artifacts.fetch("rocket")
     assert list_cache(tmp_path) == []
 
 
-def test_without_a_network_the_error_says_what_to_do(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_network_error_states_a_fix(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     lock(monkeypatch, repository.add(COORDINATES[0], b""))
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:1")
     with pytest.raises(RetriableError, match="Connection refused") as raised:
@@ -141,9 +137,7 @@ def test_without_a_network_the_error_says_what_to_do(repository: Repository, mon
     assert "python -m headrace_stack fetch" in str(raised.value.fix)
 
 
-def test_a_cache_that_cannot_be_written_is_named(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_read_only_cache_is_reported(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lock(monkeypatch, repository.add(COORDINATES[0], b""))
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file"))
@@ -152,7 +146,7 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "txz in a jar"])
-def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz" if kind == "tar.gz" else "w:xz") as tar:
         member = tarfile.TarInfo("bin/launch")
@@ -168,7 +162,7 @@ def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest
     assert (folder / "bin/launch").read_bytes() == b"3210"
     assert os.access(folder / "bin/launch", os.X_OK)
     assert artifacts.unpack("rocket") == folder
-    assert len(repository.asked) == 1
+    assert len(repository.requests) == 1
 
 
 def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Artifact:
@@ -179,9 +173,9 @@ def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         text = json.dumps({"name": "rocket", "version": "1.0.0"}).encode()
         member.size = len(text)
         tar.addfile(member, io.BytesIO(text))
-    packed = content.getvalue()
-    (repository.folder / "rocket.tgz").write_bytes(packed)
-    integrity = "sha512-" + base64.b64encode(hashlib.sha512(packed).digest()).decode()
+    archive = content.getvalue()
+    (repository.folder / "rocket.tgz").write_bytes(archive)
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(archive).digest()).decode()
     dist = {"tarball": f"{repository.url}/rocket.tgz", "integrity": integrity}
     versions = {"1.0.0": {"name": "rocket", "version": "1.0.0", "dist": dist}}
     (repository.folder / "rocket").write_text(
@@ -189,24 +183,24 @@ def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     )
     monkeypatch.setenv("npm_config_registry", repository.url)
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
-    return Artifact("npm:rocket:1.0.0:tgz", hashlib.sha256(packed).hexdigest(), len(packed))
+    return Artifact("npm:rocket:1.0.0:tgz", hashlib.sha256(archive).hexdigest(), len(archive))
 
 
 @pytest.mark.dist
-def test_packages_come_from_the_registry_that_npm_is_told(
+def test_packages_come_from_the_configured_npm_registry(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repository.folder.mkdir()
     lock(monkeypatch, publish(repository, monkeypatch, tmp_path))
     folder = artifacts.unpack("rocket")
     assert json.loads((folder / "package/package.json").read_text())["name"] == "rocket"
-    asked = len(repository.asked)
+    requests = len(repository.requests)
     assert artifacts.unpack("rocket") == folder
-    assert len(repository.asked) == asked
+    assert len(repository.requests) == requests
 
 
 @pytest.mark.dist
-def test_a_package_that_is_not_the_locked_one_is_refused(
+def test_package_with_wrong_digest_is_rejected(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repository.folder.mkdir()
@@ -222,23 +216,23 @@ def test_a_package_that_is_not_the_locked_one_is_refused(
         artifacts.fetch("rocket")
 
 
-def test_without_node_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_node_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match=r"node is not on the PATH\s+fix: install Node"):
         npm.find_program("node")
 
 
-def test_programs_for_another_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_machine_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     with pytest.raises(ConfigError, match="postgres does not support Linux on s390x"):
         artifacts.unpack_native("postgres")
 
 
-def test_the_lock_has_every_group_with_what_it_names() -> None:
+def test_lock_contains_the_roots_of_every_group() -> None:
     locked = artifacts.read_lock()
-    wanted = tomllib.loads(WANTED.read_text(encoding="utf-8"))
-    assert locked.keys() == wanted.keys()
-    for group, roots in wanted.items():
+    roots_by_group = tomllib.loads(WANTED.read_text(encoding="utf-8"))
+    assert locked.keys() == roots_by_group.keys()
+    for group, roots in roots_by_group.items():
         coordinates = {artifact.coordinate for artifact in locked[group]}
         assert {*roots.get("with-dependencies", ()), *roots.get("alone", ())} <= coordinates
         assert not {name.rsplit(":", 1)[0] for name in coordinates} & set(roots.get("without", ()))

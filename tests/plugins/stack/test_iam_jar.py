@@ -1,4 +1,4 @@
-"""Tests of the committed jar with the broker's IAM classes."""
+"""Committed jar with the broker's IAM classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def class_files(jar: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist() if name.endswith(".class")}
 
 
-def test_the_jar_was_built_from_the_sources() -> None:
+def test_jar_was_built_from_the_sources() -> None:
     assert iam_jar.read_digest() == iam_jar.digest_sources(), "run `python -m headrace_stack compile`"
 
 
@@ -27,12 +27,12 @@ def test_class_files_run_on_java_17() -> None:
     assert {int.from_bytes(content[6:8]) for content in classes.values()} == {61}
 
 
-def test_entries_have_no_time_of_a_build() -> None:
+def test_entries_have_no_build_time() -> None:
     with zipfile.ZipFile(iam_jar.JAR) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
-def test_without_a_jdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_jdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="javac is not on the PATH"):
         iam_jar.compile_jar(tmp_path / "iam.jar")
@@ -41,7 +41,7 @@ def test_without_a_jdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.dist
 @pytest.mark.one_spark
 @pytest.mark.skipif(not shutil.which("javac"), reason="needs a JDK")
-def test_a_build_repeats(tmp_path: Path) -> None:
+def test_build_is_reproducible(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jar", tmp_path / "second.jar"
     iam_jar.compile_jar(first)
     iam_jar.compile_jar(second)

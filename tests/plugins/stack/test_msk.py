@@ -1,4 +1,4 @@
-"""Tests of the broker with MSK's authentication: it accepts requests signed with an issued key and rejects all others."""
+"""Broker with MSK's authentication: it accepts requests signed with an issued key and rejects all others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def log_in(msk: Msk, key: Key, monkeypatch: pytest.MonkeyPatch, region: str = RE
         "log_level": 0,
     }
     client = AdminClient(options)
-    client.poll(0)  # the callback
+    client.poll(0)  # calls the token callback
     return client
 
 
@@ -75,6 +75,6 @@ def test_rejected_keys(msk: Msk, environment: pytest.MonkeyPatch) -> None:
         (msk.issue_key(seconds=-1), "expired session token"),
     ):
         client = log_in(msk, key, environment)
-        until(lambda: msk.log_says(f"headrace: OAUTHBEARER rejected the login: {reason}"), reason)  # noqa: B023 - waited for here
+        until(lambda: msk.log_says(f"headrace: OAUTHBEARER rejected the login: {reason}"), reason)  # noqa: B023 - called in this iteration
         with pytest.raises(KafkaException):
             client.list_topics(timeout=0.5)

@@ -1,4 +1,4 @@
-"""Tests of server processes: ports, log, and the end with the process that started them."""
+"""Server processes: ports, log, and termination with the process that started them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Toy(Server):
         return self.log_says("hello")
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -59,9 +59,9 @@ def lives(pid: int) -> bool:
     return True
 
 
-def is_gone(pid: int, folder: Path | None = None) -> bool:
+def wait_until_gone(pid: int, folder: Path | None = None) -> bool:
     deadline = time.monotonic() + 10
-    while lives(pid) or (folder and folder.exists()):
+    while is_alive(pid) or (folder and folder.exists()):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -69,33 +69,33 @@ def is_gone(pid: int, folder: Path | None = None) -> bool:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_server_comes_back_to_its_port_and_its_data(end: str) -> None:
+def test_restarted_server_keeps_port_and_data(end: str) -> None:
     with Toy() as toy:
         pid, port, folder = toy.pid, toy.port, toy.folder
         assert pid
         socket.create_connection((toy.host, port)).close()
         getattr(toy, end)()
-        assert (toy.pid, lives(pid)) == (None, False)
+        assert (toy.pid, is_alive(pid)) == (None, False)
         assert toy.start().port == port
         assert (folder / "starts").read_text() == "xx"
         socket.create_connection((toy.host, port)).close()
         last = toy.pid
     assert last
-    assert not lives(last)
+    assert not is_alive(last)
     assert not folder.exists()
 
 
-def test_a_server_that_ended_by_itself_starts_again() -> None:
+def test_ended_server_restarts() -> None:
     with Toy() as toy:
         port, pid = toy.port, toy.pid
         assert pid
         os.kill(pid, signal.SIGKILL)
-        assert is_gone(pid)
+        assert wait_until_gone(pid)
         socket.create_connection((toy.start().host, port)).close()
         assert Server.running.count(toy) == 1
 
 
-def test_a_port_that_another_takes_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_retries_when_its_port_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server((server.HOST, 0)) as other:
         taken = other.getsockname()[1]
         ports = iter([taken, taken, server.free_port()])
@@ -105,7 +105,7 @@ def test_a_port_that_another_takes_is_survived(monkeypatch: pytest.MonkeyPatch) 
             assert toy.pid
 
 
-def test_a_server_that_ends_shows_its_log() -> None:
+def test_server_that_ends_early_shows_its_log() -> None:
     class Broken(Toy):
         program = "print('no fuel'); raise SystemExit(3)"
 
@@ -113,7 +113,7 @@ def test_a_server_that_ends_shows_its_log() -> None:
         Broken().start()
 
 
-def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
+def test_server_that_is_never_ready_is_killed(tmp_path: Path) -> None:
     class Silent(Toy):
         patience = 1
         program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
@@ -122,10 +122,10 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
         FatalError, match=r"toy: the server was not ready after 1 s; the end of its log:\n\d+"
     ) as raised:
         Silent().start()
-    assert not lives(int(raised.value.what.split()[-1]))
+    assert not is_alive(int(raised.value.what.split()[-1]))
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_missing_program_is_named() -> None:
     class Missing(Toy):
         def command(self) -> Sequence[str | Path]:
             return ["/nowhere/rocket"]
@@ -136,7 +136,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         Missing().start()
 
 
-def test_a_server_that_does_not_stop_is_killed() -> None:
+def test_server_that_does_not_stop_is_killed() -> None:
     class Stubborn(Toy):
         patience = 1
         program = TOY.replace('print("hello"', 'signal.signal(15, signal.SIG_IGN); print("hello"')
@@ -146,32 +146,32 @@ def test_a_server_that_does_not_stop_is_killed() -> None:
         with pytest.raises(FatalError, match="the server did not stop within 1 s and was killed"):
             toy.stop()
         assert pid
-        assert not lives(pid)
+        assert not is_alive(pid)
 
 
 @pytest.mark.parametrize(
-    ("on_term", "left"), [("open(sys.argv[2].split('=')[1], 'w'), sys.exit()", True), ("None", False)]
+    ("on_term", "is_written"), [("open(sys.argv[2].split('=')[1], 'w'), sys.exit()", True), ("None", False)]
 )
-def test_a_server_that_leaves_an_archive_may_end_by_itself(on_term: str, left: bool, tmp_path: Path) -> None:
-    """As a Java does; one that does not end is killed, and that is no error."""
+def test_server_may_write_its_class_archive_at_stop(on_term: str, is_written: bool, tmp_path: Path) -> None:
+    """A Java server writes a class archive at its end. If it does not end, it is killed without an error."""
     archive = tmp_path / "a.half"
 
-    class Leaving(Toy):
+    class ArchivingServer(Toy):
         patience = 1
         program = TOY.replace('print("hello"', f'signal.signal(15, lambda *_: ({on_term})); print("hello"')
 
         def command(self) -> Sequence[str | Path]:
             return [*super().command(), f"-XX:ArchiveClassesAtExit={archive}"]
 
-    with Leaving() as leaving:
-        pid, folder = leaving.pid, leaving.folder
+    with ArchivingServer() as archiving_server:
+        pid, folder = archiving_server.pid, archiving_server.folder
     assert pid
-    assert not lives(pid)
+    assert not is_alive(pid)
     assert not folder.exists()
-    assert archive.exists() == left
+    assert archive.exists() == is_written
 
 
-def test_logs_are_kept_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_kept_in_the_configured_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_STACK_LOGS", str(tmp_path / "logs"))
     with Toy():
         pass
@@ -179,7 +179,7 @@ def test_logs_are_kept_where_the_environment_says(tmp_path: Path, monkeypatch: p
     assert log.read_text() == "hello\n"
 
 
-def test_an_error_in_the_with_block_shows_the_log() -> None:
+def test_error_in_the_with_block_shows_the_log() -> None:
     with pytest.raises(ZeroDivisionError) as raised, Toy():
         _ = 1 / 0
     assert raised.value.__notes__ == ["the end of toy's log:\nhello"]
@@ -187,7 +187,7 @@ def test_an_error_in_the_with_block_shows_the_log() -> None:
 
 @pytest.fixture
 def test_process() -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
-    """A process that started a server, the server's pid and its folder."""
+    """Start a process that starts a server; return the process, the server's pid and its folder."""
     program = (
         "import time; from tests.plugins.stack.test_process import Toy; toy = Toy().start(); "
         "print(toy.pid, toy.folder, flush=True); time.sleep(60)"
@@ -198,31 +198,31 @@ def test_process() -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
     ) as process:
         assert process.stdout
         pid, folder = process.stdout.readline().split()
-        assert lives(int(pid))
+        assert is_alive(int(pid))
         yield process, int(pid), Path(folder)
         process.kill()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_outlives_the_test_process(
+def test_no_server_outlives_the_test_process(
     test_process: tuple[subprocess.Popen[str], int, Path], number: signal.Signals
 ) -> None:
     process, pid, folder = test_process
     process.send_signal(number)
     process.wait()
-    assert is_gone(pid, folder)
+    assert wait_until_gone(pid, folder)
 
 
-def test_a_server_does_not_outlive_its_guard(test_process: tuple[subprocess.Popen[str], int, Path]) -> None:
+def test_server_does_not_outlive_its_guard(test_process: tuple[subprocess.Popen[str], int, Path]) -> None:
     _, pid, _ = test_process
     status = Path(f"/proc/{pid}/status").read_text()
     guard = int(status.split("PPid:")[1].split()[0])
     os.kill(guard, signal.SIGKILL)
-    assert is_gone(pid)
+    assert wait_until_gone(pid)
 
 
-def test_only_a_failing_test_shows_logs(tmp_path: Path) -> None:
+def test_only_failing_tests_show_logs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("pytest_plugins = ['headrace_stack.fixtures']\n")
     (tmp_path / "test_toy.py").write_text(
         "import pytest\n"

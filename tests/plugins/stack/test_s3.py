@@ -1,4 +1,4 @@
-"""Tests of the S3 server: signatures, conditional requests, and one build per machine."""
+"""S3 server: signatures, conditional requests, and one build per machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace_stack.download import golang
 pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
 
 PACKAGE = "example.org/rocket/cmd/rocket"
-#: A program that stands in for Go: it says its version, counts that it was asked to build, and builds.
+#: Fake Go compiler that prints its version, counts the builds, and writes a program.
 GO = """#!/bin/sh
 [ "$1" = env ] && { %s; }
 echo x >> "$COUNT"
@@ -46,7 +46,7 @@ def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
     return session.client("s3", endpoint_url=s3.endpoint_url, region_name=s3.region)
 
 
-def refusal(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
+def error_of(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
     """Return status and error code of a read with these keys."""
     with pytest.raises(ClientError) as raised:
         log_in(s3, access_key, secret_key).get_object(Bucket="lake", Key="a/b")
@@ -55,11 +55,11 @@ def refusal(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
 
 
 @pytest.mark.nightly
-def test_who_does_not_sign_right_is_refused(s3: S3) -> None:
-    assert refusal(s3, s3.access_key, "guessed") == (403, "SignatureDoesNotMatch")
-    assert refusal(s3, "AKIASOMEBODY", s3.secret_key) == (403, "InvalidAccessKeyId")
+def test_wrong_signature_is_rejected(s3: S3) -> None:
+    assert error_of(s3, s3.access_key, "guessed") == (403, "SignatureDoesNotMatch")
+    assert error_of(s3, "AKIASOMEBODY", s3.secret_key) == (403, "InvalidAccessKeyId")
     s3.create_user("AKIAREADER", "-a/+&=secret")
-    assert refusal(s3, "AKIAREADER", "-a/+&=secret") == (403, "AccessDenied")
+    assert error_of(s3, "AKIAREADER", "-a/+&=secret") == (403, "AccessDenied")
 
 
 def test_objects_are_written_read_and_listed(s3: S3) -> None:
@@ -76,7 +76,7 @@ def test_objects_are_written_read_and_listed(s3: S3) -> None:
 
 
 @pytest.mark.nightly
-def test_one_of_several_writers_makes_an_object_that_may_not_be_there(s3: S3) -> None:
+def test_conditional_write_has_one_winner(s3: S3) -> None:
     start = threading.Barrier(8)
     answers: list[int] = []
 
@@ -97,27 +97,27 @@ def test_one_of_several_writers_makes_an_object_that_may_not_be_there(s3: S3) ->
 
 
 @pytest.mark.nightly
-def test_an_object_in_parts_is_there_when_it_is_whole(s3: S3) -> None:
+def test_multipart_object_appears_when_complete(s3: S3) -> None:
     client = s3.client()
     upload = client.create_multipart_upload(Bucket="lake", Key="parts")["UploadId"]
-    place = {"Bucket": "lake", "Key": "parts", "UploadId": upload}
+    upload_key = {"Bucket": "lake", "Key": "parts", "UploadId": upload}
     bodies = [b"a" * (5 << 20), b"b"]
-    tags = [client.upload_part(**place, PartNumber=n, Body=body)["ETag"] for n, body in enumerate(bodies, 1)]
+    tags = [client.upload_part(**upload_key, PartNumber=n, Body=body)["ETag"] for n, body in enumerate(bodies, 1)]
     assert s3.keys("lake", "parts") == []
     parts = [{"ETag": tag, "PartNumber": number} for number, tag in enumerate(tags, 1)]
-    client.complete_multipart_upload(**place, MultipartUpload={"Parts": parts})
+    client.complete_multipart_upload(**upload_key, MultipartUpload={"Parts": parts})
     assert s3.read("lake", "parts") == b"".join(bodies)
 
 
 @pytest.mark.nightly
-def test_it_listens_on_this_machine_alone(s3: S3) -> None:
-    listens = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
-    assert f"0100007F:{s3.port:04X}" in listens
+def test_server_listens_only_on_loopback(s3: S3) -> None:
+    listening = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
+    assert f"0100007F:{s3.port:04X}" in listening
     assert f":{s3.port:04X}" not in Path("/proc/net/tcp6").read_text()
 
 
 @pytest.mark.nightly
-def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_is_configured_by_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     import boto3
 
     for name, value in s3.environment.items():
@@ -128,7 +128,7 @@ def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.nightly
-def test_the_example_in_the_docs() -> None:
+def test_example_in_the_docs() -> None:
     example = find_block("docs/test-servers.md", "python", "def test_an_object_lies_in_a_bucket(")
     names: dict[str, Any] = {}
     exec(example, names)
@@ -158,34 +158,34 @@ def install_go(module: Path, *, version: str = "echo go1.26; exit", build: str =
 
 
 @pytest.mark.nightly
-def test_a_program_is_built_once_however_many_want_it(module: Path) -> None:
+def test_concurrent_callers_build_a_program_once(module: Path) -> None:
     install_go(module)
-    said: list[str] = []
+    messages: list[str] = []
     with ThreadPoolExecutor(4) as pool:
-        programs = set(pool.map(lambda _: golang.build(module, PACKAGE, said.append), range(4)))
+        programs = set(pool.map(lambda _: golang.build(module, PACKAGE, messages.append), range(4)))
     (program,) = programs
     assert (program.name, os.access(program, os.X_OK)) == ("rocket", True)
     assert (module.parent / "count").read_text() == "x\n"
-    assert len([text for text in said if "building from source" in text]) == 1
+    assert len([text for text in messages if "building from source" in text]) == 1
     assert {path.name for path in program.parents[1].iterdir()} == {"lock", program.parent.name}
     (module / "go.sum").write_text("example.org/rocket v1.0.1 h1:\n")
-    assert golang.build(module, PACKAGE, said.append) != program
+    assert golang.build(module, PACKAGE, messages.append) != program
 
 
-def test_without_go_the_error_says_so(module: Path) -> None:
+def test_missing_go_is_reported(module: Path) -> None:
     with pytest.raises(ConfigError, match=r"go is not on the PATH\s+fix: install Go 1.25 or later"):
         golang.build(module, PACKAGE, lambda text: None)
 
 
-def test_a_go_that_is_too_old_is_named(module: Path) -> None:
-    refuse = "echo 'go: go.mod requires go >= 1.25.0 (running go 1.22.1; GOTOOLCHAIN=local)' >&2; exit 1"
-    install_go(module, version=refuse)
+def test_old_go_is_reported(module: Path) -> None:
+    error_command = "echo 'go: go.mod requires go >= 1.25.0 (running go 1.22.1; GOTOOLCHAIN=local)' >&2; exit 1"
+    install_go(module, version=error_command)
     with pytest.raises(ConfigError, match=r"bin/go cannot be used: go: go.mod requires go >= 1.25.0") as raised:
         golang.build(module, PACKAGE, lambda text: None)
     assert raised.value.fix == "install Go 1.25 or later"
 
 
-def test_a_build_that_fails_leaves_nothing_and_says_why(module: Path) -> None:
+def test_failed_build_leaves_no_files_and_states_the_reason(module: Path) -> None:
     install_go(module, build="echo 'go: downloading x v1' >&2; echo 'x@v1: dial tcp: no such host' >&2; exit 1")
     with pytest.raises(
         RetriableError, match=r"the build with Go failed: x@v1: dial tcp: no such host\s+fix: .*GOPROXY"

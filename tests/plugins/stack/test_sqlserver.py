@@ -1,4 +1,4 @@
-"""Tests of the SQL Server stand-in: it works with Debezium's connector, identifies itself and reports unsupported requests."""
+"""SQL Server stand-in: it works with Debezium's connector, identifies itself and reports unsupported requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARTISTS = ["id int not null", "name varchar(40)", "born date default '1900-01-01
 ARP: dict[str, Any] = {"id": 1, "name": "Arp", "born": "1886-09-16"}
 
 
-def test_it_keeps_its_address_and_its_rows() -> None:
+def test_server_keeps_its_address_and_its_rows() -> None:
     with SqlServer() as server:
         folder, address = server.folder, server.address
         server.create_table("artists", ARTISTS, key=["id"])
@@ -62,7 +62,7 @@ def one_row_server(sqlserver: SqlServer) -> SqlServer:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("row", "message"),
     [
         ({"id": 1}, r"Violation of PRIMARY KEY constraint. Cannot insert duplicate key \(1,\) in 'refusing'"),
         ({"name": "x"}, "Cannot insert the value NULL into column 'id'"),
@@ -72,21 +72,21 @@ def one_row_server(sqlserver: SqlServer) -> SqlServer:
         ({"id": 2, "fee": 1}, "Invalid column name 'fee'; refusing has id, name, born"),
     ],
 )
-def test_what_a_database_would_not_take_is_refused_and_changes_nothing(
-    one_row_server: SqlServer, row: dict[str, Any], words: str
+def test_invalid_row_is_rejected_and_changes_nothing(
+    one_row_server: SqlServer, row: dict[str, Any], message: str
 ) -> None:
-    def work() -> None:
+    def insert_row() -> None:
         with one_row_server.transaction() as changes:
             changes.update("refusing", {"id": 1}, {"name": "Hans"})
             changes.insert("refusing", row)
 
-    with pytest.raises(Refused, match=words):
-        work()
+    with pytest.raises(Refused, match=message):
+        insert_row()
     assert one_row_server.rows("refusing") == [ARP]
 
 
 @pytest.mark.parametrize(
-    ("column", "words"),
+    ("column", "message"),
     [
         ("place geography", "has no type geography; it has bit, tinyint"),
         ("fee decimal(39)", r"invalid type decimal\(39,0\)"),
@@ -96,13 +96,13 @@ def test_what_a_database_would_not_take_is_refused_and_changes_nothing(
         ("fee int not null", "only allows columns to be added that can contain nulls or have a default"),
     ],
 )
-def test_a_column_that_it_does_not_know_is_refused(one_row_server: SqlServer, column: str, words: str) -> None:
-    with pytest.raises(Refused, match=words):
+def test_unsupported_column_is_rejected(one_row_server: SqlServer, column: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
         one_row_server.add_column("refusing", column)
     assert one_row_server.rows("refusing") == [ARP]
 
 
-def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> None:
+def test_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> None:
     example = find_block("docs/test-servers.md", "python", "def test_a_change_of_the_key(")
     names: dict[str, Any] = {}
     exec(example, names)
@@ -114,7 +114,7 @@ def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: 
 
 @pytest.fixture(scope="module")
 def painters_server(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Iterator[SqlServer]:
-    """Provide a server whose ``painters`` a connector reads into ``following.test.dbo.painters``; one row is read."""
+    """Start a connector that reads ``painters`` into ``following.test.dbo.painters``, and return the server after its first row."""
     sqlserver.create_table("painters", ARTISTS, key=["id"])
     sqlserver.insert("painters", ARP)
     connect.put("following", config(sqlserver, kafka, "following", "painters"))
@@ -125,7 +125,7 @@ def painters_server(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Ite
 
 def config(sqlserver: SqlServer, kafka: Kafka, prefix: str, table: str) -> dict[str, str]:
     own = sqlserver.debezium(prefix, kafka.bootstrap_servers)
-    # By default it waits 10 s after an error.
+    # The default pause after an error is 10 s.
     return {**own, "table.include.list": f"dbo.{table}", "retriable.restart.connector.wait.ms": "200"}
 
 
@@ -157,8 +157,8 @@ def test_changes_arrive(painters_server: SqlServer, kafka: Kafka) -> None:
     assert not {name for record in records for name, _ in record.headers} & {"__debezium.newkey", "__debezium.oldkey"}
 
 
-def test_clients_that_go_disturb_nobody(painters_server: SqlServer, kafka: Kafka) -> None:
-    def says(data: bytes) -> None:
+def test_disconnecting_clients_do_not_affect_others(painters_server: SqlServer, kafka: Kafka) -> None:
+    def send_bytes(data: bytes) -> None:
         with socket.create_connection((painters_server.host, painters_server.port), timeout=30) as client:
             client.sendall(data)
 
@@ -169,9 +169,9 @@ def test_clients_that_go_disturb_nobody(painters_server: SqlServer, kafka: Kafka
         struct.pack(">BBH4x", 0x12, 1, 100) + b"half",
         struct.pack(">BBH4x", 0x10, 1, 12) + b"what",
     ):
-        says(data)
-    # TLS's first bytes; their length is taken for TDS's.
-    says(b"\x16\x03\x01\x02" + bytes(0x102))
+        send_bytes(data)
+    # The first bytes of TLS, which the server parses as the length of a TDS message.
+    send_bytes(b"\x16\x03\x01\x02" + bytes(0x102))
     painters_server.insert("painters", {"id": 20 + count})
     assert last_event(kafka, count + 1)["after"]["id"] == 20 + count
     wait_for(
@@ -181,7 +181,7 @@ def test_clients_that_go_disturb_nobody(painters_server: SqlServer, kafka: Kafka
     )
 
 
-def test_the_connector_goes_on_after_a_kill(painters_server: SqlServer, kafka: Kafka) -> None:
+def test_connector_resumes_after_a_kill(painters_server: SqlServer, kafka: Kafka) -> None:
     count = len(kafka.read("following.test.dbo.painters"))
     painters_server.kill()
     painters_server.start()
@@ -189,24 +189,22 @@ def test_the_connector_goes_on_after_a_kill(painters_server: SqlServer, kafka: K
     assert last_event(kafka, count + 1)["after"]["id"] == 40 + count
 
 
-def test_a_wrong_password_is_refused(painters_server: SqlServer, connect: Connect, kafka: Kafka) -> None:
-    wrong = {**config(painters_server, kafka, "wrong", "painters"), "database.password": "guessed"}
+def test_wrong_password_is_rejected(painters_server: SqlServer, connect: Connect, kafka: Kafka) -> None:
+    invalid = {**config(painters_server, kafka, "wrong", "painters"), "database.password": "guessed"}
     with pytest.raises(ConfigError, match="Login failed for user 'sa'"):
-        connect.put("wrong", wrong)
+        connect.put("wrong", invalid)
     assert connect.status("wrong") is None
     assert painters_server.log_says("login failed for user 'sa'")
 
 
-def test_a_statement_that_it_does_not_know_is_refused_with_a_sentence(
-    painters_server: SqlServer, connect: Connect, kafka: Kafka
-) -> None:
+def test_unsupported_statement_has_plain_error(painters_server: SqlServer, connect: Connect, kafka: Kafka) -> None:
     statement = "SELECT [id], [name], [born] FROM dbo.painters WHERE id > 5"
-    asking = {
+    options = {
         "snapshot.select.statement.overrides": "dbo.painters",
         "snapshot.select.statement.overrides.dbo.painters": statement,
         "errors.max.retries": "0",
     }
-    connect.put("asking", {**config(painters_server, kafka, "asking", "painters"), **asking})
+    connect.put("asking", {**config(painters_server, kafka, "asking", "painters"), **options})
     try:
         sentence = f"this stand-in for SQL Server does not support the statement: {statement}"
         wait_for(lambda: painters_server.log_says(f"refused: {sentence}"))
@@ -215,9 +213,9 @@ def test_a_statement_that_it_does_not_know_is_refused_with_a_sentence(
         connect.delete("asking")
 
 
-def wait_for(what: Any, patience: float = 60) -> None:
+def wait_for(condition: Any, patience: float = 60) -> None:
     deadline = time.monotonic() + patience
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""Tests of the real servers: requests, data after stop, kill and start, and the helpers of each class."""
+"""Real servers: requests, data after stop, kill and start, and the helpers of each class."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def put_object(s3: S3) -> None:
     s3.put("lake", "artists/1", b"Arp")
 
 
-#: Server → what to do with it once, and what it then answers.
-KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object], object]] = {
+#: Server → function that writes, function that reads, and the expected result of the read.
+PERSISTENT: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object], object]] = {
     Kafka: (
         lambda kafka: kafka.produce("artists", Record(b"Arp")),
         lambda kafka: [record.value for record in kafka.read("artists", 1)],
@@ -68,9 +68,9 @@ KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", KEEPS, ids=lambda kind: kind.name)
-def test_a_server_keeps_its_address_and_its_data(kind: type[Server]) -> None:
-    put, get, kept = KEEPS[kind]
+@pytest.mark.parametrize("kind", PERSISTENT, ids=lambda kind: kind.name)
+def test_server_keeps_its_address_and_its_data(kind: type[Server]) -> None:
+    put, get, kept = PERSISTENT[kind]
     with kind() as server:
         folder, address = server.folder, server.address
         put(server)
@@ -83,14 +83,14 @@ def test_a_server_keeps_its_address_and_its_data(kind: type[Server]) -> None:
     assert not folder.exists()
 
 
-def test_records_come_back_as_they_were_produced(kafka: Kafka) -> None:
+def test_records_are_read_as_produced(kafka: Kafka) -> None:
     kafka.create_topic("records", partitions=2)
-    given = [
+    records = [
         Record(b"value", b"key", [("h", b"1"), ("h", None)], partition=1, timestamp=1_700_000_000_123),
         Record(None, b"key", partition=1, timestamp=1_700_000_000_124),
         Record(b"", partition=0, timestamp=1_700_000_000_125),
     ]
-    kafka.produce("records", *given)
+    kafka.produce("records", *records)
     assert kafka.end_offsets("records") == {0: 1, 1: 2}
     assert kafka.read("records") == [
         Record(b"", None, [], 0, 1_700_000_000_125, 0),
@@ -108,7 +108,7 @@ def test_old_records_stay() -> None:
 
 
 @pytest.mark.nightly
-def test_a_transaction_is_seen_when_it_was_committed(kafka: Kafka) -> None:
+def test_only_committed_transactions_are_read(kafka: Kafka) -> None:
     with kafka.transaction() as transaction:
         transaction.produce("committed", Record(b"yes"))
     with kafka.transaction() as transaction:
@@ -125,19 +125,19 @@ def test_a_transaction_is_seen_when_it_was_committed(kafka: Kafka) -> None:
     assert [record.value for record in kafka.read("committed")] == [b"yes"]
     everything = [record.value for record in kafka.read("committed", read_uncommitted=True)]
     assert everything == [b"yes", b"no", b"neither"]
-    # Each transaction ends with a marker, which has an offset too.
+    # Each transaction ends with a marker, which also has an offset.
     assert kafka.end_offsets("committed") == {0: 6}
 
 
 @pytest.mark.nightly
-def test_a_reader_that_waits_in_vain_says_what_there_was(kafka: Kafka) -> None:
+def test_read_timeout_reports_the_number_of_records(kafka: Kafka) -> None:
     kafka.produce("few", Record(b"1"))
     with pytest.raises(TimeoutError, match="few has 1 records after 1 s, not 2"):
         kafka.read("few", 2, timeout=1)
 
 
 @pytest.mark.nightly
-def test_what_the_broker_refuses_is_raised(kafka: Kafka) -> None:
+def test_errors_of_the_broker_are_raised(kafka: Kafka) -> None:
     kafka.create_topic("small", config={"max.message.bytes": "100"})
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
         kafka.produce("small", Record(b"x" * 1000))
@@ -154,16 +154,16 @@ def sasl_kafka() -> Iterator[Kafka]:
 
 def login(kafka: Kafka, mechanism: str, **settings: str) -> set[str]:
     """Return the topics that a client lists."""
-    known = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(kafka.sasl.ca), "log_level": "0"}
+    client_settings = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(kafka.sasl.ca), "log_level": "0"}
     more = {name.replace("_", "."): value for name, value in settings.items()}
     client = AdminClient(
-        {"bootstrap.servers": kafka.sasl.bootstrap_servers, "sasl.mechanism": mechanism, **known, **more}
+        {"bootstrap.servers": kafka.sasl.bootstrap_servers, "sasl.mechanism": mechanism, **client_settings, **more}
     )
     return set(client.list_topics(timeout=5).topics)
 
 
 @pytest.mark.nightly
-def test_shards_split_and_merge_as_those_of_kinesis_do(kinesis: Kinesis) -> None:
+def test_shards_split_and_merge_like_kinesis(kinesis: Kinesis) -> None:
     kinesis.create_stream("shards")
     (parent,) = (shard["ShardId"] for shard in kinesis.shards("shards"))
     (before,) = kinesis.put("shards", ("key", b"before"))
@@ -184,38 +184,38 @@ def test_shards_split_and_merge_as_those_of_kinesis_do(kinesis: Kinesis) -> None
 
 
 @pytest.mark.nightly
-def test_kinesis_listens_on_this_machine_alone(kinesis: Kinesis) -> None:
-    listens = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
-    assert f"0100007F:{kinesis.port:04X}" in listens
+def test_kinesis_listens_only_on_loopback(kinesis: Kinesis) -> None:
+    listening = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
+    assert f"0100007F:{kinesis.port:04X}" in listening
     assert f":{kinesis.port:04X}" not in Path("/proc/net/tcp6").read_text()
 
 
 @pytest.mark.nightly
 def test_clients_log_in(sasl_kafka: Kafka) -> None:
     sasl_kafka.create_topic("secret")
-    who = {"sasl_username": sasl_kafka.sasl.username, "sasl_password": sasl_kafka.sasl.password}
-    assert "secret" in login(sasl_kafka, "SCRAM-SHA-512", **who)
-    assert "secret" in login(sasl_kafka, "PLAIN", **who)
+    login_settings = {"sasl_username": sasl_kafka.sasl.username, "sasl_password": sasl_kafka.sasl.password}
+    assert "secret" in login(sasl_kafka, "SCRAM-SHA-512", **login_settings)
+    assert "secret" in login(sasl_kafka, "PLAIN", **login_settings)
     token = {"enable_sasl_oauthbearer_unsecure_jwt": "true", "sasl_oauthbearer_config": "principal=alice"}
     assert "secret" in login(sasl_kafka, "OAUTHBEARER", **token)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_wrong_password_is_refused(sasl_kafka: Kafka, mechanism: str) -> None:
+def test_wrong_password_is_rejected(sasl_kafka: Kafka, mechanism: str) -> None:
     with pytest.raises(KafkaException):
         login(sasl_kafka, mechanism, sasl_username=sasl_kafka.sasl.username, sasl_password="guessed")
 
 
 @pytest.mark.nightly
-def test_a_password_is_changed(sasl_kafka: Kafka) -> None:
+def test_password_change(sasl_kafka: Kafka) -> None:
     sasl_kafka.create_topic("public")
     for password in ("first", "second"):
         sasl_kafka.change_password("alice", password)
         assert "public" in login(sasl_kafka, "SCRAM-SHA-512", sasl_username="alice", sasl_password=password)
 
 
-def test_postgres_runs_as_an_ordinary_user_and_wants_the_password(postgres: Postgres) -> None:
+def test_postgres_runs_unprivileged_and_requires_the_password(postgres: Postgres) -> None:
     assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
     assert postgres.query("show wal_level") + postgres.query("show synchronous_commit") == [("logical",), ("on",)]
     with pytest.raises(DatabaseError, match="password authentication failed"):
@@ -223,7 +223,7 @@ def test_postgres_runs_as_an_ordinary_user_and_wants_the_password(postgres: Post
 
 
 @pytest.mark.nightly
-def test_an_error_in_sql_is_raised(postgres: Postgres, mariadb: MariaDb) -> None:
+def test_sql_errors_are_raised(postgres: Postgres, mariadb: MariaDb) -> None:
     with pytest.raises(DatabaseError, match="syntax error"):
         postgres.execute("selec 1")
     with pytest.raises(Exception, match="error in your SQL syntax"):
@@ -236,7 +236,7 @@ def artists(postgres: Postgres) -> Postgres:
     return postgres
 
 
-def test_a_change_in_postgres_arrives_as_json(artists: Postgres, connect: Connect, kafka: Kafka) -> None:
+def test_change_in_postgres_arrives_as_json(artists: Postgres, connect: Connect, kafka: Kafka) -> None:
     connect.put("as-json", artists.debezium("json"))
     (snapshot,) = kafka.read("json.public.artists", 1)
     artists.execute("insert into artists values (2, 'Höch'); delete from artists where id = 2")
@@ -249,7 +249,7 @@ def test_a_change_in_postgres_arrives_as_json(artists: Postgres, connect: Connec
 
 
 @pytest.mark.nightly
-def test_a_change_in_postgres_arrives_as_confluents_avro(
+def test_change_in_postgres_arrives_as_confluent_avro(
     artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     connect.put("as-avro", {**artists.debezium("avro"), **registry.avro_converter()})
@@ -265,7 +265,7 @@ def test_a_change_in_postgres_arrives_as_confluents_avro(
 
 
 @pytest.mark.nightly
-def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
+def test_change_in_postgres_arrives_as_json_with_registered_schema(
     artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     connect.put("as-registered", {**artists.debezium("registered"), **registry.json_converter()})
@@ -279,7 +279,7 @@ def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("server", "connector"), [("mariadb", "mariadb"), ("mysql", "mysql")])
-def test_a_change_in_mariadb_arrives(
+def test_change_in_mariadb_arrives(
     request: pytest.FixtureRequest, connect: Connect, kafka: Kafka, server: str, connector: str
 ) -> None:
     database: MariaDb = request.getfixturevalue(server)
@@ -295,14 +295,14 @@ def test_a_change_in_mariadb_arrives(
 
 
 @pytest.mark.nightly
-def test_a_configuration_that_is_refused_says_why(artists: Postgres, connect: Connect) -> None:
+def test_rejected_configuration_states_the_reason(artists: Postgres, connect: Connect) -> None:
     with pytest.raises(ConfigError, match=r"connector wrong: .*password authentication failed"):
         connect.put("wrong", {**artists.debezium("wrong"), "database.password": "guessed"})
     assert connect.status("wrong") is None
 
 
 @pytest.mark.nightly
-def test_a_task_that_fails_shows_its_trace(artists: Postgres, connect: Connect) -> None:
+def test_failed_task_shows_its_trace(artists: Postgres, connect: Connect) -> None:
     config = {**artists.debezium("failing"), "publication.autocreate.mode": "disabled"}
     with pytest.raises(FatalError, match=r"(?s)connector failing: .*Publication autocreation is disabled.*\tat "):
         connect.put("failing", config)
@@ -310,12 +310,12 @@ def test_a_task_that_fails_shows_its_trace(artists: Postgres, connect: Connect) 
 
 
 @pytest.mark.nightly
-def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka: Kafka) -> None:
+def test_connector_resumes_after_a_restart_of_connect(artists: Postgres, kafka: Kafka) -> None:
     with Connect(kafka, ["postgres"]) as connect:
-        # One table: a connector that is stopped in the middle of its snapshot begins it again.
+        # With one table, because a connector that is stopped during its snapshot starts the snapshot again.
         connect.put("restarted", {**artists.debezium("restarted"), "table.include.list": "public.artists"})
         kafka.read("restarted.public.artists", 1)
-        # A kill would lose the last second of offsets, and the snapshot would come again, too.
+        # A kill would lose the offsets of the last second, and the snapshot would repeat.
         connect.stop()
         artists.execute("insert into artists values (3, 'Taeuber')")
         connect.start().wait_until_running("restarted")
@@ -325,7 +325,7 @@ def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka
 
 
 @pytest.mark.nightly
-def test_a_connector_that_there_is_not_is_refused(kafka: Kafka) -> None:
+def test_unknown_connector_is_rejected(kafka: Kafka) -> None:
     with pytest.raises(ConfigError, match=r"unknown connector: db2\s+fix: use some of postgres, mysql"):
         Connect(kafka, ["db2"])
 
@@ -334,16 +334,16 @@ def commands_with(text: str) -> list[bytes]:
     """Return the command lines of processes that contain a string."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        # A process may end while it is looked at.
+        # A process may end before its file is read.
         with suppress(OSError):
             found.append(path.read_bytes())
     return [command for command in found if text.encode() in command]
 
 
-# One that runs as the same user, and one that does not: they are guarded in the same way as all others.
+# One server that runs as the same user, and one that does not. All servers have the same guard.
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["Kafka", "Postgres"])
-def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
+def test_kill_9_of_the_test_process_leaves_no_server(kind: str) -> None:
     program = (
         f"import time; from headrace_stack import {kind}; server = {kind}().start(); "
         "print(server.pid, server.folder, flush=True); time.sleep(600)"
@@ -361,13 +361,15 @@ def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
 
 
 @pytest.mark.nightly
-def test_two_processes_have_servers_of_their_own(postgres: Postgres) -> None:
+def test_two_processes_have_separate_servers(postgres: Postgres) -> None:
     program = (
         "from headrace_stack import Postgres\n"
         "with Postgres() as other: print(other.port, other.query('select count(*) from pg_tables'))"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert told.split()[0] != str(postgres.port)
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    assert printed.split()[0] != str(postgres.port)
 
 
 @pytest.mark.nightly

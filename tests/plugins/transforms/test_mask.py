@@ -1,4 +1,4 @@
-"""Masked values are gone everywhere, and what hid them is nowhere to be read."""
+"""Masks: values are hidden in every image and key, and their salts and keys appear in no plan or error."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ def digest(value: str, algorithm: str = "sha256") -> str:
     return hashlib.new(algorithm, (SALT + value).encode()).hexdigest()
 
 
-def one(spark: SparkSession, rule: str, column: str = "note", schema: str = "note string", *values: Any) -> list[Any]:
-    """The values of one column, masked."""
+def mask_values(
+    spark: SparkSession, rule: str, column: str = "note", schema: str = "note string", *values: Any
+) -> list[Any]:
+    """Return the masked values of one column."""
     frame = spark.createDataFrame([(value,) for value in values], schema).coalesce(1)
-    done = Mask(columns={column: RULES[rule]})(frame)
-    assert done.columns == [column]
-    return [row[0] for row in done.collect()]
+    masked = Mask(columns={column: RULES[rule]})(frame)
+    assert masked.columns == [column]
+    return [row[0] for row in masked.collect()]
 
 
 @pytest.fixture(scope="module")
@@ -74,51 +76,53 @@ def envelopes(spark: SparkSession) -> Changes:
 
 class TestRules:
     @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
-    def test_a_hash_is_debeziums(self, spark: SparkSession, algorithm: str) -> None:
+    def test_hash_equals_debezium_hash(self, spark: SparkSession, algorithm: str) -> None:
         values = ["x", "", "Grüße", None]
         expected = [None if v is None else digest(v, algorithm) for v in values]
-        assert one(spark, algorithm, "note", "note string", *values) == expected
+        assert mask_values(spark, algorithm, "note", "note string", *values) == expected
 
     @pytest.mark.parametrize("key", [SALT, "ключ", "k" * 64, "longer than a block of SHA-256 " * 3])
-    def test_a_keyed_hash_is_the_hmac_of_every_other_program(self, spark: SparkSession, key: str) -> None:
+    def test_keyed_hash_equals_standard_hmac(self, spark: SparkSession, key: str) -> None:
         values = ["x", "", "Grüße", None]
         frame = spark.createDataFrame([(value,) for value in values], "note string").coalesce(1)
-        done = Mask(columns={"note": {"hmac_sha256": {"key": key}}})(frame)
-        made = [None if v is None else hmac.new(key.encode(), v.encode(), hashlib.sha256).hexdigest() for v in values]
-        assert [row[0] for row in done.collect()] == made
+        masked = Mask(columns={"note": {"hmac_sha256": {"key": key}}})(frame)
+        expected = [
+            None if v is None else hmac.new(key.encode(), v.encode(), hashlib.sha256).hexdigest() for v in values
+        ]
+        assert [row[0] for row in masked.collect()] == expected
 
-    def test_a_hash_of_a_number_is_that_of_its_text(self, spark: SparkSession) -> None:
-        assert one(spark, "sha256", "age", "age int", 30, None) == [digest("30"), None]
+    def test_hash_of_a_number_equals_hash_of_its_string(self, spark: SparkSession) -> None:
+        assert mask_values(spark, "sha256", "age", "age int", 30, None) == [digest("30"), None]
 
-    def test_characters_stand_for_null_too(self, spark: SparkSession) -> None:
-        assert one(spark, "characters", "note", "note string", "long text", None) == ["***", "***"]
+    def test_characters_mask_null_too(self, spark: SparkSession) -> None:
+        assert mask_values(spark, "characters", "note", "note string", "long text", None) == ["***", "***"]
 
     def test_truncate(self, spark: SparkSession) -> None:
-        assert one(spark, "truncate", "note", "note string", "Grüße", "a", None) == ["Gr", "a", None]
+        assert mask_values(spark, "truncate", "note", "note string", "Grüße", "a", None) == ["Gr", "a", None]
 
-    def test_a_replacement(self, spark: SparkSession) -> None:
-        assert one(spark, "replacement", "age", "age int", 30, None) == ["gone", None]
+    def test_replacement(self, spark: SparkSession) -> None:
+        assert mask_values(spark, "replacement", "age", "age int", 30, None) == ["gone", None]
 
     @pytest.mark.parametrize("value", ["1", "map('a', 1)", "array(1)", "named_struct('a', 1)"])
     def test_nullify_keeps_the_type(self, spark: SparkSession, value: str) -> None:
         frame = spark.sql(f"SELECT {value} AS note")
-        done = Mask(columns={"note": RULES["nullify"]})(frame)
-        assert done.dtypes == frame.dtypes
-        assert {row[0] for row in done.collect()} == {None}
+        masked = Mask(columns={"note": RULES["nullify"]})(frame)
+        assert masked.dtypes == frame.dtypes
+        assert {row[0] for row in masked.collect()} == {None}
 
     @settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(
         st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=50, max_size=100),
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     )
-    def test_any_text_and_any_salt(self, spark: SparkSession, values: list[str], salt: str) -> None:
+    def test_any_string_and_any_salt(self, spark: SparkSession, values: list[str], salt: str) -> None:
         frame = spark.createDataFrame([(value,) for value in values], "note string").coalesce(1)
-        done = Mask(columns={"note": {"sha256": {"salt": salt}}})(frame)
-        assert [row[0] for row in done.collect()] == [hashlib.sha256((salt + v).encode()).hexdigest() for v in values]
+        masked = Mask(columns={"note": {"sha256": {"salt": salt}}})(frame)
+        assert [row[0] for row in masked.collect()] == [hashlib.sha256((salt + v).encode()).hexdigest() for v in values]
 
 
 class TestEverywhere:
-    def test_before_after_and_key_alike(self, envelopes: Changes) -> None:
+    def test_before_after_and_key_are_masked(self, envelopes: Changes) -> None:
         columns = {
             "email": RULES["sha256"],
             "age": RULES["nullify"],
@@ -132,14 +136,14 @@ class TestEverywhere:
         assert first == {"before": old, "after": new, "op": "u", KEY: {"id": 1, "email": b}}
         assert second == {"before": new, "after": None, "op": "d", KEY: {"id": 1, "email": b}}
 
-    def test_an_image_that_is_not_there_stays_so(self, envelopes: Changes) -> None:
-        done = Mask(columns={"note": RULES["characters"]}).apply(envelopes).frame
-        assert [row["after"] and row["after"]["note"] for row in done.collect()] == ["***", None]
+    def test_missing_image_stays_null(self, envelopes: Changes) -> None:
+        masked = Mask(columns={"note": RULES["characters"]}).apply(envelopes).frame
+        assert [row["after"] and row["after"]["note"] for row in masked.collect()] == ["***", None]
 
-    def test_a_column_of_another_table_is_none_of_its_business(self, envelopes: Changes) -> None:
+    def test_rule_for_another_table_changes_nothing(self, envelopes: Changes) -> None:
         assert Mask(columns={"nobody": RULES["sha256"]}).apply(envelopes).frame.schema == envelopes.frame.schema
 
-    def test_standing_alone_on_rows_and_envelopes(self, spark: SparkSession, envelopes: Changes) -> None:
+    def test_plain_frames_of_rows_and_envelopes(self, spark: SparkSession, envelopes: Changes) -> None:
         mask = Mask(columns={"email": RULES["replacement"]})
         rows = spark.createDataFrame([(1, "a@x")], "id int, email string")
         assert [tuple(row) for row in mask(rows).collect()] == [(1, "gone")]
@@ -149,14 +153,14 @@ class TestEverywhere:
         ]
         assert images == [("gone", "gone"), ("gone", None)]
 
-    def test_two_rules_of_one_salt(self, spark: SparkSession) -> None:
+    def test_two_rules_with_one_salt(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([("x", "y")], "a string, b string")
         [row] = Mask(columns={"a": RULES["sha256"], "b": RULES["sha256"]})(frame).collect()
         assert tuple(row) == (digest("x"), digest("y"))
 
 
-def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) -> None:
-    """Only where rows are made of them does nobody read it."""
+def test_kept_envelopes_keep_before(spark: SparkSession) -> None:
+    """Only the unwrap transform makes `before` unnecessary."""
     value = {
         "before": {"id": 1, "email": "a@x"},
         "after": {"id": 1, "email": "b@x"},
@@ -179,21 +183,21 @@ def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) 
 
 
 class TestNames:
-    """Spark takes names that differ by case alone for one, unless the session says otherwise."""
+    """Spark compares names without case, unless the session is case-sensitive."""
 
-    @pytest.mark.parametrize("written", ["EMAIL", "Email"])
-    def test_a_column_is_hidden_in_every_image_however_it_is_spelt(self, spark: SparkSession, written: str) -> None:
+    @pytest.mark.parametrize("name", ["EMAIL", "Email"])
+    def test_column_is_masked_in_every_image_ignoring_case(self, spark: SparkSession, name: str) -> None:
         row = "struct<id int, Email string>"
         envelope = f"before struct<id int, email string>, after {row}, op string, {KEY} struct<EMAIL string>"
         frame = spark.createDataFrame([((1, "a@x"), (1, "b@x"), "u", ("b@x",))], envelope)
         changes = Changes(frame, envelope=True)
-        mask = Mask(columns={written: RULES["sha256"]})
-        [done] = mask.apply(changes).frame.collect()
-        assert (done["before"]["email"], done["after"]["Email"]) == (digest("a@x"), digest("b@x"))
-        assert done[KEY]["EMAIL"] == digest("b@x")
+        mask = Mask(columns={name: RULES["sha256"]})
+        [masked] = mask.apply(changes).frame.collect()
+        assert (masked["before"]["email"], masked["after"]["Email"]) == (digest("a@x"), digest("b@x"))
+        assert masked[KEY]["EMAIL"] == digest("b@x")
         assert changes.row_columns == ["id", "Email"]
 
-    def test_a_session_that_tells_cases_apart_is_believed(self, spark: SparkSession) -> None:
+    def test_case_sensitive_session_is_respected(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([("a@x", "b@x")], "email string, other string")
         with case_sensitive(spark):
             assert Mask(columns={"Email": RULES["nullify"]})(frame).collect()[0]["email"] == "a@x"
@@ -203,14 +207,14 @@ class TestNames:
 
 class TestKeys:
     @pytest.mark.parametrize("rule", ["characters", "truncate", "replacement", "nullify"])
-    def test_a_mask_that_makes_one_row_of_many_is_refused(self, envelopes: Changes, rule: str) -> None:
+    def test_mask_that_would_merge_keys_is_rejected(self, envelopes: Changes, rule: str) -> None:
         with pytest.raises(DataError) as raised:
             Mask(columns={"email": RULES[rule]}).apply(envelopes)
         assert str(raised.value) == (
             "'email' is part of the key, and this mask would merge rows\n  fix: mask it with sha256, sha512 or hmac_sha256"
         )
 
-    def test_hashes_keep_keys_apart(self, envelopes: Changes) -> None:
+    def test_hashed_keys_stay_distinct(self, envelopes: Changes) -> None:
         keys = {row[KEY]["email"] for row in Mask(columns={"email": RULES["sha512"]}).apply(envelopes).frame.collect()}
         assert keys == {digest("b@x", "sha512")}
 
@@ -223,12 +227,12 @@ class TestSecrecy:
 
     @pytest.fixture
     def mask_result(self, spark: SparkSession) -> DataFrame:
-        """Masked in a session of headrace's own, as the engine does it."""
+        """Return a frame that is masked in a session of headrace, as in the engine."""
         session = Sessions(spark).of("mask")
         frame = session.createDataFrame([("x", SALT[:4])], f"email string, {RAW} string")
         return Mask(columns={"email": RULES["sha256"]}).apply(Changes(frame, envelope=False)).frame
 
-    def test_the_salt_is_in_no_plan(self, mask_result: DataFrame) -> None:
+    def test_salt_is_in_no_plan(self, mask_result: DataFrame) -> None:
         assert mask_result.collect()[0]["email"] == digest("x")
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
@@ -243,54 +247,54 @@ class TestSecrecy:
         assert "sha2" in shown.getvalue()
         assert "Generated code:" in shown.getvalue()
         assert not [text for text in texts if SALT in text]
-        # nor anything that a guess at the salt could be checked against
+        # Digests of the salt would allow a guess to be verified.
         for algorithm in ("md5", "sha1", "sha256"):
             guess = hashlib.new(algorithm, SALT.encode()).hexdigest()[:12]
             assert not [text for text in texts if guess in text]
 
-    def test_a_key_and_its_pads_are_in_no_plan(self, spark: SparkSession) -> None:
+    def test_key_and_its_pads_are_in_no_plan(self, spark: SparkSession) -> None:
         session = Sessions(spark).of("mask")
         frame = session.createDataFrame([("x",)], "email string")
-        done = Mask(columns={"email": {"hmac_sha256": {"key": SALT}}})(frame)
-        execution: Any = done._jdf.queryExecution()
+        masked = Mask(columns={"email": {"hmac_sha256": {"key": SALT}}})(frame)
+        execution: Any = masked._jdf.queryExecution()
         plans = [execution.logical(), execution.analyzed(), execution.optimizedPlan(), execution.executedPlan()]
         texts = [execution.toString(), *(text for plan in plans for text in (plan.treeString(), plan.toJSON()))]
         pads = [bytes(byte ^ pad for byte in SALT.encode()).hex() for pad in (0x36, 0x5C)]
         for secret in (SALT, SALT.encode().hex(), *pads):
             assert not [text for text in texts if secret in text or secret.upper() in text]
 
-    def test_the_salt_is_in_no_error(self, mask_result: DataFrame) -> None:
+    def test_salt_is_in_no_error(self, mask_result: DataFrame) -> None:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import AnalysisException, PySparkException
         from pyspark.sql import functions as F
 
-        with pytest.raises((Py4JJavaError, PySparkException)) as failed:  # which of them: Spark 3 or 4
+        with pytest.raises((Py4JJavaError, PySparkException)) as job_error:  # depends on the Spark version
             mask_result.select(F.raise_error(F.col("email"))).collect()
-        assert digest("x") in str(failed.value)
-        assert SALT not in str(failed.value)
-        with pytest.raises(AnalysisException) as refused:
+        assert digest("x") in str(job_error.value)
+        assert SALT not in str(job_error.value)
+        with pytest.raises(AnalysisException) as analysis_error:
             mask_result.select("nobody")
-        assert SALT not in str(refused.value)
+        assert SALT not in str(analysis_error.value)
 
-    def test_the_salt_is_in_no_catalog(self, mask_result: DataFrame) -> None:
+    def test_salt_is_in_no_catalog(self, mask_result: DataFrame) -> None:
         mask_result.collect()
         described = [row for table in mask_result.sparkSession.catalog.listTables() for row in (table, repr(table))]
         assert SALT not in repr(described)
 
-    def test_masking_again_makes_no_second_view(self, spark: SparkSession) -> None:
+    def test_repeated_mask_creates_no_second_view(self, spark: SparkSession) -> None:
         session = Sessions(spark).of("mask")
         frame = session.createDataFrame([("x",)], "email string")
         mask = Mask(columns={"email": {"sha256": {"salt": "a salt of its own"}}})
         views = [len(session.catalog.listTables()) for _ in range(3) if mask(frame).columns]
         assert views == [len(session.catalog.listTables())] * 3
 
-    def test_it_says_that_it_hides(self) -> None:
+    def test_mask_declares_hidden_columns(self) -> None:
         assert Mask.hides_values
         assert list(Mask(columns={"a": RULES["nullify"]}).reads()) == ["a"]
 
 
 @pytest.mark.parametrize(
-    ("rule", "what"),
+    ("rule", "message"),
     [
         ({}, "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"),
         ({"truncate": 1, "nullify": True}, "requires exactly one of"),
@@ -301,6 +305,6 @@ class TestSecrecy:
         ({"sha255": {"salt": "x"}}, "unknown key"),
     ],
 )
-def test_rules_that_are_none(rule: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+def test_invalid_rules(rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         Mask(columns={"a": rule})

@@ -1,4 +1,4 @@
-"""Whole pipelines with masks: what stands in tables and on disk, whatever a column's name is spelt like."""
+"""Complete pipelines with masks: contents of tables and files, for every spelling of a column's name."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def event(row: dict[str, Any], lsn: int, **changed: Any) -> dict[str, Any]:
     return {"before": None, "after": row, "source": {"connector": "postgresql", "lsn": lsn}, "op": "c", **changed}
 
 
-def deliver(folder: Path, topic: str, *events: dict[str, Any]) -> None:
+def write_events(folder: Path, topic: str, *events: dict[str, Any]) -> None:
     path = folder / "bronze" / topic / f"{topic}+0+{sum(1 for _ in folder.rglob('*.json')):010d}.json"
     write_lines(path, list(events))
 
 
-def job(folder: Path, *sinks: str, masks: dict[str, Any], target: str = "shop.all", **changed: Any) -> Pipeline:
+def pipeline_of(folder: Path, *sinks: str, masks: dict[str, Any], target: str = "shop.all", **changed: Any) -> Pipeline:
     config = {
         "source": {"files": {"path": str(folder / "bronze"), "format": "json"}},
         "tables": [{"source": "shop.public.*", "target": target, "key": ["id"]}],
@@ -55,19 +55,21 @@ def find_on_disk(text: str, *folders: Path) -> list[str]:
 UNCOMPRESSED = {"spark.sql.parquet.compression.codec": "uncompressed"}
 
 
-def test_a_mask_hides_a_column_however_a_table_spells_it(spark: SparkSession, tmp_path: Path) -> None:
-    """In one target the other table's rows were raw before, in the very column that is masked."""
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
-    deliver(tmp_path, STAFF, event({"ID": 2, "EMAIL": PII}, 2))
-    made = job(tmp_path, *TABLE_SINKS, masks={"email": {"sha256": {"salt": SALT}}}, spark=UNCOMPRESSED)
-    masks = {item.what: item.found for item in made.check(spark) if item.what.startswith("masks")}
+def test_mask_ignores_case_of_column_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Both topics write to one table, and each spells the masked column differently."""
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
+    write_events(tmp_path, STAFF, event({"ID": 2, "EMAIL": PII}, 2))
+    masked_pipeline = pipeline_of(
+        tmp_path, *TABLE_SINKS, masks={"email": {"sha256": {"salt": SALT}}}, spark=UNCOMPRESSED
+    )
+    masks = {item.what: item.found for item in masked_pipeline.check(spark) if item.what.startswith("masks")}
     assert masks == {
         f"masks of topic {PEOPLE}": "table shop.all: email by sha256",
         f"masks of topic {STAFF}": "table shop.all: EMAIL by sha256",
     }
-    made.run(spark)
+    masked_pipeline.run(spark)
     for sink in TABLE_SINKS:
-        found = rows(made, spark, "shop.all", "id", sink=sink)
+        found = rows(masked_pipeline, spark, "shop.all", "id", sink=sink)
         assert [{name.lower(): value for name, value in row.items()} for row in found] == [
             {"id": 1, "email": digest(PII)},
             {"id": 2, "email": digest(PII)},
@@ -75,11 +77,11 @@ def test_a_mask_hides_a_column_however_a_table_spells_it(spark: SparkSession, tm
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
-def test_check_says_table_by_table_what_is_masked_and_what_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII, "Phone": "1"}, 1))
-    deliver(tmp_path, STAFF, event({"id": 2, "ssn": "x"}, 2))
+def test_check_lists_masked_and_missing_columns_per_table(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "Phone": "1"}, 1))
+    write_events(tmp_path, STAFF, event({"id": 2, "ssn": "x"}, 2))
     masks = {"email": {"nullify": True}, "phone": {"characters": 5}, "ssn": {"truncate": 2}}
-    found = job(tmp_path, masks=masks, target="{table}").check(spark)
+    found = pipeline_of(tmp_path, masks=masks, target="{table}").check(spark)
     assert {item.what: item.found for item in found if item.what.startswith("masks")} == {
         f"masks of topic {PEOPLE}": "table people: Phone by characters: 5, email by nullify; it has no column ssn",
         f"masks of topic {STAFF}": "table staff: ssn by truncate: 2; it has no column email, phone",
@@ -87,75 +89,77 @@ def test_check_says_table_by_table_what_is_masked_and_what_is_not_there(spark: S
 
 
 @pytest.mark.parametrize(
-    ("only_in", "what"),
+    ("only_in", "message"),
     [
         (["people", "staff"], "the table staff has no column 'email', which `only_in` requires"),
         ("peopel", "none of its tables has the column 'email'"),
     ],
 )
-def test_a_rule_for_one_table_is_refused_where_that_has_no_such_column(
-    spark: SparkSession, tmp_path: Path, only_in: Any, what: str
+def test_rule_for_one_table_requires_its_column(
+    spark: SparkSession, tmp_path: Path, only_in: Any, message: str
 ) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
-    deliver(tmp_path, STAFF, event({"id": 2, "mail": PII}, 2))
-    refused = job(tmp_path, masks={"email": {"nullify": True, "only_in": only_in}}, target="{table}")
-    for start in (refused.check, refused.run):
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
+    write_events(tmp_path, STAFF, event({"id": 2, "mail": PII}, 2))
+    rejected = pipeline_of(tmp_path, masks={"email": {"nullify": True, "only_in": only_in}}, target="{table}")
+    for start in (rejected.check, rejected.run):
         with pytest.raises(HeadraceError) as raised:
             start(spark)
-        assert what in str(raised.value)
+        assert message in str(raised.value)
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_rule_for_one_table_leaves_the_others_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
-    deliver(tmp_path, STAFF, event({"id": 2, "email": PII}, 2))
-    made = job(tmp_path, masks={"email": {"nullify": True, "only_in": "peo*"}}, target="{table}")
-    made.run(spark)
-    assert rows(made, spark, "people", "id") == [{"email": None, "id": 1}]
-    assert rows(made, spark, "staff", "id") == [{"email": PII, "id": 2}]
+def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
+    write_events(tmp_path, STAFF, event({"id": 2, "email": PII}, 2))
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"nullify": True, "only_in": "peo*"}}, target="{table}")
+    masked_pipeline.run(spark)
+    assert rows(masked_pipeline, spark, "people", "id") == [{"email": None, "id": 1}]
+    assert rows(masked_pipeline, spark, "staff", "id") == [{"email": PII, "id": 2}]
 
 
-def test_key_columns_and_types_are_found_as_the_session_compares_names(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"Id": 1, "Price": "1.50"}, 1), event({"Id": 1, "Price": "2.50"}, 2))
+def test_key_columns_and_types_ignore_case(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"Id": 1, "Price": "1.50"}, 1), event({"Id": 1, "Price": "2.50"}, 2))
     rule = {"source": PEOPLE, "target": "people", "key": ["ID"], "columns": {"PRICE": "decimal(9,2)"}}
-    made = job(tmp_path, masks={}, tables=[rule], transforms=[{"unwrap": {}}, {"rename": {"columns": {"ID": "no"}}}])
-    made.run(spark)
-    assert [{k: str(v) for k, v in row.items()} for row in rows(made, spark, "people", "no")] == [
+    masked_pipeline = pipeline_of(
+        tmp_path, masks={}, tables=[rule], transforms=[{"unwrap": {}}, {"rename": {"columns": {"ID": "no"}}}]
+    )
+    masked_pipeline.run(spark)
+    assert [{k: str(v) for k, v in row.items()} for row in rows(masked_pipeline, spark, "people", "no")] == [
         {"no": "1", "Price": "2.50"}
     ]
 
 
-def test_a_key_column_that_is_nowhere_is_still_refused(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1}, 1))
+def test_unknown_key_column_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1}, 1))
     with pytest.raises(HeadraceError, match="no such key column: 'number'"):
-        job(tmp_path, masks={}, tables=[{"source": PEOPLE, "key": ["number"]}], transforms=[{"unwrap": {}}]).check(
-            spark
-        )
+        pipeline_of(
+            tmp_path, masks={}, tables=[{"source": PEOPLE, "key": ["number"]}], transforms=[{"unwrap": {}}]
+        ).check(spark)
 
 
-def test_two_rules_for_one_column_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
+def test_two_rules_for_one_column_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
     with pytest.raises(ConfigError, match="'email' and 'EMAIL' are the same column"):
-        job(tmp_path, masks={"email": {"nullify": True}, "EMAIL": {"characters": 1}}).check(spark)
+        pipeline_of(tmp_path, masks={"email": {"nullify": True}, "EMAIL": {"characters": 1}}).check(spark)
 
 
 @pytest.mark.parametrize("unwrapped_first", [True, False])
-def test_what_was_taken_from_a_masked_column_and_the_sql_of_a_change_are_masked_too(
+def test_added_fields_and_sql_of_masked_columns_are_masked(
     spark: SparkSession, tmp_path: Path, unwrapped_first: bool
 ) -> None:
     source = {"connector": "mysql", "file": "binlog.1", "pos": 1, "query": f"UPDATE people SET email = '{PII}'"}
     row = {"id": 1, "email": PII}
-    deliver(tmp_path, PEOPLE, event(row, 1, before=row, op="u", source=source))
+    write_events(tmp_path, PEOPLE, event(row, 1, before=row, op="u", source=source))
     fields = "before.email,after.email:now,before:was,source.query,query:sql,source:src"
     unwrap = {"unwrap": {"add.fields": fields}}
     mask = {"mask": {"columns": {"EMAIL": {"sha256": {"salt": SALT}}}}}
     transforms = [unwrap, mask] if unwrapped_first else [mask, unwrap]
-    made = job(tmp_path, masks={}, transforms=transforms, spark=UNCOMPRESSED)
-    [masks] = [item.found for item in made.check(spark) if item.what.startswith("masks")]
+    masked_pipeline = pipeline_of(tmp_path, masks={}, transforms=transforms, spark=UNCOMPRESSED)
+    [masks] = [item.found for item in masked_pipeline.check(spark) if item.what.startswith("masks")]
     assert "email by sha256" in masks
     assert "query by nullify" in masks
-    made.run(spark)
-    [found] = rows(made, spark, "shop.all", "id")
+    masked_pipeline.run(spark)
+    [found] = rows(masked_pipeline, spark, "shop.all", "id")
     assert found == {
         "id": 1,
         "email": digest(PII),
@@ -169,25 +173,25 @@ def test_what_was_taken_from_a_masked_column_and_the_sql_of_a_change_are_masked_
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
-def test_envelopes_that_are_kept_have_no_sql_of_masked_values(spark: SparkSession, tmp_path: Path) -> None:
+def test_kept_envelopes_have_no_sql_of_masked_values(spark: SparkSession, tmp_path: Path) -> None:
     source = {"connector": "mysql", "file": "binlog.1", "pos": 1, "query": f"INSERT INTO people VALUES ('{PII}')"}
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1, source=source))
-    made = job(tmp_path, "files", masks={}, transforms=[{"mask": {"columns": {"email": {"nullify": True}}}}])
-    made.run(spark)
-    [found] = made.read("shop.all", spark=spark).collect()
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1, source=source))
+    masked_pipeline = pipeline_of(
+        tmp_path, "files", masks={}, transforms=[{"mask": {"columns": {"email": {"nullify": True}}}}]
+    )
+    masked_pipeline.run(spark)
+    [found] = masked_pipeline.read("shop.all", spark=spark).collect()
     assert found["source"].asDict() == {**source, "query": None}
     assert found["after"].asDict() == {"id": 1, "email": None}
 
 
-def test_flat_rows_that_bring_masked_columns_by_other_names_are_masked_there_too(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """As ExtractNewRecordState adds them, in Kafka Connect."""
+def test_flat_rows_mask_added_fields_of_masked_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """ExtractNewRecordState adds such columns in Kafka Connect."""
     row = {"id": 1, "email": PII, "__before_email": PII, "__query": f"… {PII}", "__source_query": PII, "__op": "u"}
-    deliver(tmp_path, PEOPLE, {**row, "__before_id": 1})
-    made = job(tmp_path, masks={"email": {"truncate": 3}})
-    made.run(spark)
-    [found] = rows(made, spark, "shop.all", "id")
+    write_events(tmp_path, PEOPLE, {**row, "__before_id": 1})
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"truncate": 3}})
+    masked_pipeline.run(spark)
+    [found] = rows(masked_pipeline, spark, "shop.all", "id")
     assert found == {
         **dict.fromkeys(row, None),
         "id": 1,
@@ -203,7 +207,7 @@ TEXT = {"type": "string", "optional": True}
 
 
 def with_schema(row: dict[str, Any], lsn: int) -> dict[str, Any]:
-    """An event as JsonConverter writes it with ``schemas.enable``; its ``age`` is a date."""
+    """Return an event in JsonConverter's format with ``schemas.enable``; ``age`` is a date."""
     fields = [{"type": "int64", "field": "id", "optional": False}, {**TEXT, "field": "email"}, AGED]
     image = {"type": "struct", "optional": True, "fields": fields}
     source = [{**TEXT, "field": "connector"}, {"type": "int64", "field": "lsn"}]
@@ -217,102 +221,104 @@ def with_schema(row: dict[str, Any], lsn: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("make", [event, with_schema], ids=["json", "json-with-schema"])
-def test_a_record_that_was_refused_for_another_column_is_kept_masked(
-    spark: SparkSession, tmp_path: Path, make: Any
-) -> None:
-    """Its bytes are kept only where nothing of it could be read."""
-    made = job(tmp_path, masks={"email": {"characters": 3}}, spark=UNCOMPRESSED)
-    deliver(tmp_path, PEOPLE, make({"id": 1, "email": PII, "age": 7}, 1))
-    made.run(spark)
+def test_dead_letter_with_another_bad_column_is_masked(spark: SparkSession, tmp_path: Path, make: Any) -> None:
+    """The raw bytes are kept only if no column is readable."""
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"characters": 3}}, spark=UNCOMPRESSED)
+    write_events(tmp_path, PEOPLE, make({"id": 1, "email": PII, "age": 7}, 1))
+    masked_pipeline.run(spark)
     bad = json.dumps(make({"id": 2, "email": PII, "age": "old"}, 2))
     (tmp_path / f"bronze/{PEOPLE}/{PEOPLE}+0+0000000007.json").write_text(f"{bad}\n{{cut raw-0815\n")
-    made.run(spark)
-    letters = made.read("dead_letters", spark=spark).where("reason = 'undecodable'").orderBy("offset").collect()
-    refused, cut = letters
-    assert refused["masked"]
-    kept = json.loads(refused["value"])
+    masked_pipeline.run(spark)
+    dead_letters = (
+        masked_pipeline.read("dead_letters", spark=spark).where("reason = 'undecodable'").orderBy("offset").collect()
+    )
+    rejected, cut = dead_letters
+    assert rejected["masked"]
+    kept = json.loads(rejected["value"])
     assert (kept["id"], kept["email"]) == (2, "***")
     assert (cut["masked"], bytes(cut["value"])) == (False, b"{cut raw-0815")
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
     assert find_on_disk("raw-0815", tmp_path / "checkpoint" / "dead_letters")
 
 
-def test_a_delete_that_is_refused_is_a_dead_letter_also_where_deletes_are_left_out(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_undecodable_delete_is_a_dead_letter_in_mode_drop(spark: SparkSession, tmp_path: Path) -> None:
     row = {"id": 1, "age": 7}
-    deliver(tmp_path, PEOPLE, event(row, 1, before=row, op="u"))
-    made = job(tmp_path, masks={}, transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}])
-    made.run(spark)
-    gone = {"after": None, "op": "d"}
-    deliver(tmp_path, PEOPLE, event({}, 2, before={"id": "one"}, **gone), event({}, 3, before={"id": 1}, **gone))
-    [table] = made.run(spark).tables
+    write_events(tmp_path, PEOPLE, event(row, 1, before=row, op="u"))
+    masked_pipeline = pipeline_of(
+        tmp_path, masks={}, transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}]
+    )
+    masked_pipeline.run(spark)
+    delete = {"after": None, "op": "d"}
+    write_events(
+        tmp_path, PEOPLE, event({}, 2, before={"id": "one"}, **delete), event({}, 3, before={"id": 1}, **delete)
+    )
+    [table] = masked_pipeline.run(spark).tables
     assert table.dead_letters == 1
-    assert rows(made, spark, "shop.all", "id") == [{"age": 7, "id": 1}]
+    assert rows(masked_pipeline, spark, "shop.all", "id") == [{"age": 7, "id": 1}]
 
 
-def test_a_value_that_the_table_cannot_hold_is_kept_masked_with_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, with_schema({"id": 1, "email": PII, "age": 7}, 1))
+def test_incompatible_record_is_kept_masked(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, with_schema({"id": 1, "email": PII, "age": 7}, 1))
     masks = {"email": {"characters": 3}}
-    ruled: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
-    made = job(tmp_path, masks=masks, **ruled)
-    made.run(spark)
+    policy: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
+    masked_pipeline = pipeline_of(tmp_path, masks=masks, **policy)
+    masked_pipeline.run(spark)
     text = json.loads(
         json.dumps(with_schema({"id": 2, "email": PII, "age": "seven"}, 2)).replace('"int32"', '"string"')
     )
     shutil.rmtree(tmp_path / "bronze")
     shutil.rmtree(tmp_path / "checkpoint")
-    deliver(tmp_path, PEOPLE, text)
-    made.run(spark)
-    [letter] = made.read("dead_letters", spark=spark).collect()
-    assert (letter["reason"], letter["masked"]) == ("schema-incompatible", True)
-    assert json.loads(letter["value"]) == {"id": 2, "email": "***", "age": "seven"}
+    write_events(tmp_path, PEOPLE, text)
+    masked_pipeline.run(spark)
+    [dead_letter] = masked_pipeline.read("dead_letters", spark=spark).collect()
+    assert (dead_letter["reason"], dead_letter["masked"]) == ("schema-incompatible", True)
+    assert json.loads(dead_letter["value"]) == {"id": 2, "email": "***", "age": "seven"}
 
 
-def test_an_object_that_is_declared_as_text_leaves_no_name_of_its_fields(spark: SparkSession, tmp_path: Path) -> None:
+def test_object_declared_as_string_leaks_no_field_names(spark: SparkSession, tmp_path: Path) -> None:
     rule = {"source": PEOPLE, "target": "people", "key": ["id"], "columns": {"contacts": "string"}}
-    deliver(tmp_path, PEOPLE, event({"id": 1, "contacts": {PII: True}}, 1))
-    made = job(tmp_path, masks={"contacts": {"nullify": True}}, tables=[rule], spark=UNCOMPRESSED)
-    made.run(spark)
-    assert rows(made, spark, "people", "id") == [{"contacts": None, "id": 1}]
+    write_events(tmp_path, PEOPLE, event({"id": 1, "contacts": {PII: True}}, 1))
+    masked_pipeline = pipeline_of(tmp_path, masks={"contacts": {"nullify": True}}, tables=[rule], spark=UNCOMPRESSED)
+    masked_pipeline.run(spark)
+    assert rows(masked_pipeline, spark, "people", "id") == [{"contacts": None, "id": 1}]
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
-def test_a_mask_that_comes_later_is_said_at_every_start_and_in_check(spark: SparkSession, tmp_path: Path) -> None:
-    """The rows of before are raw, and so are older versions of the table."""
+def test_new_mask_is_a_warning_at_start_and_in_check(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows before the mask stay raw, and so do older versions of the table."""
 
     def warnings(**masks: Any) -> list[str]:
-        made = job(
+        masked_pipeline = pipeline_of(
             tmp_path, masks=masks, transforms=[{"unwrap": {}}, *([{"mask": {"columns": masks}}] if masks else [])]
         )
-        found = [item.found for item in made.check(spark) if item.what == "warning"]
-        query = made.start_available_now(spark)
+        found = [item.found for item in masked_pipeline.check(spark) if item.what == "warning"]
+        query = masked_pipeline.start_available_now(spark)
         query.await_termination()
         assert query.warnings == found
         return found
 
-    hashed, hidden = {"sha256": {"salt": SALT}}, {"nullify": True}
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII, "name": "Hans"}, 1))
-    assert warnings(name=hidden) == []
-    deliver(tmp_path, PEOPLE, event({"id": 2, "email": PII, "name": "Hans"}, 2))
+    hash_rule, null_rule = {"sha256": {"salt": SALT}}, {"nullify": True}
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "name": "Hans"}, 1))
+    assert warnings(name=null_rule) == []
+    write_events(tmp_path, PEOPLE, event({"id": 2, "email": PII, "name": "Hans"}, 2))
     for _ in range(2):
-        [young] = warnings(email=hashed, name=hidden)
-        assert young.startswith("the mask of 'email' is new or changed since batch 1: earlier rows are unchanged")
+        [warning] = warnings(email=hash_rule, name=null_rule)
+        assert warning.startswith("the mask of 'email' is new or changed since batch 1: earlier rows are unchanged")
     assert not find_on_disk(SALT, tmp_path / "checkpoint")
     shutil.rmtree(tmp_path / "checkpoint")
     shutil.rmtree(tmp_path / "lake")
-    assert warnings(email=hashed, name=hidden) == []
-    made = job(tmp_path, masks={"email": hashed, "name": hidden})
-    assert [row["email"] for row in rows(made, spark, "shop.all", "id")] == [digest(PII)] * 2
+    assert warnings(email=hash_rule, name=null_rule) == []
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": hash_rule, "name": null_rule})
+    assert [row["email"] for row in rows(masked_pipeline, spark, "shop.all", "id")] == [digest(PII)] * 2
 
 
-def test_a_weak_salt_or_key_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII, "ssn": PII}, 1))
+def test_weak_salt_or_key_is_a_warning(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "ssn": PII}, 1))
     weak = {"sha512": {"salt": "fifteen letters"}}
-    made = job(tmp_path, masks={"email": weak, "ssn": {"hmac_sha256": {"key": "x"}}})
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": weak, "ssn": {"hmac_sha256": {"key": "x"}}})
     advice = "has fewer than 16 characters: it can be guessed from the digests, and with it the values"
     found = [f"mask: the salt of 'email' {advice}", f"mask: the key of 'ssn' {advice}"]
-    assert [item.found for item in made.check(spark) if item.what == "warning"] == found
-    query = made.start_available_now(spark)
+    assert [item.found for item in masked_pipeline.check(spark) if item.what == "warning"] == found
+    query = masked_pipeline.start_available_now(spark)
     assert query.warnings == found
     query.await_termination()

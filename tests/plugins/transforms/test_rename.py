@@ -1,4 +1,4 @@
-"""Columns get other names, in every image and in the key."""
+"""Renamed columns, in every image and in the key."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_before_after_and_key(spark: SparkSession) -> None:
     envelopes = Changes(
         spark.createDataFrame([((1, "x"), (1, "y"), "u", (1,)), ((1, "y"), None, "d", (1,))], ENVELOPE), envelope=True
     )
-    done = rename(id="artist_id", name="display_name").apply(envelopes)
-    assert dicts(done) == [
+    renamed = rename(id="artist_id", name="display_name").apply(envelopes)
+    assert dicts(renamed) == [
         {
             "before": {"artist_id": 1, "display_name": "x"},
             "after": {"artist_id": 1, "display_name": "y"},
@@ -43,21 +43,21 @@ def test_before_after_and_key(spark: SparkSession) -> None:
         },
         {"before": {"artist_id": 1, "display_name": "y"}, "after": None, "op": "d", KEY: {"artist_id": 1}},
     ]
-    assert (done.envelope, done.key_columns) == (True, ["artist_id"])
+    assert (renamed.envelope, renamed.key_columns) == (True, ["artist_id"])
 
 
-def test_standing_alone_on_rows(spark: SparkSession) -> None:
+def test_plain_frame_of_rows(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, `full name` string")
-    done = rename(**{"full name": "name.full", "nobody": "somebody"})(rows)
-    assert (done.columns, [tuple(r) for r in done.collect()]) == (["id", "name.full"], [(1, "x")])
+    renamed = rename(**{"full name": "name.full", "nobody": "somebody"})(rows)
+    assert (renamed.columns, [tuple(r) for r in renamed.collect()]) == (["id", "name.full"], [(1, "x")])
 
 
-def test_standing_alone_on_envelopes(spark: SparkSession) -> None:
+def test_plain_frame_of_envelopes(spark: SparkSession) -> None:
     envelopes = spark.createDataFrame([(None, (1, "y"), "c")], ENVELOPE.rsplit(",", 1)[0])
     assert rename(name="title")(envelopes).schema["after"].simpleString() == "after:struct<id:int,title:string>"
 
 
-def test_a_name_is_found_as_the_session_compares_it(spark: SparkSession) -> None:
+def test_name_matches_by_case_setting_of_the_session(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, Name string")
     assert rename(NAME="title")(rows).columns == ["id", "title"]
     with case_sensitive(spark):
@@ -65,7 +65,7 @@ def test_a_name_is_found_as_the_session_compares_it(spark: SparkSession) -> None
 
 
 @pytest.mark.parametrize("taken", ["name", "Name"])
-def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
+def test_existing_name_is_rejected(spark: SparkSession, taken: str) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, name string")
     with pytest.raises(DataError) as raised:
         rename(id=taken)(rows)
@@ -73,7 +73,7 @@ def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "what"),
+    ("columns", "message"),
     [
         ({}, "at least 1 item"),
         ({"a": "c", "b": "c"}, "two columns would be named 'c'"),
@@ -82,33 +82,35 @@ def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
         ({"a": "_headrace_position"}, "'_headrace_position' is not a valid column name"),
     ],
 )
-def test_names_that_can_be_none(columns: dict[str, str], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+def test_invalid_names(columns: dict[str, str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         rename(**columns)
 
 
 class TestUnknownColumns:
-    """A name that no table has fails before the stream starts."""
+    """Unknown columns fail before the stream starts."""
 
     @staticmethod
-    def see(spark: SparkSession, transform: Rename, *tables: str) -> SeenColumns:
+    def seen_columns(spark: SparkSession, transform: Rename, *tables: str) -> SeenColumns:
         seen = SeenColumns()
         for columns in tables:
             seen.note(transform, "a.topic", Changes(spark.createDataFrame([], columns), envelope=False))
         return seen
 
-    def test_it_is_told_with_the_nearest(self, spark: SparkSession) -> None:
-        seen = self.see(spark, rename(nationalty="country"), "id int, nationality string")
+    def test_error_suggests_the_nearest_column(self, spark: SparkSession) -> None:
+        seen = self.seen_columns(spark, rename(nationalty="country"), "id int, nationality string")
         with pytest.raises(ConfigError) as raised:
             seen.check_names()
         assert str(raised.value) == (
             "transform rename: no table has the column 'nationalty'\n  fix: did you mean 'nationality'?"
         )
 
-    def test_a_name_of_one_table_is_enough(self, spark: SparkSession) -> None:
-        self.see(spark, rename(nationality="country"), "id int, title string", "nationality string").check_names()
+    def test_name_in_one_table_is_enough(self, spark: SparkSession) -> None:
+        self.seen_columns(
+            spark, rename(nationality="country"), "id int, title string", "nationality string"
+        ).check_names()
 
-    def test_names_are_compared_as_the_session_compares_them(self, spark: SparkSession) -> None:
-        self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()
+    def test_check_follows_case_setting_of_the_session(self, spark: SparkSession) -> None:
+        self.seen_columns(spark, rename(nationality="country"), "id int, Nationality string").check_names()
         with case_sensitive(spark), pytest.raises(ConfigError, match="did you mean 'Nationality'"):
-            self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()
+            self.seen_columns(spark, rename(nationality="country"), "id int, Nationality string").check_names()

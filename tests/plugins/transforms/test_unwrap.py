@@ -1,4 +1,4 @@
-"""Envelopes become rows as Debezium's ExtractNewRecordState makes them, and deletes what the mode says."""
+"""Unwrap: rows equal those of Debezium's ExtractNewRecordState, and deletes follow the mode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unwrap(mode: str = "tombstone", **options: Any) -> Unwrap:
 
 @pytest.fixture(scope="module")
 def envelopes(spark: SparkSession) -> DataFrame:
-    """A DataFrame of somebody's own: an insert, an update, a delete, a snapshot's row, a truncate and a message."""
+    """Return a plain frame of envelopes: an insert, an update, a delete, a snapshot row, a truncate and a message."""
     old, new = (1, "x"), (1, "y")
     events = [
         (None, old, "c"),
@@ -56,8 +56,8 @@ def rows_by_table(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
     events = [r for r in samples("pg_envelope") if r["topic"].endswith((".customers", ".composite_key", ".no_pk"))]
     found = {}
     for topic, changes in changes_of(spark, events).items():
-        done = options.apply(changes)
-        found[topic] = rows_of(Changes(done.frame.where(f"{ERROR} IS NULL"), envelope=False))
+        result = options.apply(changes)
+        found[topic] = rows_of(Changes(result.frame.where(f"{ERROR} IS NULL"), envelope=False))
     return found
 
 
@@ -77,35 +77,37 @@ def events() -> list[dict[str, Any]]:
     ]
 
 
-def plain(frame: DataFrame, transform: Unwrap) -> list[tuple[Any, ...]]:
+def unwrapped_rows(frame: DataFrame, transform: Unwrap) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in transform(frame).collect()]
 
 
 class TestRealEvents:
-    """The same statements, once as envelopes and once as the real ExtractNewRecordState left them."""
+    """The same statements as envelopes, and as rows of the real ExtractNewRecordState."""
 
     @pytest.mark.parametrize("table", ["customers", "composite_key", "no_pk"])
-    def test_the_rows_are_the_same(self, rows_by_table: dict[str, list[dict[str, Any]]], table: str) -> None:
-        theirs = [r["value"] for r in samples("pg_unwrap") if r["topic"].endswith(f".{table}")]
-        assert len(rows_by_table[table]) == len(theirs) > 2
-        for mine, real in zip(rows_by_table[table], theirs, strict=True):
-            # JSON without a schema forgets what it does not hold: a column that came later is null in earlier rows.
-            assert {name: mine[name] for name in real} == real
-            assert all(mine[name] is None for name in mine.keys() - real.keys())
+    def test_rows_equal_those_of_extract_new_record_state(
+        self, rows_by_table: dict[str, list[dict[str, Any]]], table: str
+    ) -> None:
+        expected = [r["value"] for r in samples("pg_unwrap") if r["topic"].endswith(f".{table}")]
+        assert len(rows_by_table[table]) == len(expected) > 2
+        for actual, real in zip(rows_by_table[table], expected, strict=True):
+            # JSON without a schema omits later columns in earlier rows, where headrace has null.
+            assert {name: actual[name] for name in real} == real
+            assert all(actual[name] is None for name in actual.keys() - real.keys())
 
-    def test_the_added_fields_come_last(self, rows_by_table: dict[str, list[dict[str, Any]]]) -> None:
+    def test_added_fields_come_last(self, rows_by_table: dict[str, list[dict[str, Any]]]) -> None:
         assert list(rows_by_table["no_pk"][0]) == ["a", "b", "__deleted", "__op", "__table", "__source_ts_ms"]
 
 
 class TestPlainDataFrames:
     @pytest.mark.parametrize("mode", ["drop", "tombstone", "delete-to-tombstone"])
-    def test_a_delete_is_left_out(self, envelopes: DataFrame, mode: str) -> None:
+    def test_delete_is_omitted(self, envelopes: DataFrame, mode: str) -> None:
         assert unwrap(mode)(envelopes).columns == ["id", "name"]
-        assert plain(envelopes, unwrap(mode)) == [(1, "x"), (1, "y"), (2, "z")]
+        assert unwrapped_rows(envelopes, unwrap(mode)) == [(1, "x"), (1, "y"), (2, "z")]
 
-    def test_rewrite_keeps_it(self, envelopes: DataFrame) -> None:
+    def test_rewrite_keeps_the_delete(self, envelopes: DataFrame) -> None:
         assert unwrap("rewrite")(envelopes).columns == ["id", "name", "__deleted"]
-        assert plain(envelopes, unwrap("rewrite")) == [
+        assert unwrapped_rows(envelopes, unwrap("rewrite")) == [
             (1, "x", "false"),
             (1, "y", "false"),
             (1, "y", "true"),
@@ -113,25 +115,25 @@ class TestPlainDataFrames:
         ]
 
     def test_rewrite_with_tombstone_flags_and_removes(self, envelopes: DataFrame) -> None:
-        assert plain(envelopes, unwrap("rewrite-with-tombstone")) == [
+        assert unwrapped_rows(envelopes, unwrap("rewrite-with-tombstone")) == [
             (1, "x", "false"),
             (1, "y", "false"),
             (2, "z", "false"),
         ]
 
-    def test_rows_are_left_alone(self, spark: SparkSession) -> None:
+    def test_flat_rows_are_unchanged(self, spark: SparkSession) -> None:
         rows = spark.createDataFrame([(1, "false")], "id int, __deleted string")
         for mode in MODES:
             assert [tuple(row) for row in unwrap(mode, add_fields="op")(rows).collect()] == [(1, "false")]
 
     def test_envelopes_without_before(self, envelopes: DataFrame) -> None:
-        assert plain(envelopes.drop("before"), unwrap()) == [(1, "x"), (1, "y"), (2, "z")]
+        assert unwrapped_rows(envelopes.drop("before"), unwrap()) == [(1, "x"), (1, "y"), (2, "z")]
 
     def test_envelopes_without_after(self, envelopes: DataFrame) -> None:
         frame = envelopes.drop("after").where("op = 'd'")
-        assert plain(frame, unwrap("rewrite")) == [(1, "y", "true")]
+        assert unwrapped_rows(frame, unwrap("rewrite")) == [(1, "y", "true")]
         assert unwrap()(frame).schema.simpleString() == "struct<id:int,name:string>"
-        assert plain(frame, unwrap()) == []
+        assert unwrapped_rows(frame, unwrap()) == []
 
 
 class TestAddFields:
@@ -143,12 +145,12 @@ class TestAddFields:
             (" op , source.table ", {"__op": "c", "__source_table": "artists"}),
             ("transaction.id:tx", {"__tx": None}),
             ("op:operation,source.lsn:at", {"__operation": "c", "__at": 7}),
-            # a bare name is looked for in the envelope, the transaction or the source, as ExtractNewRecordState does
+            # a plain name is searched in the envelope, the transaction and the source, as in ExtractNewRecordState
             ("ts_ms", {"__ts_ms": 1800}),
             ("total_order", {"__total_order": None}),
             ("table,lsn", {"__table": "artists", "__lsn": 7}),
             ("query", {"__query": "SELECT"}),
-            # what the envelope does not have is not added
+            # fields that the envelope lacks are not added
             ("ts_ns,sequence,data_collection_order,source.gtid,nobody.id,nobody", {}),
             ("", {}),
             (",,", {}),
@@ -158,30 +160,33 @@ class TestAddFields:
         [first, *_] = unwrap(add_fields=fields)(envelopes).collect()
         assert first.asDict() == {"id": 1, "name": "x", **added}
 
-    def test_the_order_is_that_of_the_option(self, envelopes: DataFrame) -> None:
-        done = unwrap("rewrite", add_fields="table,op,transaction.id")(envelopes)
-        assert done.columns == ["id", "name", "__deleted", "__table", "__op", "__transaction_id"]
+    def test_fields_follow_the_order_of_the_option(self, envelopes: DataFrame) -> None:
+        result = unwrap("rewrite", add_fields="table,op,transaction.id")(envelopes)
+        assert result.columns == ["id", "name", "__deleted", "__table", "__op", "__transaction_id"]
 
-    def test_a_transaction_that_is_there(self, envelopes: DataFrame) -> None:
-        assert plain(envelopes, unwrap(add_fields="id,total_order"))[1:] == [(1, "y", "tx", 1), (2, "z", "tx", 3)]
+    def test_fields_of_a_transaction(self, envelopes: DataFrame) -> None:
+        assert unwrapped_rows(envelopes, unwrap(add_fields="id,total_order"))[1:] == [
+            (1, "y", "tx", 1),
+            (2, "z", "tx", 3),
+        ]
 
-    def test_the_prefix(self, envelopes: DataFrame) -> None:
+    def test_prefix(self, envelopes: DataFrame) -> None:
         options = {"add.fields": "op,source.ts_ms", "add.fields.prefix": "cdc."}
         assert Unwrap(options)(envelopes).columns == ["id", "name", "cdc.op", "cdc.source_ts_ms"]
 
     @pytest.mark.parametrize("fields", ["op,op", "op,table:op", "op,table:OP"])
-    def test_two_columns_of_one_name(self, envelopes: DataFrame, fields: str) -> None:
+    def test_duplicate_column_names(self, envelopes: DataFrame, fields: str) -> None:
         with pytest.raises(
             DataError, match=r"`add\.fields` adds a second column '__(op|OP)'\n  fix: give it another name: `.*:alias`"
         ):
             unwrap(add_fields=fields)(envelopes)
 
-    def test_a_name_of_the_rows_own(self, envelopes: DataFrame) -> None:
+    def test_name_of_a_row_column(self, envelopes: DataFrame) -> None:
         with pytest.raises(DataError, match="second column 'name'"):
             Unwrap({"add.fields": "table:name", "add.fields.prefix": ""})(envelopes)
 
     @pytest.mark.parametrize("fields", ["source.", "a.b.c", ".", "op,a.b.c:d", ":alias"])
-    def test_what_is_no_field(self, fields: str) -> None:
+    def test_invalid_fields(self, fields: str) -> None:
         with pytest.raises(
             ValidationError, match=r"is not a field: write `op`, `source\.ts_ms` or `source\.ts_ms:alias`"
         ):
@@ -189,20 +194,20 @@ class TestAddFields:
 
 
 class TestInAPipeline:
-    """With headrace's columns beside the event's: the sink removes what is DELETED."""
+    """Frames with headrace's columns. The sink deletes the rows of DELETED."""
 
     def rows(
         self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
     ) -> list[tuple[Any, ...]]:
         transform = unwrap(mode)
         [changes] = changes_of(spark, events, with_row_before=transform.reads_before).values()
-        done = transform.apply(changes)
-        assert not done.envelope
-        assert {OP, KEY, POSITION, ERROR} <= set(done.own_columns)
-        return [tuple(row.values()) for row in rows_of(done, *columns)]
+        result = transform.apply(changes)
+        assert not result.envelope
+        assert {OP, KEY, POSITION, ERROR} <= set(result.own_columns)
+        return [tuple(row.values()) for row in rows_of(result, *columns)]
 
     @pytest.mark.parametrize("mode", ["tombstone", "delete-to-tombstone"])
-    def test_a_delete_is_its_key(self, spark: SparkSession, events: list[dict[str, Any]], mode: str) -> None:
+    def test_delete_has_only_its_key(self, spark: SparkSession, events: list[dict[str, Any]], mode: str) -> None:
         assert self.rows(spark, events, mode, "id", "name", "age", DELETED, ERROR) == [
             (1, "x", 30, False, None),
             (1, None, None, True, None),
@@ -212,7 +217,7 @@ class TestInAPipeline:
             (6, None, None, False, "undecodable"),
         ]
 
-    def test_rewrite_keeps_the_row_as_it_was(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
+    def test_rewrite_keeps_the_last_row(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
         assert self.rows(spark, events, "rewrite", "id", "name", "age", "__deleted", DELETED)[:4] == [
             (1, "x", 30, "false", False),
             (1, "x", 30, "true", False),
@@ -227,24 +232,22 @@ class TestInAPipeline:
             (2, "true", True),
         ]
 
-    def test_drop_leaves_deletes_out_and_keeps_what_is_wrong(
-        self, spark: SparkSession, events: list[dict[str, Any]]
-    ) -> None:
+    def test_drop_omits_deletes_and_keeps_errors(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
         assert self.rows(spark, events, "drop", "id", ERROR) == [(1, None), (None, "truncated"), (6, "undecodable")]
 
-    def test_a_key_column_that_the_row_lacks_joins_it(self, spark: SparkSession) -> None:
+    def test_key_column_missing_in_the_row_is_added(self, spark: SparkSession) -> None:
         value = {"before": None, "after": {"name": "x"}, "source": SOURCE_BLOCK, "op": "c"}
         [changes] = changes_of(spark, [record(value, key={"id": 7})]).values()
         assert rows_of(unwrap().apply(changes)) == [{"name": "x", "id": 7}]
 
-    def test_deletes_alone_have_the_columns_and_types_of_the_table(self, spark: SparkSession) -> None:
+    def test_batch_of_deletes_has_columns_and_types_of_the_table(self, spark: SparkSession) -> None:
         value = {"before": {"id": 1, "name": "x"}, "after": None, "source": SOURCE_BLOCK, "op": "d"}
         [changes] = changes_of(spark, [record(value)], keyed=False, key=["id"], with_row_before=True).values()
-        done = unwrap().apply(changes)
-        assert done.frame.select("id", "name").schema.simpleString() == "struct<id:bigint,name:string>"
-        assert rows_of(done, "id", "name", DELETED) == [{"id": 1, "name": None, DELETED: True}]
+        result = unwrap().apply(changes)
+        assert result.frame.select("id", "name").schema.simpleString() == "struct<id:bigint,name:string>"
+        assert rows_of(result, "id", "name", DELETED) == [{"id": 1, "name": None, DELETED: True}]
 
-    def test_flat_rows_that_say_they_are_deleted(self, spark: SparkSession) -> None:
+    def test_flat_rows_with_deleted_flag(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([(1, False), (2, True)], f"id int, {DELETED} boolean")
         flat = Changes(frame, envelope=False)
 
@@ -256,13 +259,13 @@ class TestInAPipeline:
         assert apply_mode("rewrite") == [(1, False, "false"), (2, False, "true")]
         assert apply_mode("rewrite-with-tombstone") == [(1, False, "false"), (2, True, "true")]
 
-    def test_flat_rows_keep_the_flag_they_have(self, spark: SparkSession) -> None:
+    def test_flat_rows_keep_their_flag(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([("true", True)], f"__deleted string, {DELETED} boolean")
         [row] = unwrap("rewrite").apply(Changes(frame, envelope=False)).frame.collect()
         assert row.asDict() == {"__deleted": "true", DELETED: False}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_it_asks_of_sinks_and_sources(mode: str) -> None:
-    asks = {"drop": False, "rewrite": False}.get(mode, True)
-    assert (unwrap(mode).deletes_rows, unwrap(mode).reads_before) == (asks, mode == "rewrite")
+def test_requirements_for_sinks_and_sources(mode: str) -> None:
+    deletes = {"drop": False, "rewrite": False}.get(mode, True)
+    assert (unwrap(mode).deletes_rows, unwrap(mode).reads_before) == (deletes, mode == "rewrite")

@@ -1,4 +1,4 @@
-"""Tests of the Glue catalog on moto: concurrent writers and unusual names.
+"""Glue catalog on moto: concurrent writers and unusual names.
 
 moto denies no request and has no Lake Formation. A local server returns the errors that AWS documents.
 """
@@ -18,16 +18,16 @@ from headrace.sdk import CatalogTable, Storage
 from headrace_aws import GlueCatalog
 from headrace_aws.glue.glue_client import GlueClient
 
-pytestmark = pytest.mark.usefixtures("glue_login")
+pytestmark = pytest.mark.usefixtures("aws_credentials")
 
 
-class Storehouse:
-    """Tables in memory with several writers; each commit adds a column and a partition."""
+class FakeStore:
+    """In-memory tables with several writers; each commit adds a column and a partition."""
 
     def __init__(self) -> None:
         self.columns, self.partitions = ["id"], dict[tuple[str, ...], str]()
         self._lock = threading.Lock()
-        #: What happens once a pipeline has read the table, and before it says so.
+        #: Called after a pipeline has read the table and before it registers the result.
         self.after_reading: Callable[[], None] = lambda: None
 
     def commit(self, column: str) -> dict[tuple[str, ...], str]:
@@ -49,7 +49,7 @@ class Storehouse:
         return CatalogTable("s3a://lake/t", schema, Storage("parquet", "in", "out", "serde"), ("part",))
 
 
-def test_glue_is_asked_as_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_glue_requests_use_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", glue.endpoint_url)
     role = {"role.arn": "arn:aws:iam::123456789012:role/keeper", "endpoint": glue.endpoint_url}
     client = GlueCatalog(role)._open()._client
@@ -62,7 +62,7 @@ def test_glue_is_asked_as_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("name", "database", "place"),
+    ("name", "database", "expected_name"),
     [
         ("shop.orders", None, ("shop", "orders")),
         ("Shop.Public.Order-Lines", None, ("shop", "public_order_lines")),
@@ -72,17 +72,17 @@ def test_glue_is_asked_as_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) 
         ("shop." + "x" * 300, None, ("shop", "x" * 255)),
     ],
 )
-def test_names(glue: Glue, name: str, database: str | None, place: tuple[str, str]) -> None:
-    Storehouse().register(GlueCatalog({"endpoint": glue.endpoint_url, "database": database}), name)
-    table = glue.client().get_table(DatabaseName=place[0], Name=place[1])["Table"]
+def test_names(glue: Glue, name: str, database: str | None, expected_name: tuple[str, str]) -> None:
+    FakeStore().register(GlueCatalog({"endpoint": glue.endpoint_url, "database": database}), name)
+    table = glue.client().get_table(DatabaseName=expected_name[0], Name=expected_name[1])["Table"]
     assert column_types(table) == {"id": "int"}
 
 
-@pytest.mark.parametrize("moment", ["before Glue is asked", "after the table was read"])
-def test_the_slower_of_two_puts_nothing_back(
-    glue: Glue, database: str, moment: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("point", ["before Glue is asked", "after the table was read"])
+def test_slower_writer_reverts_no_change(
+    glue: Glue, database: str, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, name = Storehouse(), f"{database}.t"
+    store, name = FakeStore(), f"{database}.t"
     slow, quick = (GlueCatalog({"endpoint": glue.endpoint_url}) for _ in range(2))
     store.register(slow, name)
 
@@ -91,26 +91,26 @@ def test_the_slower_of_two_puts_nothing_back(
         store.after_reading = lambda: None
         store.register(quick, name, store.commit("quick"))
 
-    ask = GlueClient.get_table
+    get_table = GlueClient.get_table
 
-    def look(self: GlueClient, database: str, table: str) -> dict[str, Any] | None:
-        if moment == "before Glue is asked":
+    def get_table_with_overtaking(self: GlueClient, database: str, table: str) -> dict[str, Any] | None:
+        if point == "before Glue is asked":
             overtake()
         else:
             store.after_reading = overtake
-        return ask(self, database, table)
+        return get_table(self, database, table)
 
     written = store.commit("slow")
     with monkeypatch.context() as patch:
-        patch.setattr(GlueClient, "get_table", look)
+        patch.setattr(GlueClient, "get_table", get_table_with_overtaking)
         store.register(slow, name, written)
     assert column_types(glue.tables(database)["t"]).keys() == {"id", "slow", "quick"}
     assert glue.places(database, "t") == store.partitions
 
 
-def test_two_pipelines_on_one_table_lose_nothing(glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_pipelines_on_one_table_lose_no_change(glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.02)
-    store, start = Storehouse(), threading.Barrier(3)
+    store, start = FakeStore(), threading.Barrier(3)
 
     def work(pipeline: str) -> None:
         catalog = GlueCatalog({"endpoint": glue.endpoint_url})
@@ -129,21 +129,25 @@ def test_two_pipelines_on_one_table_lose_nothing(glue: Glue, database: str, monk
     assert all(column_types(one).keys() == set(store.columns) for one in found)
 
 
-def test_more_partitions_than_one_request_takes(glue: Glue, database: str, questions: list[str]) -> None:
-    store, catalog = Storehouse(), GlueCatalog({"endpoint": glue.endpoint_url})
+def test_more_partitions_than_one_request_allows(glue: Glue, database: str, glue_operations: list[str]) -> None:
+    store, catalog = FakeStore(), GlueCatalog({"endpoint": glue.endpoint_url})
     store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(230)}
     store.register(catalog, f"{database}.t")
-    assert questions.count("batch_create_partition") == 3
+    assert glue_operations.count("batch_create_partition") == 3
     assert len(glue.partitions(database, "t")) == 230
     store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(170)}
     store.columns.append("name")
     store.register(catalog, f"{database}.t")
-    assert [questions.count(f"batch_{what}_partition") for what in ("create", "update", "delete")] == [3, 2, 3]
+    assert [glue_operations.count(f"batch_{operation}_partition") for operation in ("create", "update", "delete")] == [
+        3,
+        2,
+        3,
+    ]
     assert len(glue.partitions(database, "t")) == 170
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "kind", "said"),
+    ("code", "message", "kind", "expected"),
     [
         (
             "AccessDeniedException",
@@ -169,20 +173,20 @@ def test_more_partitions_than_one_request_takes(glue: Glue, database: str, quest
         ("ConcurrentModificationException", "changed", RetriableError, "other writers keep changing the table: "),
     ],
 )
-def test_a_refusal_says_what_to_do(
+def test_errors_state_a_fix(
     refusal_server: Refusing,
     monkeypatch: pytest.MonkeyPatch,
     code: str,
     message: str,
     kind: type[HeadraceError],
-    said: str,
+    expected: str,
 ) -> None:
-    monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)  # boto3 waits longer each time
+    monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)  # boto3 increases the pause with each attempt
     monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.0)
     refusal_server.refuse(code, message)
     catalog = GlueCatalog({"endpoint": refusal_server.endpoint_url, "catalog.id": "111122223333"})
     with pytest.raises(kind) as caught:
-        Storehouse().register(catalog, "kit.people")
-    assert said in str(caught.value)
+        FakeStore().register(catalog, "kit.people")
+    assert expected in str(caught.value)
     assert str(caught.value).startswith("AWS Glue, table kit.people: ")
     assert refusal_server.asked[-1][1]["CatalogId"] == "111122223333"

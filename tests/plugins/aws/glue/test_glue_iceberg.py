@@ -1,4 +1,4 @@
-"""Tests of Iceberg tables in the Glue catalog and S3 on moto; a local server returns the errors that moto lacks."""
+"""Iceberg tables in the Glue catalog and S3 on moto; a local server returns the errors that moto lacks."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ OpenCatalog = Callable[..., Catalog]
 
 @pytest.fixture
 def open_catalog(spark: SparkSession, glue: Glue, keys: None) -> OpenCatalog:
-    """``properties``: what is different, None for what is not there."""
+    """Return a factory of catalogs; ``properties`` override the defaults, and None removes one."""
 
     def make(endpoint: str = glue.endpoint_url, **properties: str | None) -> Catalog:
-        whole = {
+        defaults = {
             "type": "glue",
             "warehouse": "s3://lake/silver",
             "client.region": glue.region,
@@ -72,9 +72,9 @@ def open_catalog(spark: SparkSession, glue: Glue, keys: None) -> OpenCatalog:
             "s3.path-style-access": "true",
             **properties,
         }
-        known = {key: value for key, value in whole.items() if value is not None}
-        # Of a catalog that a session has, another description changes nothing any more.
-        sink = IcebergSink({"catalog": f"glue_{uuid4().hex[:8]}", "catalog.properties": known})
+        properties_set = {key: value for key, value in defaults.items() if value is not None}
+        # A session keeps the first definition of a catalog, so each catalog has a new name.
+        sink = IcebergSink({"catalog": f"glue_{uuid4().hex[:8]}", "catalog.properties": properties_set})
         for key, value in sink.session_conf().items():
             spark.conf.set(key, value)
         return Catalog(sink, Sessions(spark))
@@ -82,7 +82,7 @@ def open_catalog(spark: SparkSession, glue: Glue, keys: None) -> OpenCatalog:
     return make
 
 
-def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: OpenCatalog, glue: Glue) -> None:
+def test_upserts_new_columns_and_repeated_batch(open_catalog: OpenCatalog, glue: Glue) -> None:
     catalog = open_catalog()
     target = catalog.target()
     target.write(PEOPLE, put(1, 1, "Arp"), put(2, 2, "Höch"))
@@ -91,20 +91,20 @@ def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: Open
     assert target.write_again(f"{PEOPLE}, born int", put(6, 3, "Max Ernst", 1891)).skipped
     rows = [{"id": 1, "name": "Hans Arp", "born": None}, {"id": 3, "name": "Max Ernst", "born": 1891}]
     assert target.rows() == rows
-    # As Athena sees it.
+    # The table as Athena reads it.
     database, name = target.name.split(".")
     table = glue.client().get_table(DatabaseName=database, Name=name)["Table"]
     assert table["Parameters"]["table_type"] == "ICEBERG"
     assert {"id", "name", "born"} <= {column["Name"] for column in table["StorageDescriptor"]["Columns"]}
     assert table["Parameters"]["metadata_location"].startswith("s3://lake/silver/")
-    # And a session that never wrote it.
+    # A session that has never written the table.
     assert catalog.target("other", name=target.name).rows() == rows
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_two_that_write_one_table_at_once_lose_nothing(
+def test_concurrent_writers_lose_no_rows(
     open_catalog: OpenCatalog, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.engine.plan.retry.FIRST_PAUSE_SECONDS", 0.1)
@@ -123,7 +123,7 @@ def test_two_that_write_one_table_at_once_lose_nothing(
     with ThreadPoolExecutor() as pool:
         for done in [pool.submit(write, "left", 10), pool.submit(write, "right", 20)]:
             done.result()
-    # A session keeps what it knows of a table for a while.
+    # A session caches tables for a while.
     found = catalog.target("reader", name=first.name).rows()
     assert [row["id"] for row in found] == [0, 10, 11, 12, 20, 21, 22]
 
@@ -134,7 +134,7 @@ def explain(sink: IcebergSink, error: Exception) -> HeadraceError:
     return found
 
 
-def test_the_jar_comes_with_the_catalog() -> None:
+def test_catalog_adds_its_jar() -> None:
     def jars(**properties: str) -> list[str]:
         sink = IcebergSink({"catalog": "lake", "catalog.properties": properties})
         plugins = with_parts([sink])
@@ -151,7 +151,7 @@ def test_the_jar_comes_with_the_catalog() -> None:
     assert jars(type="hive") == jars(type="rest") == jars() == []
 
 
-def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
+def error_of(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
     target = catalog.target(name=name)
     error = target.refusal(lambda: target.write(PEOPLE, put(1, 1, "a")))
     assert error
@@ -160,7 +160,7 @@ def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
-    ("code", "message", "said"),
+    ("code", "message", "expected"),
     [
         (
             "AccessDeniedException",
@@ -184,15 +184,15 @@ def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
         ),
     ],
 )
-def test_a_refusal_says_what_to_do(
-    open_catalog: OpenCatalog, refusal_server: Refusing, code: str, message: str, said: str
+def test_errors_state_a_fix(
+    open_catalog: OpenCatalog, refusal_server: Refusing, code: str, message: str, expected: str
 ) -> None:
     refusal_server.refuse(code, message)
     catalog = open_catalog(refusal_server.endpoint_url)
-    error = refusal(catalog)
+    error = error_of(catalog)
     assert isinstance(error, ConfigError)
-    assert said in str(error)
-    # As `headrace check` says it.
+    assert expected in str(error)
+    # The same error from `headrace check`.
     with pytest.raises(ConfigError) as caught:
         catalog.sink.check(catalog.sessions.of("one"))
     assert str(caught.value) == str(error)
@@ -200,14 +200,12 @@ def test_a_refusal_says_what_to_do(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_service_that_is_busy_is_asked_again(
-    open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession
-) -> None:
+def test_throttling_is_retriable(open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession) -> None:
     refusal_server.refuse("ThrottlingException", "Rate exceeded")
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.maxAttempts", "1")  # AWS's clients wait longer each time
+    system.setProperty("aws.maxAttempts", "1")  # AWS's clients increase the pause with each attempt
     try:
-        error = refusal(open_catalog(refusal_server.endpoint_url))
+        error = error_of(open_catalog(refusal_server.endpoint_url))
     finally:
         system.clearProperty("aws.maxAttempts")
     assert isinstance(error, RetriableError)
@@ -215,9 +213,9 @@ def test_a_service_that_is_busy_is_asked_again(
 
 
 @pytest.mark.one_spark
-def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> None:
+def test_missing_settings(open_catalog: OpenCatalog, spark: SparkSession) -> None:
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    region = system.clearProperty("aws.region")  # of MSK's login
+    region = system.clearProperty("aws.region")  # set by MSK's authentication
     try:
         nowhere = open_catalog(**{"client.region": None})
         with pytest.raises(
@@ -227,16 +225,16 @@ def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> Non
     finally:
         if region:
             system.setProperty("aws.region", region)
-    assert "new tables have no location" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
-    assert "no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
+    assert "new tables have no location" in str(error_of(open_catalog(warehouse=None), "nowhere.people"))
+    assert "no such bucket" in str(error_of(open_catalog(warehouse="s3://none/silver"), "away.people"))
     system.clearProperty("aws.accessKeyId")
-    assert "no AWS credentials were found\n  fix: give driver and executors" in str(refusal(open_catalog()))
+    assert "no AWS credentials were found\n  fix: give driver and executors" in str(error_of(open_catalog()))
 
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize("name", ["shop.public.orders", "orders", "shop.Orders", "shop.or-ders"])
-def test_a_name_that_glue_does_not_take(open_catalog: OpenCatalog, name: str) -> None:
-    error = refusal(open_catalog(), name)
+def test_names_that_glue_does_not_allow(open_catalog: OpenCatalog, name: str) -> None:
+    error = error_of(open_catalog(), name)
     assert isinstance(error, ConfigError)
     assert "the catalog does not allow this table name: " in str(error)
     assert "in Glue a table is `database.table`" in str(error)

@@ -1,6 +1,6 @@
-"""Tests of file tables in the Glue catalog on moto, compared with Hudi's sync to a real Hive metastore.
+"""File tables in the Glue catalog on moto, compared with Hudi's sync to a real Hive metastore.
 
-Athena is not to be had. What Spark reads by is tried with Spark.
+Athena is not available to tests. Spark tests the table definitions that it reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace_stack import Metastore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("glue_login")]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("aws_credentials")]
 
 ORDERS = "id int, country string, total decimal(10,2)"
 BY_COUNTRY = {"hoodie.datasource.write.partitionpath.field": "country"}
@@ -38,13 +38,13 @@ def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: row["id"])
 
 
-# Hudi.
+# Hudi
 
 
-def test_a_partitioned_hudi_table_is_three_in_glue(
-    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, questions: list[str]
+def test_partitioned_hudi_table_is_three_glue_tables(
+    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, glue_operations: list[str]
 ) -> None:
-    # With the country in the key a row stays in its partition, and Hudi finds it without reading.
+    # With the country in the key, a row stays in its partition, and Hudi finds it without a global index.
     index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
     sink = HudiSink({"path": str(tmp_path), "sync": sync(glue, database=database), **BY_COUNTRY, **index})
     target = Target(sink, spark, name="shop.orders", key=("id", "country"))
@@ -61,21 +61,21 @@ def test_a_partitioned_hudi_table_is_three_in_glue(
             {"id": 2, "country": "at"},
         ]
 
-    # What changes nothing in the catalog asks nothing of it.
-    questions.clear()
+    # A batch without a catalog change sends no request.
+    glue_operations.clear()
     target.write(ORDERS, put(3, 1, "de", None), remove(4, 2, "at", None))
-    assert questions == []
-    # A new partition is one request for each of the three, and no version of the table.
+    assert glue_operations == []
+    # A new partition takes one request for each of the three tables, and adds no table version.
     target.write(ORDERS, put(5, 3, "fr", None))
-    assert questions == ["batch_create_partition"] * 3
+    assert glue_operations == ["batch_create_partition"] * 3
     assert {glue.count_versions(database, name) for name in found} == {1}
     assert glue.partitions(database, "shop_orders_ro").keys() == {("de",), ("at",), ("fr",)}
-    # Nor does another run, which looks.
-    questions.clear()
+    # A new run only reads the tables and partitions.
+    glue_operations.clear()
     assert target.write_again(ORDERS, put(5, 3, "fr", None)).skipped
-    assert questions == ["get_table", "get_partitions"] * 3
+    assert glue_operations == ["get_table", "get_partitions"] * 3
 
-    # New and wider columns are one version, of the partitions too: Athena compares their types.
+    # New and wider columns add one table version. Partitions change too, because Athena compares their types.
     target.write("id bigint, country string, total decimal(12,2), note string", put(6, 4, "fr", None, "x"))
     for name in found:
         assert glue.count_versions(database, name) == 2
@@ -86,8 +86,8 @@ def test_a_partitioned_hudi_table_is_three_in_glue(
 
 
 @pytest.mark.nightly
-def test_hudis_own_sync_makes_the_same(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
-    """Hudi registers in a real Hive metastore, and headrace in Glue: what engines read by is the same."""
+def test_tables_equal_those_of_hudi_sync(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
+    """Hudi registers in a real Hive metastore, and headrace in Glue. The definitions that engines read must be equal."""
     kinds = {"MERGE_ON_READ": BY_COUNTRY, "COPY_ON_WRITE": {}}
     with Metastore() as metastore:
         for kind, options in kinds.items():
@@ -164,13 +164,13 @@ def test_values_of_partitions(
     assert [(key["Name"], key["Type"]) for key in keys] == [("day", "date"), ("country", "string")]
 
 
-# Files.
+# Files
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("file_format", ["json", "avro", "parquet"])
 def test_files_of_all_types(
-    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, questions: list[str]
+    spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, glue_operations: list[str]
 ) -> None:
     sink = FilesSink({"path": str(tmp_path), "format": file_format, "sync": sync(glue)})
     spark = spark.newSession()
@@ -180,10 +180,10 @@ def test_files_of_all_types(
     schema = ", ".join(f"{name} {kind}" for name, (kind, *_) in VALUES.items())
     rows = [put(at, *(values[at] for values in VALUES.values())) for at in (1, 2, 3)]
     target.write(schema, *rows)
-    # The same three columns with another.
-    questions.clear()
+    # Another batch with the same columns adds only a partition.
+    glue_operations.clear()
     target.write(schema, *rows)
-    assert questions == ["batch_create_partition"]
+    assert glue_operations == ["batch_create_partition"]
     target.write(f"{schema}, later string", put(9, *(values[1] for values in VALUES.values()), "x"))
     (table,) = glue.tables(database).values()
     assert glue.count_versions(database, "things") == 2
@@ -200,23 +200,21 @@ def test_files_of_all_types(
         assert column_types(one) == types
     business = [*VALUES, "later"]
     assert plain_rows(read_table(spark, table).select(business)) == plain_rows(target.read().select(business))
-    if file_format == "avro":  # as Hive reads it: a reader's schema, by which older files have nulls
+    if file_format == "avro":  # as in Hive: with the reader schema, older files have nulls
         literal = table["StorageDescriptor"]["SerdeInfo"]["Parameters"]["avro.schema.literal"]
         frame = spark.read.format("avro").option("avroSchema", literal).load(table["StorageDescriptor"]["Location"])
         assert sorted(row["later"] or "" for row in frame.select("later").collect()) == [""] * 6 + ["x"]
 
 
 @pytest.mark.nightly
-def test_a_table_that_was_dropped_and_one_that_begins_anew(
-    spark: SparkSession, glue: Glue, database: str, tmp_path: Path
-) -> None:
+def test_dropped_table_and_recreated_table(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
     sink = FilesSink({"path": str(tmp_path / "lake"), "sync": sync(glue, database=database)})
     target = Target(sink, spark, name="people")
     target.write("id int, name string", put(1, 1, "Arp"))
     glue.client().delete_table(DatabaseName=database, Name="people")
     target.write("id int, name string", put(2, 2, "Höch"))
     assert len(glue.partitions(database, "people")) == 2
-    # Somebody describes it, and adds files of theirs.
+    # Another user adds descriptions and a partition.
     table = glue.tables(database)["people"]
     foreign = glue.partitions(database, "people").popitem()[1]["StorageDescriptor"]
     described = {key: table[key] for key in ("Name", "StorageDescriptor", "PartitionKeys", "Parameters", "TableType")}
@@ -225,7 +223,7 @@ def test_a_table_that_was_dropped_and_one_that_begins_anew(
     glue.client().update_table(DatabaseName=database, TableInput=described)
     elsewhere = {"Values": ["old"], "StorageDescriptor": {**foreign, "Location": "s3://archive/people"}}
     glue.client().create_partition(DatabaseName=database, TableName="people", PartitionInput=elsewhere)
-    # The files are removed, and a new checkpoint begins.
+    # The files are removed, and a new checkpoint starts.
     (tmp_path / "lake").rename(tmp_path / "away")
     Target(
         FilesSink({"path": str(tmp_path / "lake"), "sync": sync(glue, database=database)}), spark, name="people"
@@ -239,11 +237,11 @@ def test_a_table_that_was_dropped_and_one_that_begins_anew(
     assert ("old",) in glue.partitions(database, "people")
 
 
-# Names.
+# Names
 
 
-def test_names_that_are_refused(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
-    def refuse(name: str, schema: str, *values: Any, **options: str) -> str:
+def test_names_that_are_rejected(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
+    def error_of(name: str, schema: str, *values: Any, **options: str) -> str:
         with pytest.raises(ConfigError) as caught:
             write(name, schema, *values, **options)
         return str(caught.value)
@@ -256,22 +254,24 @@ def test_names_that_are_refused(spark: SparkSession, glue: Glue, database: str, 
     found = column_types(glue.tables(database)["shop_or_ders"])
     assert found == {"id": "int", "šipka-1": "int", "a.b": "struct<Two Words:int>"}
     assert (
-        refuse("shop.or_ders", "id int", 1, database=database)
+        error_of("shop.or_ders", "id int", 1, database=database)
         == f"AWS Glue, table {database}.shop_or_ders: the table in Glue is at file:{tmp_path}/shop/or-ders, and this table is at "
         f"file:{tmp_path}/shop/or_ders\n  fix: set another `database` or `target:`, or drop the table in Glue if it is obsolete"
     )
-    assert "the table 'orders' has no database\n  fix: set `database` under `glue:`" in refuse("orders", "id int", 1)
-    assert "cannot have the column 'a,b'" in refuse("shop.commas", "id int, `a,b` int", 1, 2, database=database)
-    assert "the field 'a-b' of the column 's'" in refuse(
+    assert "the table 'orders' has no database\n  fix: set `database` under `glue:`" in error_of("orders", "id int", 1)
+    assert "cannot have the column 'a,b'" in error_of("shop.commas", "id int, `a,b` int", 1, 2, database=database)
+    assert "the field 'a-b' of the column 's'" in error_of(
         "shop.dashes", "id int, s array<struct<`a-b`: int>>", 1, [(1,)], database=database
     )
     missing = {"database": f"no_{database}", "auto.create.database": "false"}
-    assert f"AWS Glue: no such database: no_{database}\n  fix: create it" in refuse("shop.away", "id int", 1, **missing)
+    assert f"AWS Glue: no such database: no_{database}\n  fix: create it" in error_of(
+        "shop.away", "id int", 1, **missing
+    )
     with pytest.raises(ConfigError, match="no such database"):
         GlueCatalog({"endpoint": glue.endpoint_url, **missing}).check(spark)
 
 
-def test_what_is_not_said(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refusal_server: Refusing) -> None:
+def test_missing_settings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refusal_server: Refusing) -> None:
     refusal_server.refuse("AccessDeniedException", "no")
     with pytest.raises(ConfigError, match="access denied"):
         GlueCatalog({"endpoint": refusal_server.endpoint_url, "database": "lake"}).check(spark)
@@ -288,7 +288,7 @@ def test_what_is_not_said(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, 
         GlueCatalog(region="eu-west-1", database="lake").check(spark)
 
 
-def test_a_table_waits_for_glue_and_is_written_once(
+def test_rejected_registration_repeats_without_a_second_write(
     spark: SparkSession, glue: Glue, refusal_server: Refusing, tmp_path: Path, database: str
 ) -> None:
     bronze = Bronze(tmp_path / "bronze")
@@ -298,12 +298,12 @@ def test_a_table_waits_for_glue_and_is_written_once(
     refusal_server.refuse("AccessDeniedException", "User: me is not authorized to perform: glue:GetTable")
 
     def run(**options: str) -> Pipeline:
-        job = pipeline(tmp_path, sinks=[sink_block("hudi", tmp_path, sync=sync(glue, **options))])
-        job.run(spark=spark)
-        return job
+        result = pipeline(tmp_path, sinks=[sink_block("hudi", tmp_path, sync=sync(glue, **options))])
+        result.run(spark=spark)
+        return result
 
     with pytest.raises(ConfigError, match=rf"table {TABLE}: access denied: .*GetTable"):
         run(endpoint=refusal_server.endpoint_url)
-    job = run(database=database)
+    result = run(database=database)
     assert glue.tables(database).keys() == {"moma_artists", "moma_artists_ro", "moma_artists_rt"}
-    assert rows(job, spark) == [{"artist_id": 1, "name": "Arp", "nationality": "German"}]
+    assert rows(result, spark) == [{"artist_id": 1, "name": "Arp", "nationality": "German"}]

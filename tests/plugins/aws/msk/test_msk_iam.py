@@ -1,4 +1,4 @@
-"""Tests of the options of MSK authentication without a broker. AWS is moto or a local server."""
+"""Options of MSK authentication without a broker. AWS is moto or a local server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JAR = "software.amazon.msk:aws-msk-iam-auth:2.3.9:jar:all"
 
 @pytest.fixture(autouse=True)
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keys, no region, and nothing of this machine's own."""
+    """Set credentials without a region, and isolate the test from the machine's AWS configuration."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
@@ -59,7 +59,7 @@ def pipeline(text: str, folder: Path) -> Pipeline:
     return Pipeline.from_file(file)
 
 
-def test_what_the_client_is_told() -> None:
+def test_client_options() -> None:
     assert login() == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "AWS_MSK_IAM",
@@ -74,7 +74,7 @@ def test_what_the_client_is_told() -> None:
     assert bearer["sasl.jaas.config"].startswith("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule ")
 
 
-def test_a_profile_or_a_role_and_nobody_else() -> None:
+def test_profile_or_role_excludes_other_providers() -> None:
     module = "software.amazon.msk.auth.iam.IAMLoginModule required"
     assert login({"profile": "etl"})["sasl.jaas.config"] == (
         f'{module} awsProfileName="etl" awsAddDefaultProviders="false";'
@@ -100,25 +100,25 @@ def test_a_profile_or_a_role_and_nobody_else() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
-def test_no_value_leaves_its_quotes(value: str) -> None:
-    """Read back by the rules of Java's StreamTokenizer, which Kafka's client takes; at the broker, a role's external id is read by Java."""
-    written = jaas_config("Module", one=value, two=None, three="3")
-    assert written.startswith('Module required one="')
-    assert written.endswith(' three="3";')
-    inside = written.removeprefix('Module required one="').removesuffix('" three="3";')
+def test_quoted_values_are_escaped(value: str) -> None:
+    """Parse with the rules of Java's StreamTokenizer, which Kafka's client uses."""
+    jaas = jaas_config("Module", one=value, two=None, three="3")
+    assert jaas.startswith('Module required one="')
+    assert jaas.endswith(' three="3";')
+    quoted = jaas.removeprefix('Module required one="').removesuffix('" three="3";')
     read, i = "", 0
-    while i < len(inside):
-        assert inside[i] not in '"\n\r'
-        if inside[i] != "\\":
-            read, i = read + inside[i], i + 1
-        elif inside[i + 1] in "0123":
-            read, i = read + chr(int(inside[i + 1 : i + 4], 8)), i + 4
+    while i < len(quoted):
+        assert quoted[i] not in '"\n\r'
+        if quoted[i] != "\\":
+            read, i = read + quoted[i], i + 1
+        elif quoted[i + 1] in "0123":
+            read, i = read + chr(int(quoted[i + 1 : i + 4], 8)), i + 4
         else:
-            read, i = read + inside[i + 1], i + 2
+            read, i = read + quoted[i + 1], i + 2
     assert read == value
 
 
-def test_whose_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_precedence_of_regions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def regions(block: Any, servers: str = BROKERS) -> str:
         return MskIam(block).java_properties(servers)["aws.region"]
 
@@ -132,12 +132,12 @@ def test_whose_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     (tmp_path / "config").write_text("[profile etl]\nregion = sa-east-1\n")
     assert regions({"profile": "etl"}, "localhost:9098") == "sa-east-1"
-    with pytest.raises(ConfigError, match="no region is set, and localhost:9098 contains none") as refused:
+    with pytest.raises(ConfigError, match="no region is set, and localhost:9098 contains none") as caught:
         regions({}, "localhost:9098")
-    assert "add `region: eu-west-1`, or set AWS_REGION" in str(refused.value)
+    assert "add `region: eu-west-1`, or set AWS_REGION" in str(caught.value)
 
 
-def test_the_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://repo.example.com/maven/")
     kafka = source({"region": "eu-west-1"}, **{"kafka.reconnect.backoff.ms": 2000})
     plugins = with_parts([kafka])
@@ -147,7 +147,7 @@ def test_the_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = complete_session_conf(plugins, {}, [])
     for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         assert "-Daws.region=eu-west-1" in conf[key]
-    # The file's own options win, but for those that are the login.
+    # Options in the file take precedence, except those of the authentication.
     assert kafka._options(())["kafka.reconnect.backoff.ms"] == "2000"
     assert kafka._options(())["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
     with pytest.raises(ValidationError, match=r"has `auth` and kafka\.sasl\.mechanism, which `auth` sets"):
@@ -157,7 +157,7 @@ def test_the_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line_to_add == f'.config("spark.jars", "https://repo.example.com/maven/{path}")'
 
 
-def test_a_pipeline_file(tmp_path: Path) -> None:
+def test_pipeline_file(tmp_path: Path) -> None:
     text = "    bootstrap.servers: {}\n    auth:\n      {}\n"
     plan = pipeline(text.format(BROKERS, "msk-iam: {role.arn: '" + ROLE + "', external.id: hush-4711}"), tmp_path).plan
     assert [plugin.name for plugin in plan.plugins if plugin.name in ("kafka", "msk-iam")] == ["kafka", "msk-iam"]
@@ -177,12 +177,12 @@ def test_a_pipeline_file(tmp_path: Path) -> None:
     assert pipeline(f"    auth: {{msk-iam: {{cluster.arn: '{CLUSTER}'}}}}\n", tmp_path).plan.source.name == "kafka"
 
 
-def test_the_json_schema() -> None:
-    made = pipeline_schema(registry())
-    validator = Draft202012Validator({"$defs": made["$defs"], "$ref": "#/$defs/source.kafka"})
+def test_json_schema() -> None:
+    schema = pipeline_schema(registry())
+    validator = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/source.kafka"})
     block = {"bootstrap.servers": BROKERS, "subscribe": "orders"}
-    right: list[Any] = [{"msk-iam": {"region": "eu-west-1"}}, {"msk-iam": None}, "msk-iam"]
-    for auth in right:
+    valid_blocks: list[Any] = [{"msk-iam": {"region": "eu-west-1"}}, {"msk-iam": None}, "msk-iam"]
+    for auth in valid_blocks:
         assert validator.is_valid({**block, "auth": auth}), auth
     for auth in ({"msk-iam": {"regoin": "eu-west-1"}}, {"msk-aim": {}}, {"msk-iam": {"network": "moon"}}):
         assert not validator.is_valid({**block, "auth": auth}), auth
@@ -193,10 +193,10 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: dict[str, str] | str = {}
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
         def call(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, str]:
-            self.asked.append({"region": client.meta.region_name, "operation": operation, **parameters})
+            self.requests.append({"region": client.meta.region_name, "operation": operation, **parameters})
             if isinstance(self.answer, str):
                 raise ClientError({"Error": {"Code": self.answer, "Message": "no"}}, operation)
             return self.answer
@@ -219,41 +219,41 @@ def test_brokers_of_a_cluster(monkeypatch: pytest.MonkeyPatch, network: str, bro
     auth = MskIam({"cluster.arn": CLUSTER, "network": network})
     kafka = KafkaSource(subscribe="orders", auth=auth)
     assert kafka._options(())["kafka.bootstrap.servers"] == brokers
-    assert [*kafka._options(())]  # asked once
-    assert cluster.asked == [{"region": "eu-central-1", "operation": "GetBootstrapBrokers", "ClusterArn": CLUSTER}]
+    assert [*kafka._options(())]  # the second call sends no request
+    assert cluster.requests == [{"region": "eu-central-1", "operation": "GetBootstrapBrokers", "ClusterArn": CLUSTER}]
 
 
-def test_a_cluster_without_such_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_iam_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     auth = MskIam({"cluster.arn": CLUSTER})
 
-    def refusal() -> str:
-        with pytest.raises(ConfigError) as refused:
+    def config_error() -> str:
+        with pytest.raises(ConfigError) as caught:
             auth.brokers()
-        return str(refused.value)
+        return str(caught.value)
 
     cluster.answer = {"BootstrapBrokerStringPublicSaslIam": "b:9198"}
-    said = refusal()
-    assert f"cluster {CLUSTER}: the cluster has no brokers with IAM in the network 'private'" in said
-    assert "set `network: public`" in said
+    message = config_error()
+    assert f"cluster {CLUSTER}: the cluster has no brokers with IAM in the network 'private'" in message
+    assert "set `network: public`" in message
     cluster.answer = {"BootstrapBrokerStringTls": "b:9094", "BootstrapBrokerString": "b:9092"}
-    assert "the cluster has no brokers with IAM; it has Plaintext, Tls" in refusal()
+    assert "the cluster has no brokers with IAM; it has Plaintext, Tls" in config_error()
     cluster.answer = {}
-    assert "it has none" in refusal()
+    assert "it has none" in config_error()
     cluster.answer = "AccessDeniedException"
-    assert "allow kafka:GetBootstrapBrokers to this role or user" in refusal()
+    assert "allow kafka:GetBootstrapBrokers to this role or user" in config_error()
     cluster.answer = "ExpiredTokenException"
-    assert "the session token has expired" in refusal()
+    assert "the session token has expired" in config_error()
     cluster.answer = "NotFoundException"
-    assert "NotFoundException" in refusal()
+    assert "NotFoundException" in config_error()
 
 
-def test_a_check_of_a_file_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_without_connect_sends_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     for plugin in with_parts([KafkaSource(subscribe="orders", auth=MskIam({"cluster.arn": CLUSTER}))]):
         plugin.check()
         plugin.session_conf()
-    assert cluster.asked == []
+    assert cluster.requests == []
 
 
 def read_token(token: str) -> dict[str, str]:
@@ -261,14 +261,14 @@ def read_token(token: str) -> dict[str, str]:
     return {"host": url.netloc, **{name: values[0] for name, values in parse_qs(url.query).items()}}
 
 
-def test_a_token_for_clients_in_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_token_for_python_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     token, end = MskIam().token(BROKERS)
-    said = read_token(token)
-    assert said["host"] == "kafka.eu-west-1.amazonaws.com"
-    assert said["Action"] == "kafka-cluster:Connect"
-    assert said["X-Amz-Credential"].startswith("AKIDEXAMPLE/")
-    assert said["X-Amz-Credential"].endswith("/eu-west-1/kafka-cluster/aws4_request")
-    assert (said["X-Amz-Expires"], said["User-Agent"]) == ("900", "headrace")
+    message = read_token(token)
+    assert message["host"] == "kafka.eu-west-1.amazonaws.com"
+    assert message["Action"] == "kafka-cluster:Connect"
+    assert message["X-Amz-Credential"].startswith("AKIDEXAMPLE/")
+    assert message["X-Amz-Credential"].endswith("/eu-west-1/kafka-cluster/aws4_request")
+    assert (message["X-Amz-Expires"], message["User-Agent"]) == ("900", "headrace")
     assert 880 < end - time.time() <= 900
     (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
     assert read_token(MskIam(profile="etl").token(BROKERS)[0])["X-Amz-Credential"].startswith("AKIDETL/")
@@ -280,23 +280,27 @@ def test_a_token_for_clients_in_python(monkeypatch: pytest.MonkeyPatch, tmp_path
         MskIam(profile="nobody").token(BROKERS)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with pytest.raises(ConfigError, match="no AWS credentials found") as refused:
+    with pytest.raises(ConfigError, match="no AWS credentials found") as caught:
         MskIam().token(BROKERS)
-    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in str(refused.value)
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in str(caught.value)
 
 
-def test_a_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     cluster.answer = "AccessDenied"
-    with pytest.raises(ConfigError, match=f"role {ROLE}: the role cannot be assumed") as refused:
+    with pytest.raises(ConfigError, match=f"role {ROLE}: the role cannot be assumed") as caught:
         MskIam({"role.arn": ROLE, "external.id": "hush-4711"}).token(BROKERS)
-    assert "allow the caller in the role's trust policy" in str(refused.value)
-    assert "hush-4711" not in str(refused.value)
-    (asked,) = cluster.asked
-    assert (asked["RoleSessionName"], asked["ExternalId"], asked["region"]) == ("headrace", "hush-4711", "eu-west-1")
+    assert "allow the caller in the role's trust policy" in str(caught.value)
+    assert "hush-4711" not in str(caught.value)
+    (requests,) = cluster.requests
+    assert (requests["RoleSessionName"], requests["ExternalId"], requests["region"]) == (
+        "headrace",
+        "hush-4711",
+        "eu-west-1",
+    )
 
 
-def test_boto3_is_needed_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_cluster_arn_requires_boto3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "boto3", None)
     assert login()["security.protocol"] == "SASL_SSL"
     with pytest.raises(ConfigError, match="AWS kafka requires boto3"):

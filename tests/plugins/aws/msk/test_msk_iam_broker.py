@@ -1,8 +1,8 @@
-"""Tests of Spark's authentication at a broker that verifies signatures. Keys are JVM properties; its environment cannot change.
+"""Spark's authentication at a broker that verifies signatures. Keys are JVM properties, because a JVM's environment cannot change.
 
 The broker is ``headrace_stack.Msk``, not MSK. A local server provides STS and the MSK API: it returns keys that the broker issued
 to the JVM client, and the broker's address to boto3. Spark keeps clients of finished tests, which re-authenticate with the current
-keys. So a rejected run proves a missing login, and the log of the broker does not.
+keys. So only a failed run proves a rejected login; the broker's log does not.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.dist]
 
 CLUSTER = "arn:aws:kafka:eu-west-1:123456789012:cluster/demo/0f0e-1"
 ROLE = "arn:aws:iam::123456789012:role/reader"
-#: What would be other options of the login, were it not quoted.
+#: Without quotes, the end of this value would be another login option.
 EXTERNAL_ID = 'hush "4711\\" awsRoleArn="other"; // é'
 MECHANISMS = ("AWS_MSK_IAM", "OAUTHBEARER")
-#: A connection has to log in again before it is this old.
+#: A connection must re-authenticate before this age.
 REAUTHENTICATION_MS = 3000
 
 
@@ -95,9 +95,9 @@ class Jvm:
 
 @pytest.fixture
 def jvm(spark: SparkSession, tmp_path: Path) -> Iterator[Jvm]:
-    known = Jvm(spark, tmp_path)
-    yield known
-    known.restore()
+    key_fields = Jvm(spark, tmp_path)
+    yield key_fields
+    key_fields.restore()
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def job(msk: Msk, topic: str, folder: Path, block: Mapping[str, Any] | None = No
     return pipelines.pipeline(folder, source=source(msk, topic, block), tables=[])
 
 
-def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
+def config_error(pipeline: Pipeline, spark: SparkSession) -> str:
     with pytest.raises(ConfigError) as refused:
         pipeline.run(spark)
     assert refused.value.exit_code == 2
@@ -144,12 +144,12 @@ def test_rows_reach_the_table(
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
     assert msk.count_logins(mechanism, f"session-{topic}")
-    said = [item.found for item in pipeline.check(spark, connect=True)]
-    assert any(f"SASL_SSL, {mechanism}: authentication succeeded" in text for text in said)
+    message = [item.found for item in pipeline.check(spark, connect=True)]
+    assert any(f"SASL_SSL, {mechanism}: authentication succeeded" in text for text in message)
 
 
 @pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))
-def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
+def test_rejected_keys(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
     lasting, session = msk.issue_key(), msk.issue_key(seconds=600)
     for key in (
         replace(lasting, secret="guessed-4711"),
@@ -158,26 +158,26 @@ def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, 
         msk.issue_key(seconds=-1),
     ):
         jvm.use(key)
-        said = refusal(job(msk, topic, tmp_path, {"mechanism": mechanism}), spark)
-        assert "auth msk-iam: the broker rejected the login of this process" in said
-        assert "Access denied" in said
-        assert "session token, which can have expired" in said
-        assert key.secret not in said
+        message = config_error(job(msk, topic, tmp_path, {"mechanism": mechanism}), spark)
+        assert "auth msk-iam: the broker rejected the login of this process" in message
+        assert "Access denied" in message
+        assert "session token, which can have expired" in message
+        assert key.secret not in message
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
-    """By OAUTHBEARER below: all clients of a process log in once, together, and another test's may be open."""
+    """Run AWS_MSK_IAM only. OAUTHBEARER clients of a process share one login, so `test_program_with_separate_executor` covers it."""
     jvm.use(None)
-    said = refusal(job(msk, topic, tmp_path), spark)
-    assert "auth msk-iam: no AWS credentials found for this process" in said
-    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in said
+    message = config_error(job(msk, topic, tmp_path), spark)
+    assert "auth msk-iam: no AWS credentials found for this process" in message
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in message
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
+def test_profile_excludes_other_providers(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     key = msk.issue_key("of a profile")
     jvm.profiles.write_text(f"[etl]\naws_access_key_id = {key.id}\naws_secret_access_key = {key.secret}\n")
     jvm.use(None)
@@ -186,15 +186,15 @@ def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkS
     assert names(pipeline, spark, topic) == {1: "a"}
     assert msk.count_logins("AWS_MSK_IAM", "of a profile")
     jvm.use(msk.issue_key("the process"))
-    said = refusal(job(msk, topic, tmp_path, {"profile": "nobody"}), spark)
-    assert "no AWS credentials found for profile nobody" in said
+    message = config_error(job(msk, topic, tmp_path, {"profile": "nobody"}), spark)
+    assert "no AWS credentials found for profile nobody" in message
 
 
 class Sts:
     """STS, which returns keys of ``issue`` or denies the request, and the MSK API, which returns ``brokers``."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, str]] = []
+        self.requests: list[dict[str, str]] = []
         self.issue: Callable[[], Key] | None = None
         self.brokers = ""
         sts = self
@@ -202,7 +202,7 @@ class Sts:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                sts.asked.append({name: values[0] for name, values in body.items()})
+                sts.requests.append({name: values[0] for name, values in body.items()})
                 status, answer = sts._answer()
                 self.send_response(status)
                 self.send_header("Content-Type", "text/xml")
@@ -210,7 +210,7 @@ class Sts:
                 self.wfile.write(answer.encode())
 
             def do_GET(self) -> None:
-                sts.asked.append({"path": unquote(self.path)})
+                sts.requests.append({"path": unquote(self.path)})
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.end_headers()
@@ -224,13 +224,13 @@ class Sts:
 
     def _answer(self) -> tuple[int, str]:
         if self.issue is None:
-            said = f"User: arn:aws:iam::123456789012:user/me is not authorized to perform: sts:AssumeRole on resource: {ROLE}"
-            error = f"<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>{said}</Message></Error>"
+            message = f"User: arn:aws:iam::123456789012:user/me is not authorized to perform: sts:AssumeRole on resource: {ROLE}"
+            error = f"<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>{message}</Message></Error>"
             return 403, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>"
         key = self.issue()
         end = datetime.fromtimestamp(key.expires or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        known = f"<AccessKeyId>{key.id}</AccessKeyId><SecretAccessKey>{key.secret}</SecretAccessKey>"
-        credentials = f"{known}<SessionToken>{key.token}</SessionToken><Expiration>{end}</Expiration>"
+        key_fields = f"<AccessKeyId>{key.id}</AccessKeyId><SecretAccessKey>{key.secret}</SecretAccessKey>"
+        credentials = f"{key_fields}<SessionToken>{key.token}</SessionToken><Expiration>{end}</Expiration>"
         result = f"<AssumeRoleResult><Credentials>{credentials}</Credentials></AssumeRoleResult>"
         return (
             200,
@@ -254,21 +254,21 @@ def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
+def test_assumed_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
     sts.issue = lambda: msk.issue_key(f"role-{topic}", seconds=3600)
     block = {"role.arn": ROLE, "external.id": EXTERNAL_ID, "session.name": "orders", "mechanism": mechanism}
     pipeline = job(msk, topic, tmp_path, block)
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a"}
     assert msk.count_logins(mechanism, f"role-{topic}")
-    for asked in sts.asked:
-        assert (asked["Action"], asked["RoleArn"], asked["RoleSessionName"]) == ("AssumeRole", ROLE, "orders")
-        assert asked["ExternalId"] == EXTERNAL_ID
+    for requests in sts.requests:
+        assert (requests["Action"], requests["RoleArn"], requests["RoleSessionName"]) == ("AssumeRole", ROLE, "orders")
+        assert requests["ExternalId"] == EXTERNAL_ID
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_cluster_by_its_arn(
+def test_cluster_arn(
     msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = msk.issue_key(f"cluster-{topic}")
@@ -276,44 +276,46 @@ def test_a_cluster_by_its_arn(
     for name, value in {**key.environment, "AWS_ENDPOINT_URL_KAFKA": sts.url}.items():
         monkeypatch.setenv(name, value)
     sts.brokers = msk.iam.bootstrap_servers
-    given = source(msk, topic)
-    given["kafka"]["auth"] = {"msk-iam": {"cluster.arn": CLUSTER}}
-    del given["kafka"]["bootstrap.servers"]
-    pipeline = pipelines.pipeline(tmp_path, source=given, tables=[])
+    source_config = source(msk, topic)
+    source_config["kafka"]["auth"] = {"msk-iam": {"cluster.arn": CLUSTER}}
+    del source_config["kafka"]["bootstrap.servers"]
+    pipeline = pipelines.pipeline(tmp_path, source=source_config, tables=[])
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a"}
     assert msk.count_logins("AWS_MSK_IAM", f"cluster-{topic}")
-    assert sts.asked == [{"path": f"/v1/clusters/{CLUSTER}/bootstrap-brokers"}]
-    said = {item.what: item.found for item in pipeline.check(spark, connect=True)}
-    assert said["auth msk-iam"] == f"cluster {CLUSTER}, private: {msk.iam.bootstrap_servers}"
+    assert sts.requests == [{"path": f"/v1/clusters/{CLUSTER}/bootstrap-brokers"}]
+    message = {item.what: item.found for item in pipeline.check(spark, connect=True)}
+    assert message["auth msk-iam"] == f"cluster {CLUSTER}, private: {msk.iam.bootstrap_servers}"
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
+def test_denied_role_has_no_fallback(
     msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:
     jvm.use(msk.issue_key(f"process-{topic}"))
-    said = refusal(job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism}), spark)
-    assert f"auth msk-iam: {ROLE} cannot be assumed: User: arn:aws:iam::123456789012:user/me is not authorized" in said
+    message = config_error(job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism}), spark)
+    assert (
+        f"auth msk-iam: {ROLE} cannot be assumed: User: arn:aws:iam::123456789012:user/me is not authorized" in message
+    )
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_stream_logs_in_again_and_its_role_is_renewed(
+def test_stream_reauthenticates_and_renews_its_role(
     msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:
-    """Connections and credentials end after seconds, and rows come before and after."""
+    """Connections and credentials expire after seconds, and rows arrive before and after that."""
     sts.issue = lambda: msk.issue_key(f"stream-{topic}", seconds=6)
     pipeline = job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism})
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:
         until(lambda: query.recent_progress, "the first batch")
         before = msk.count_logins(mechanism, f"stream-{topic}")
-        asked = len(sts.asked)
+        requests = len(sts.requests)
         until(lambda: msk.count_logins(mechanism, f"stream-{topic}") >= before + 6, "logins")
-        assert len(sts.asked) > asked
+        assert len(sts.requests) > requests
         msk.produce(topic, change("c", 2, "b", lsn=2))
         until_tables(query, lambda: (names(pipeline, spark, topic), {1: "a", 2: "b"}), "the second row")
         assert query.status.error is None
@@ -323,7 +325,7 @@ def test_a_stream_logs_in_again_and_its_role_is_renewed(
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_credentials_that_run_out_while_a_stream_runs(
+def test_credentials_expire_during_a_stream(
     msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:
     jvm.use(msk.issue_key(f"short-{topic}", seconds=12))
@@ -342,22 +344,22 @@ def test_credentials_that_run_out_while_a_stream_runs(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
+def test_topic_without_read_permission(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     jvm.use(msk.issue_key("stranger"))
     nothing = (AclOperation.ALL, AclPermissionType.DENY)
     acl = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:stranger", "*", *nothing)
     admin = AdminClient({"bootstrap.servers": msk.bootstrap_servers})
     admin.create_acls([acl])[acl].result(30)
-    said = refusal(job(msk, topic, tmp_path), spark)
-    assert "auth msk-iam: this process has no permission to read one of the topics" in said
-    assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in said
+    message = config_error(job(msk, topic, tmp_path), spark)
+    assert "auth msk-iam: this process has no permission to read one of the topics" in message
+    assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in message
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.slow
-def test_the_program_and_an_executor_of_its_own(msk: Msk, topic: str, tmp_path: Path) -> None:
-    """With keys in the environment, and executors that are not the driver's process."""
+def test_program_with_separate_executor(msk: Msk, topic: str, tmp_path: Path) -> None:
+    """Run with keys in the environment, and with executors outside the driver's process."""
 
     def run(key: Key | None, master: str, mechanism: str) -> subprocess.CompletedProcess[str]:
         config = {

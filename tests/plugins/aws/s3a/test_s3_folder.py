@@ -1,4 +1,4 @@
-"""Reading a checkpoint on S3 without a JVM: by the options that S3A has, and not where one means nothing to boto3."""
+"""Checkpoints on S3 without a JVM: S3A options for boto3, and options without an equivalent in boto3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_options_that_only_s3a_has(options: Mapping[str, str]) -> None:
     assert open_s3_folder("s3a://lake/c", options) is None
 
 
-def test_a_buckets_own_options_take_precedence() -> None:
+def test_bucket_options_take_precedence() -> None:
     options = {"fs.s3a.endpoint": "a", "fs.s3a.bucket.lake.endpoint": "b", "fs.s3a.bucket.other.endpoint": "c"}
     assert _read_settings(options, "lake") == {"endpoint": "b"}
 
@@ -47,7 +47,7 @@ def open_folder(address: str, options: Mapping[str, str]) -> S3Folder:
 
 
 @pytest.mark.dist
-def test_what_a_bucket_holds(s3: S3, options: dict[str, Any]) -> None:
+def test_names_and_content_of_a_bucket(s3: S3, options: dict[str, Any]) -> None:
     s3.create_bucket("lake")
     folder = open_folder("s3a://lake/checkpoints/a", options)
     assert folder.names() == []
@@ -61,7 +61,7 @@ def test_what_a_bucket_holds(s3: S3, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.dist
-def test_refusals(s3: S3, options: dict[str, Any]) -> None:
+def test_rejected_requests(s3: S3, options: dict[str, Any]) -> None:
     with pytest.raises(HeadraceError) as raised:
         open_folder("s3a://no-such-bucket/c", options).names()
     assert raised.value.where == "s3a://no-such-bucket/c"

@@ -1,4 +1,4 @@
-"""Tests of addresses on ``s3a://``: jars, errors, throttling and broken connections.
+"""Addresses on ``s3a://``: jars, errors, throttling and broken connections.
 
 The server is real and checks signatures. A proxy in front of it, which is not S3, injects errors that the server never returns.
 """
@@ -75,7 +75,7 @@ def proxy(s3: S3) -> Iterator[S3Proxy]:
 
 
 def make(checkpoint: str = "c", path: str = "bronze", **changed: Any) -> Pipeline:
-    """Make a pipeline from files to Iceberg; only ``changed`` refers to S3."""
+    """Return a pipeline from files to Iceberg; only ``changed`` refers to S3."""
     return pipelines.pipeline(
         Path("/nowhere"), **{"checkpoint": checkpoint, "source": {"files": {"path": path, "format": "avro"}}, **changed}
     )
@@ -101,27 +101,27 @@ def systems_of(pipeline: Pipeline) -> list[str]:
     ],
     ids=lambda pipeline: next(iter(pipeline)),
 )
-def test_an_address_anywhere_brings_its_file_system(pipeline: dict[str, Any]) -> None:
-    made = make(**pipeline)
-    assert systems_of(made) == ["s3a"]
-    assert set(S3A.jars["3.5"]) <= set(list_coordinates(made.plan.plugins, "3.5"))
+def test_s3a_address_in_any_option_adds_the_file_system(pipeline: dict[str, Any]) -> None:
+    pipeline_of_options = make(**pipeline)
+    assert systems_of(pipeline_of_options) == ["s3a"]
+    assert set(S3A.jars["3.5"]) <= set(list_coordinates(pipeline_of_options.plan.plugins, "3.5"))
 
 
 @pytest.mark.parametrize("text", ["s3a", "/s3a://lake", "s3://lake", "hdfs://lake", "x s3a://lake", "s3ab://lake"])
-def test_what_is_no_such_address_brings_none(text: str) -> None:
+def test_other_addresses_add_no_file_system(text: str) -> None:
     assert find_file_systems(registry(), {"a": [text]}) == ()
 
 
-def test_no_jar_is_a_bundle_and_all_are_locked() -> None:
+def test_jars_are_locked_and_exclude_the_bundle() -> None:
     locks = read_locks([S3A])
-    for line, most in (("3.5", 6_000_000), ("4.0", 11_000_000)):
+    for line, maximum in (("3.5", 6_000_000), ("4.0", 11_000_000)):
         jars = find_locked(S3A.jars[line], locks)
         assert jars
         assert [jar.coordinate for jar in jars] == [coordinate.removesuffix(":jar") for coordinate in S3A.jars[line]]
-        assert sum(jar.size for jar in jars) < most
+        assert sum(jar.size for jar in jars) < maximum
 
 
-def test_what_the_file_or_the_cluster_says_counts() -> None:
+def test_options_of_file_and_cluster_take_precedence() -> None:
     key = "spark.hadoop.fs.s3a.aws.credentials.provider"
     assert complete_session_conf([S3A()], {}, [])[key].endswith(
         "Chain" if pipelines.HAS_HUDI else "DefaultCredentialsProvider"
@@ -137,7 +137,7 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
     tmp_path: Path, spark: SparkSession, s3: S3, proxy: S3Proxy
 ) -> None:
     s3.create_bucket("whole")
-    place = open_bucket(spark, s3, "whole", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
+    address = open_bucket(spark, s3, "whole", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
     bronze = Bronze(tmp_path / "bronze", format="json")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
     artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "French"})
@@ -145,44 +145,44 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
     (file,) = bronze.flush()
     s3.put("whole", str(file.relative_to(tmp_path)), file.read_bytes() + b'{"broken\n')
     pipeline = make(
-        f"{place}/checkpoint",
-        source={"files": {"path": f"{place}/bronze", "format": "json"}},
-        sinks=[pipelines.sink_block("iceberg", place)],
+        f"{address}/checkpoint",
+        source={"files": {"path": f"{address}/bronze", "format": "json"}},
+        sinks=[pipelines.sink_block("iceberg", address)],
     )
     proxy.asked.clear()
     (table,) = pipeline.run(spark).tables
     assert (table.applied, table.dead_letters) == (2, 1)
-    # Each file of the stream's is put where it belongs, and not moved there: that takes more than twice as many requests.
-    kept = [path for method, path in proxy.asked if method == "PUT" and "/stream/offsets/" in path and path[-1] != "/"]
-    assert [path.rpartition("/")[2] for path in kept] == ["0"]
+    # Files of the stream are written to their final names. A rename would take more than twice as many requests.
+    written = [
+        path for method, path in proxy.asked if method == "PUT" and "/stream/offsets/" in path and path[-1] != "/"
+    ]
+    assert [path.rpartition("/")[2] for path in written] == ["0"]
     assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Arp", "Höch"]
-    letters = pipeline.read_dead_letters(spark)
-    assert letters is not None
-    assert [bytes(row.value) for row in letters.select("value").collect()] == [b'{"broken']
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    assert [bytes(row.value) for row in dead_letters.select("value").collect()] == [b'{"broken']
     prefixes = {key.split("/")[0] for key in s3.keys("whole")}
     assert prefixes == {"bronze", "lake", "checkpoint"}
     assert pipeline.run(spark).batches == 0
-    # A replay is cut short when S3 moves the files of its folder one by one, and another one ends it.
+    # A replay fails while S3A renames the files of its folder, and the next replay completes it.
     proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="PUT", path="/part-")
     with pytest.raises(ConfigError, match="You may not"):
         list(replay(pipeline.plan, spark))
     proxy.fail(RESET, times=0)
     (replayed,) = replay(pipeline.plan, spark)
     assert (replayed.replayed, replayed.failed_again) == (1, 1)
-    letters = pipeline.read_dead_letters(spark)
-    assert letters is not None
-    assert letters.count() == 1
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    assert dead_letters.count() == 1
 
 
 @pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
-def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
-    spark: SparkSession, s3: S3, proxy: S3Proxy
-) -> None:
+def test_maintenance_on_s3_and_denied_deletes(spark: SparkSession, s3: S3, proxy: S3Proxy) -> None:
     s3.create_bucket("kept")
-    place = open_bucket(spark, s3, "kept", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
-    target = Target(IcebergSink({"warehouse": place, "readers": ["spark"]}), Sessions(spark).of("kept"))
+    address = open_bucket(spark, s3, "kept", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
+    target = Target(IcebergSink({"warehouse": address, "readers": ["spark"]}), Sessions(spark).of("kept"))
     people, day = "id int, name string", 86400.0
     target.write(people, *[put(0, number, "old") for number in range(5)])
     for at in range(1, 4):
@@ -199,16 +199,16 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
 
     assert maintain(MaintenancePolicy(history_seconds=3600, files=2))["compact"].endswith(" files into 1")
     assert rows() == expected
-    later = MaintenancePolicy(history_seconds=10 * day, files=1000, clock=lambda: time.time() + 4 * day)
-    # S3 answers a request that deletes many at once with an error for each, this one with one for all.
+    later_policy = MaintenancePolicy(history_seconds=10 * day, files=1000, clock=lambda: time.time() + 4 * day)
+    # S3 responds to a multi-object delete with one error per object; the proxy responds with one error for all.
     proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="DELETE POST")
-    refusal = target.refusal(lambda: maintain(later))
-    assert isinstance(refusal, ConfigError)
-    assert f"s3a://kept/{key}" in str(refusal)
-    assert "allow this user to delete files in the table's folder" in str(refusal)
+    error_of = target.refusal(lambda: maintain(later_policy))
+    assert isinstance(error_of, ConfigError)
+    assert f"s3a://kept/{key}" in str(error_of)
+    assert "allow this user to delete files in the table's folder" in str(error_of)
     proxy.fail(RESET, times=0)
     assert key in s3.keys("kept")
-    assert maintain(later) == {"remove-orphans": "1 files"}
+    assert maintain(later_policy) == {"remove-orphans": "1 files"}
     assert key not in s3.keys("kept")
     assert rows() == expected
 
@@ -217,15 +217,13 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
 @pytest.mark.spark
 @pytest.mark.dist
 @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
-def test_a_batch_opens_few_versions_of_a_table(
-    spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]
-) -> None:
+def test_batch_reads_two_metadata_files(spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]) -> None:
     target = Target(IcebergSink({"warehouse": bucket, "readers": readers}), Sessions(spark).of(bucket))
     for at in range(3):
         proxy.asked.clear()
         target.write("id int, name string", put(at, 1, f"n{at}"))
     opened = [path for method, path in proxy.asked if method == "GET" and path.endswith(".metadata.json")]
-    # As it was when the batch began, and as it is after the commit.
+    # The version at the start of the batch, and the version after the commit.
     assert [path.rpartition("/")[2] for path in opened] == ["v2.metadata.json", "v3.metadata.json"]
     assert [row["name"] for row in target.rows()] == ["n2"]
 
@@ -233,13 +231,13 @@ def test_a_batch_opens_few_versions_of_a_table(
 @pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
-def test_streams_whose_checkpoints_are_in_two_places_start_one_after_the_other(
+def test_streams_with_different_checkpoint_stores_start_in_sequence(
     spark: SparkSession, bucket: str, tmp_path: Path
 ) -> None:
     seen: list[str | None] = []
 
-    def start(place: str) -> None:
-        with choose_file_manager(spark, Folder(spark, place)):
+    def start(address: str) -> None:
+        with choose_file_manager(spark, Folder(spark, address)):
             seen.append(spark.conf.get(FILE_MANAGER))
 
     with choose_file_manager(spark, Folder(spark, bucket)):
@@ -262,9 +260,9 @@ def bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> Iterator[str]:
     proxy.lists_late_by = 0
 
 
-def refusal(spark: SparkSession, address: str) -> HeadraceError:
+def error_of(spark: SparkSession, address: str) -> HeadraceError:
     """Return the error of an unusable checkpoint."""
-    # Without a table to look for: what a folder says, and no session of its own.
+    # The pipeline has no table to look up, so the check only reads the folder.
     with pytest.raises(HeadraceError) as raised:
         make(address, FOLDER).check(spark)
     return raised.value
@@ -276,7 +274,7 @@ spark_tests = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 @pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
-def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> None:
+def test_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> None:
     s3.create_bucket("lent")
     s3.put("lent", "c/note", b"text")
     with RoleServer(s3) as roles:
@@ -285,30 +283,30 @@ def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3
             "aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider",
             "assumed.role.arn": ROLE,
         }
-        # AWS's SDK 2 may be told where STS is; of SDK 1 Hadoop says it.
+        # AWS SDK 2 reads STS's endpoint from a JVM property; with SDK 1, Hadoop sets it.
         properties = {"aws.endpointUrlSts": roles.endpoint_url, "aws.region": s3.region}
         sts = {"assumed.role.sts.endpoint": roles.endpoint_url, "assumed.role.sts.endpoint.region": s3.region}
         address = open_bucket(spark, s3, "lent", **options, **(sts if pipelines.HAS_HUDI else {}))
         with lend_properties(spark, properties):
             assert Folder(spark, f"{address}/c").read("note") == "text"
-    (asked,) = roles.asked
-    assert (asked["Action"], asked["RoleArn"]) == ("AssumeRole", ROLE)
+    (request,) = roles.asked
+    assert (request["Action"], request["RoleArn"]) == ("AssumeRole", ROLE)
     assert proxy.tokens == {TOKEN}
 
 
-# AWS's SDK 1, which Spark 3.5 has, asks STS by TLS alone, and nobody can tell it where that is.
+# AWS SDK 1, in Spark 3.5, calls STS only over TLS, and its endpoint is not configurable.
 if not pipelines.HAS_HUDI:
 
     @pytest.mark.nightly
     @pytest.mark.spark
     @pytest.mark.dist
-    def test_a_web_identity_is_a_role(spark: SparkSession, s3: S3, proxy: S3Proxy, tmp_path: Path) -> None:
+    def test_web_identity_assumes_a_role(spark: SparkSession, s3: S3, proxy: S3Proxy, tmp_path: Path) -> None:
         s3.create_bucket("pod")
         s3.put("pod", "c/note", b"text")
         token = tmp_path / "token"
         token.write_text("what the cluster says of its pod")
         with RoleServer(s3) as roles:
-            # The part of the chain that is about it: the chain itself keeps what was so when the JVM first asked it.
+            # Only this provider of the chain, because the chain caches the environment of its first use in the JVM.
             provider = "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
             options = {"endpoint": proxy.hadoop_options["fs.s3a.endpoint"], "aws.credentials.provider": provider}
             address = open_bucket(spark, s3, "pod", **options)
@@ -316,9 +314,9 @@ if not pipelines.HAS_HUDI:
             identity = {"aws.webIdentityTokenFile": str(token), "aws.roleArn": ROLE, "aws.roleSessionName": "pod"}
             with lend_properties(spark, {**sts, **identity}):
                 assert Folder(spark, f"{address}/c").read("note") == "text"
-        asked = roles.asked[-1]
-        assert (asked["Action"], asked["RoleArn"]) == ("AssumeRoleWithWebIdentity", ROLE)
-        assert asked["WebIdentityToken"] == token.read_text()
+        request = roles.asked[-1]
+        assert (request["Action"], request["RoleArn"]) == ("AssumeRoleWithWebIdentity", ROLE)
+        assert request["WebIdentityToken"] == token.read_text()
 
 
 class TestFaults:
@@ -327,7 +325,7 @@ class TestFaults:
     pytestmark = spark_tests
 
     @pytest.mark.parametrize("fault", [SLOW_DOWN, RESET, Fault(500, "InternalError")], ids=["slow", "reset", "500"])
-    def test_what_lasts_a_while_is_tried_again(
+    def test_temporary_faults_are_retried(
         self, spark: SparkSession, s3: S3, proxy: S3Proxy, bucket: str, fault: Fault
     ) -> None:
         proxy.fail(fault, times=5)
@@ -336,17 +334,15 @@ class TestFaults:
         assert proxy.faults_sent == 5
 
     @pytest.mark.nightly
-    def test_a_clock_that_is_wrong_is_allowed_for_where_s3_says_so(
-        self, spark: SparkSession, proxy: S3Proxy, bucket: str
-    ) -> None:
+    def test_clock_skew_is_corrected_when_s3_reports_it(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
         proxy.fail(SKEWED, times=1, methods="PUT")
         Folder(spark, f"{bucket}/c").write("note", "text")
         assert (Folder(spark, f"{bucket}/c").read("note"), proxy.faults_sent) == ("text", 1)
 
-    def test_a_text_that_cannot_be_replaced_stays(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
+    def test_failed_replacement_keeps_the_old_content(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
         folder = Folder(spark, f"{bucket}/c")
         folder.write("note", "old")
-        # Whether the new text is put there or moved there.
+        # The rule matches a direct write and a rename.
         proxy.fail(Fault(500, "InternalError"), times=1_000_000, methods="PUT", path="/c/note")
         with pytest.raises(Py4JJavaError):
             folder.write("note", "new")
@@ -357,19 +353,21 @@ class TestFaults:
         assert (folder.read("note"), folder.names(hidden=True)) == ("new", ["note"])
 
     @pytest.mark.nightly
-    def test_a_store_that_lists_late_is_said(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
+    def test_delayed_listing_is_reported(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
         pipeline = make(f"{bucket}/c", FOLDER, sinks=[{"iceberg": {"warehouse": f"{bucket}/lake"}}])
         proxy.lists_late_by = 60
-        said = "the listing of the folder lacks a file that was just written"
+        expected = "the listing of the folder lacks a file that was just written"
         errors = [str(item.error) for item in pipeline.check(spark, connect=True) if item.error]
-        assert [error.partition("\n")[0] for error in errors] == [f"{bucket}/{name}: {said}" for name in ("c", "lake")]
+        assert [error.partition("\n")[0] for error in errors] == [
+            f"{bucket}/{name}: {expected}" for name in ("c", "lake")
+        ]
         proxy.lists_late_by = 0
         items = {item.what: item for item in pipeline.check(spark, connect=True)}
         assert items["checkpoint"].found == f"{bucket}/c: writable"
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
-    def test_iceberg_asks_for_no_listing(
+    def test_iceberg_needs_no_listing(
         self, spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]
     ) -> None:
         proxy.lists_late_by = 600
@@ -387,7 +385,7 @@ class TestFaults:
 
     @pytest.mark.nightly
     @pytest.mark.parametrize(
-        ("fault", "methods", "kind", "said"),
+        ("fault", "methods", "kind", "expected"),
         [
             (SLOW_DOWN, "HEAD", RetriableError, "S3 keeps throttling requests (503 SlowDown)"),
             (RESET, "HEAD", RetriableError, "S3 is unreachable: The target server failed to respond"),
@@ -407,12 +405,12 @@ class TestFaults:
         ],
         ids=lambda value: getattr(value, "code", None),
     )
-    def test_what_lasts_is_said(
-        self, spark: SparkSession, proxy: S3Proxy, bucket: str, fault: Fault, methods: str, kind: type, said: str
+    def test_permanent_faults_have_plain_errors(
+        self, spark: SparkSession, proxy: S3Proxy, bucket: str, fault: Fault, methods: str, kind: type, expected: str
     ) -> None:
         proxy.fail(fault, times=1_000_000, methods=methods)
-        error = refusal(spark, f"{bucket}/c")
-        assert (type(error), said in error.what) == (kind, True), str(error)
+        error = error_of(spark, f"{bucket}/c")
+        assert (type(error), expected in error.what) == (kind, True), str(error)
         assert error.fix
         if fault.headers:
             name = bucket.removeprefix("s3a://")
@@ -424,8 +422,8 @@ class TestRefusals:
 
     pytestmark = spark_tests
 
-    @pytest.mark.parametrize("who", ["wrong secret", "unknown key", "no rights"])
-    def test_who_may_not_is_told(self, spark: SparkSession, s3: S3, who: str) -> None:
+    @pytest.mark.parametrize("user", ["wrong secret", "unknown key", "no rights"])
+    def test_rejected_keys(self, spark: SparkSession, s3: S3, user: str) -> None:
         name = f"refused{next(_names)}"
         s3.create_bucket(name)
         s3.create_user(f"AKIA{name}".upper(), "secret")
@@ -434,7 +432,7 @@ class TestRefusals:
             "unknown key": {"access_key": "AKIASTRANGER"},
             "no rights": {"access_key": f"AKIA{name}".upper(), "secret_key": "secret"},
         }
-        error = refusal(spark, f"{open_bucket(spark, s3, name, **keys[who])}/c")
+        error = error_of(spark, f"{open_bucket(spark, s3, name, **keys[user])}/c")
         assert isinstance(error, ConfigError)
         assert str(error.where).startswith(f"s3a://{name}/c")
         assert (
@@ -443,23 +441,23 @@ class TestRefusals:
         )
         assert "s3:ListBucket" in str(error.fix)
 
-    def test_a_bucket_that_is_not_there(self, spark: SparkSession, s3: S3) -> None:
-        error = refusal(spark, f"{open_bucket(spark, s3, 'sea')}/c")
+    def test_missing_bucket(self, spark: SparkSession, s3: S3) -> None:
+        error = error_of(spark, f"{open_bucket(spark, s3, 'sea')}/c")
         assert str(error).startswith("s3a://sea/c/stream/offsets: no such bucket: sea")
 
-    def test_no_credentials_anywhere(self, spark: SparkSession, s3: S3) -> None:
+    def test_no_credentials(self, spark: SparkSession, s3: S3) -> None:
         provider = "com.amazonaws.auth.SystemPropertiesCredentialsProvider"
         address = open_bucket(spark, s3, "nobody", aws_credentials_provider=provider)
-        error = refusal(spark, f"{address}/c")
+        error = error_of(spark, f"{address}/c")
         assert "no AWS credentials found" in str(error)
         assert "AWS_PROFILE" in str(error.fix)
 
-    def test_a_class_of_credentials_that_there_is_not(self, spark: SparkSession, s3: S3) -> None:
+    def test_unknown_class_of_credentials_provider(self, spark: SparkSession, s3: S3) -> None:
         address = open_bucket(spark, s3, "classless", aws_credentials_provider="com.example.Mine")
-        assert "unknown class of a credentials provider: com.example.Mine" in str(refusal(spark, f"{address}/c"))
+        assert "unknown class of a credentials provider: com.example.Mine" in str(error_of(spark, f"{address}/c"))
 
     @pytest.mark.nightly
-    def test_a_source_that_may_not_be_read(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:
+    def test_source_without_read_permission(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:
         s3.create_bucket("closed")
         address = open_bucket(spark, s3, "closed", secret_key="guessed")
         with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 denied the request \(403\)"):
@@ -467,7 +465,7 @@ class TestRefusals:
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("command", ["status", "show", "dead-letters", "replay"])
-    def test_every_command_says_it(
+    def test_every_command_reports_a_missing_bucket(
         self, spark: SparkSession, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
     ) -> None:
         monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
@@ -479,14 +477,14 @@ class TestRefusals:
         done = CliRunner().invoke(cli, [command, str(file)])
         assert (done.exit_code, "no such bucket: ocean" in done.output) == (2, True), done.output
 
-    def test_a_server_that_is_away(self, spark: SparkSession, s3: S3) -> None:
-        error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
+    def test_unreachable_server(self, spark: SparkSession, s3: S3) -> None:
+        error = error_of(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
         assert isinstance(error, RetriableError)
         assert "S3 is unreachable: Connect to 127.0.0.1:1" in str(error)
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "said"),
+    ("kind", "aws_message", "expected"),
     [
         ("AccessDenied", "You may not. ", "S3 denied the request (403): You may not"),
         (
@@ -496,14 +494,14 @@ class TestRefusals:
         ),
     ],
 )
-def test_what_sdk_2_says_of_a_refusal_is_told(kind: str, words: str, said: str) -> None:
-    text = f"s3a://lake/c: software.amazon.awssdk.services.s3.model.{kind}Exception: {words}(Service: S3, Status Code: 403, Request ID: 1)"
+def test_errors_of_aws_sdk_2(kind: str, aws_message: str, expected: str) -> None:
+    text = f"s3a://lake/c: software.amazon.awssdk.services.s3.model.{kind}Exception: {aws_message}(Service: S3, Status Code: 403, Request ID: 1)"
     error = S3A().explain(OSError(text))
     assert error is not None
-    assert error.what == said
+    assert error.what == expected
 
 
-def test_a_class_that_only_the_bundle_has_is_told() -> None:
+def test_class_that_only_the_bundle_contains() -> None:
     text = "at org.apache.hadoop.fs.s3a.auth.STSClientFactory.getSTSEndpoint: NoClassDefFoundError: software/amazon/awssdk/thirdparty/X"
     error = S3A().explain(OSError(text))
     assert isinstance(error, ConfigError)
@@ -511,7 +509,7 @@ def test_a_class_that_only_the_bundle_has_is_told() -> None:
     assert "remove `fs.s3a.assumed.role.sts.endpoint`" in str(error)
 
 
-def test_errors_of_others_are_theirs() -> None:
+def test_other_errors_are_not_explained() -> None:
     assert S3A().explain(OSError("Access Denied: Status Code: 403 of https://registry")) is None
     assert S3A().explain(FileNotFoundError("s3a://lake/t: No such file or directory")) is None
     assert os.environ.get("AWS_SECRET_ACCESS_KEY") is None

@@ -1,4 +1,4 @@
-"""Tests of a pipeline with tables, objects, dead letters and checkpoint on S3 that is killed: every row exists once.
+"""Pipeline with tables, objects, dead letters and checkpoint on S3 that is killed: every row exists once.
 
 The broker and the S3 server are real, and the latter verifies signatures. moto stands in for Glue, and a local server for the
 container credentials. A proxy in front of S3 delays the requests that the kill must hit.
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
 
-#: Records, of each batch, and the offset of one that nobody can read.
+#: Number of records, batch size, and offset of an undecodable record.
 RECORDS, BATCH, BROKEN = 10, 5, 6
-#: Rows of each object of the sink ``s3``, and its first offset: rows of the first batch wait for those of the second.
+#: Rows per object of the sink ``s3``, and first offsets. Rows of the first batch wait for those of the second.
 SIZE, OBJECTS = 3, (0, 3, 7)
 MOVED, HELD = OBJECTS[1:]
 NO_ANSWER = Fault(None, is_silent=True)
@@ -59,7 +59,7 @@ def read_objects(s3: S3) -> dict[str, list[int]]:
 
 
 def list_sinks(s3: S3, glue: Glue) -> dict[str, dict[str, Any]]:
-    """Folder of the bucket → a sink. By the first two a batch is taken when the process is killed, and by the last two not."""
+    """Return a sink per folder of the bucket. At the kill, the first two have written the batch, and the last two have not."""
     catalog = {
         "type": "glue",
         "warehouse": "s3://lake/glue",
@@ -78,7 +78,7 @@ def list_sinks(s3: S3, glue: Glue) -> dict[str, dict[str, Any]]:
 
 
 def make_pipeline(kafka: Kafka, sinks: dict[str, dict[str, Any]], hadoop_options: dict[str, str]) -> dict[str, Any]:
-    """By bucket, and without a key: who has a role gets one."""
+    """Return a pipeline with per-bucket options and without keys, because the role provides them."""
     options = {f"spark.hadoop.{key}": value for key, value in bucket_options("lake", hadoop_options).items()}
     return {
         "name": "artists",
@@ -115,7 +115,7 @@ def produce(kafka: Kafka) -> list[int]:
 
 @contextmanager
 def run_program(file: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """``headrace run`` in a group of its own, which is killed with the block."""
+    """Run ``headrace run`` in a new process group, and kill the group at the end of the block."""
     command = [sys.executable, "-m", "headrace", "run", "--available-now", str(file)]
     variables = {**os.environ, **environment}
     with (
@@ -129,7 +129,7 @@ def run_program(file: Path, environment: dict[str, str]) -> Iterator[subprocess.
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
+def test_kill_during_a_run_loses_and_repeats_no_row(
     kafka: Kafka, s3: S3, glue: Glue, tmp_path: Path, spark: SparkSession
 ) -> None:
     s3.create_bucket("lake")
@@ -141,16 +141,16 @@ def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
         file.write_text(json.dumps(config), encoding="utf-8")
         proxy.fail(NO_ANSWER, times=1, methods="PUT", path=f"{HELD:010d}.json")
         with run_program(file, roles.environment) as process:
-            # Complete objects are moved to their places: one is there, and for the next S3 has no answer.
+            # S3A renames complete objects. The first rename is complete, and S3 does not respond to the second.
             until(
                 lambda: (proxy.faults_sent and object_key(MOVED) in s3.keys("lake")) or process.poll() is not None,
                 "the second batch's objects",
             )
             assert process.poll() is None, file.with_suffix(".log").read_text()
-    # The container's role was all that it had: for both of AWS's SDKs, S3A's and Iceberg's.
+    # Both AWS SDKs, S3A's and Iceberg's, had only the container's role.
     assert roles.containers > 1
-    whole = {object_key(start): ids[i * SIZE : (i + 1) * SIZE] for i, start in enumerate(OBJECTS)}
-    assert read_objects(s3) == {key: rows for key, rows in whole.items() if key != object_key(HELD)}
+    expected_objects = {object_key(start): ids[i * SIZE : (i + 1) * SIZE] for i, start in enumerate(OBJECTS)}
+    assert read_objects(s3) == {key: rows for key, rows in expected_objects.items() if key != object_key(HELD)}
 
     address = open_bucket(spark, s3, "lake")
     pipeline = Pipeline.from_dict({**config, "spark": {}})
@@ -161,10 +161,10 @@ def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
         for name, sink in zip(sinks, pipeline.sinks, strict=True):
             rows = sink.read_back(spark, Table(pipelines.TABLE), None).collect()
             assert sorted(row.artist_id for row in rows) == ids, name
-    assert read_objects(s3) == whole
-    letters = pipeline.read_dead_letters(spark)
-    assert letters is not None
-    assert [bytes(row.value) for row in letters.collect()] == [b'{"broken']
+    assert read_objects(s3) == expected_objects
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    assert [bytes(row.value) for row in dead_letters.collect()] == [b'{"broken']
     commits = f"{address}/checkpoint/stream/commits/".removeprefix("s3a://lake/")
     assert [key for key in s3.keys("lake", commits) if not key.endswith("/")] == [
         f"{commits}{n}" for n in range(RECORDS // BATCH)

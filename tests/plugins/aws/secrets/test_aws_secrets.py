@@ -1,4 +1,4 @@
-"""Tests of references to AWS secrets. moto has Secrets Manager and Parameter Store; a local server returns other errors."""
+"""References to AWS secrets. moto has Secrets Manager and Parameter Store; a local server returns other errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HIDDEN = "canary-4711"
 
 @pytest.fixture(autouse=True)
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Credentials and a region, and nothing of this machine's own."""
+    """Set credentials and a region, and isolate the test from the machine's AWS configuration."""
     clear_cache()
     for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -37,12 +37,12 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def resolve(text: str) -> str:
-    """As in a pipeline file."""
+    """Resolve a value as in a pipeline file."""
     providers = dict(registry().all("secret"))
     return str(Resolver(providers).resolve({"password": text}, lambda _: "pipeline.yaml:1")["password"])
 
 
-def refusal(text: str) -> str:
+def error_message(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
         resolve(text)
     assert HIDDEN not in str(caught.value)
@@ -51,7 +51,7 @@ def refusal(text: str) -> str:
 
 @pytest.fixture
 def stored() -> Iterator[str]:
-    """Secrets and parameters in a region; gives the ARN of a secret in another."""
+    """Create secrets and parameters in one region; return the ARN of a secret in another region."""
     with moto.mock_aws():
         manager = boto3.client("secretsmanager", region_name="eu-west-1")
         values = {"user": "headrace", "password": HIDDEN, "port": 5432, "tls": True}
@@ -61,8 +61,8 @@ def stored() -> Iterator[str]:
         manager.create_secret(Name="bytes", SecretBinary=HIDDEN.encode())
         store = boto3.client("ssm", region_name="eu-west-1")
         store.put_parameter(Name="/demo/password", Value=HIDDEN, Type="SecureString")
-        afar = boto3.client("secretsmanager", region_name="us-east-2")
-        yield afar.create_secret(Name="afar", SecretString=json.dumps({"a:b": "there"}))["ARN"]
+        other_region = boto3.client("secretsmanager", region_name="us-east-2")
+        yield other_region.create_secret(Name="afar", SecretString=json.dumps({"a:b": "there"}))["ARN"]
 
 
 def test_values(stored: str) -> None:
@@ -71,14 +71,14 @@ def test_values(stored: str) -> None:
     assert resolve("${secretManager:demo/postgres:port}/${secretManager:demo/postgres:tls}") == "5432/true"
     assert json.loads(resolve("${secretManager:demo/postgres}"))["user"] == "headrace"
     assert resolve("${ssm:/demo/password}") == HIDDEN
-    # An ARN says the region, and a key may have a colon.
+    # An ARN contains the region, and a key may contain a colon.
     assert resolve(f"${{secretManager:{stored}:a:b}}") == "there"
     assert json.loads(resolve(f"${{secretManager:{stored}}}")) == {"a:b": "there"}
     parameter = "arn:aws:ssm:eu-west-1:123456789012:parameter/demo/password"
     assert resolve(f"${{ssm:{parameter}}}") == HIDDEN
 
 
-def test_a_secret_is_asked_for_once_in_five_minutes(stored: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_is_cached_for_five_minutes(stored: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve("${secretManager:plain}") == HIDDEN
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
@@ -87,28 +87,28 @@ def test_a_secret_is_asked_for_once_in_five_minutes(stored: str, monkeypatch: py
     assert resolve("${secretManager:plain}") == "rotated"
 
 
-def test_a_pipeline_whose_login_was_refused_does_not_wait_for_it(stored: str, tmp_path: Path) -> None:
+def test_rejected_credentials_bypass_the_cache(stored: str, tmp_path: Path) -> None:
     console = {"name": "orders", "sink": {"console": {}}, "checkpoint": str(tmp_path / "checkpoint")}
     built = Pipeline.from_dict({**console, "source": {"files": {"path": "${secretManager:plain}", "format": "json"}}})
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
-    assert built.current_plan.rotate(built.plan, None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
+    assert built.current_plan.rotate(built.plan, None)  # type: ignore[arg-type]  # only sources that plan ranges use the session
     assert built.plan.source.config.path == "rotated"
 
 
-def test_what_is_not_there(stored: str) -> None:
+def test_missing_secrets(stored: str) -> None:
     assert "pipeline.yaml:1: ${secretManager:nothing}: Secrets Manager, eu-west-1: no such secret 'nothing'" in (
-        refusal("${secretManager:nothing}")
+        error_message("${secretManager:nothing}")
     )
-    assert "parameter store, eu-west-1: no such parameter '/demo/none'" in refusal("${ssm:/demo/none}")
-    said = refusal("${secretManager:demo/postgres:pasword}")
-    assert "the secret 'demo/postgres' has no key 'pasword'; did you mean 'password'?" in said
-    assert "the secret 'bytes' is binary" in refusal("${secretManager:bytes}")
+    assert "parameter store, eu-west-1: no such parameter '/demo/none'" in error_message("${ssm:/demo/none}")
+    expected = error_message("${secretManager:demo/postgres:pasword}")
+    assert "the secret 'demo/postgres' has no key 'pasword'; did you mean 'password'?" in expected
+    assert "the secret 'bytes' is binary" in error_message("${secretManager:bytes}")
     for name in ("plain", "list"):
-        assert f"the secret '{name}' is not a JSON object" in refusal(f"${{secretManager:{name}:key}}")
+        assert f"the secret '{name}' is not a JSON object" in error_message(f"${{secretManager:{name}:key}}")
 
 
-class Played(LocalServer):
+class FakeService(LocalServer):
     """Server that returns the same error to every request."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Played(LocalServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Played
+    server: FakeService
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -133,14 +133,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    with Played() as server:
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
+    with FakeService() as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint_url)
         yield server
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         ("AccessDeniedException", "allow ssm:GetParameter to this role or user"),
         ("ExpiredTokenException", "the session token has expired; log in again"),
@@ -149,33 +149,35 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
         ("InvalidKeyId", "AWS rejected the request: An error occurred (InvalidKeyId)"),
     ],
 )
-def test_a_refusal_says_what_to_do(service: Played, code: str, said: str) -> None:
+def test_errors_state_a_fix(service: FakeService, code: str, expected: str) -> None:
     service.refuse(code)
-    found = refusal("${ssm:/demo/password}")
+    found = error_message("${ssm:/demo/password}")
     assert "pipeline.yaml:1: ${ssm:/demo/password}: " in found
-    assert said in found
+    assert expected in found
 
 
-def test_a_service_that_is_busy_or_is_none(service: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_or_invalid_service(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)
     service.refuse("ThrottlingException")
-    assert "AWS is busy" in refusal("${ssm:/demo/password}")
+    assert "AWS is busy" in error_message("${ssm:/demo/password}")
     service.refuse("InternalServerError", 500)
-    assert "AWS is busy" in refusal("${ssm:/demo/password}")
+    assert "AWS is busy" in error_message("${ssm:/demo/password}")
     service.status, service.body = 200, f"<html>{HIDDEN}</html>".encode()
-    assert "the response is not from AWS; check the endpoint (AWS_ENDPOINT_URL)" in refusal("${ssm:/demo/password}")
+    assert "the response is not from AWS; check the endpoint (AWS_ENDPOINT_URL)" in error_message(
+        "${ssm:/demo/password}"
+    )
     service.server_close()
-    assert "AWS does not respond" in refusal("${ssm:/demo/password}")
+    assert "AWS does not respond" in error_message("${ssm:/demo/password}")
 
 
-def test_nobody_said_who_asks_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_and_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    said = refusal("${ssm:/demo/password}")
-    assert "no AWS credentials found" in said
-    assert "AWS_WEB_IDENTITY_TOKEN_FILE, the profile default of ~/.aws" in said
+    expected = error_message("${ssm:/demo/password}")
+    assert "no AWS credentials found" in expected
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE, the profile default of ~/.aws" in expected
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    assert "unknown profile 'nobody'" in refusal("${ssm:/demo/password}")
+    assert "unknown profile 'nobody'" in error_message("${ssm:/demo/password}")
     monkeypatch.delenv("AWS_PROFILE")
     monkeypatch.delenv("AWS_REGION")
-    assert "no region is set; set AWS_REGION" in refusal("${ssm:/demo/password}")
+    assert "no region is set; set AWS_REGION" in error_message("${ssm:/demo/password}")

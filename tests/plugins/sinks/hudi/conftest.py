@@ -1,4 +1,4 @@
-"""Modules that are not collected on a Spark that Hudi refuses; test_hudi_refused.py tests the refusal."""
+"""Modules that are not collected on a Spark version that Hudi does not support; test_hudi_refused.py tests the error."""
 
 from __future__ import annotations
 

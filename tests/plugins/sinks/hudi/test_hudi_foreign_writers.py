@@ -1,4 +1,4 @@
-"""Hudi tables that somebody else changes by hand, or maintains with tools of Hudi's own: rows stay right, or an error says it."""
+"""Hudi tables that another writer changes or maintains with Hudi's own tools: rows stay correct, or an error reports it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 PEOPLE = "id int, name string"
 ALL = MaintenancePolicy(history_seconds=0, files=2)
-#: What headrace leaves out, and Hudi's own tools do not.
+#: Options that headrace omits and Hudi's own tools set.
 TOOLS = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.recordkey.field": "id"}
 PARTITIONED = {"hoodie.datasource.write.partitionpath.field": "name"}
 
 
-def make(folder: Path, clones: Sessions, options: dict[str, str]) -> Target:
+def make(folder: Path, sessions: Sessions, options: dict[str, str]) -> Target:
     sink = HudiSink({"path": str(folder), "hoodie.bucket.index.num.buckets": 1, **options})
-    target = Target(sink, clones.of("one"))
+    target = Target(sink, sessions.of("one"))
     target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
     return target
 
@@ -38,7 +38,7 @@ def folder_of(target: Target) -> Path:
 
 
 def rows(target: Target) -> dict[int, str]:
-    """As headrace reads them, and as Spark does that knows nothing of it."""
+    """Return the rows as headrace reads them, and compare them with a plain Spark read."""
     found = {row["id"]: row["name"] for row in target.rows()}
     by_default = target.session.read.format("hudi").load(services_of(target).path).select("id", "name").collect()
     assert sorted(map(tuple, by_default)) == sorted(found.items())
@@ -46,19 +46,19 @@ def rows(target: Target) -> dict[int, str]:
 
 
 def client_of(target: Target, **options: str) -> Any:
-    """A client of Hudi's as its own tools make one."""
+    """Return a Hudi client with the options of Hudi's own tools."""
     jvm: Any = target.session._jvm
     services, table = services_of(target), open_table(target.session, services_of(target).path)
     schema = str(jvm.org.apache.hudi.common.table.TableSchemaResolver(table).getTableSchema().toString())
-    merged = {**services.options, **services.own_options, **TOOLS, **options}
-    name, java = merged["hoodie.table.name"], target.session.sparkContext._jsc
-    return jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(java, schema, services.path, name, merged)
+    all_options = {**services.options, **services.own_options, **TOOLS, **options}
+    name, java = all_options["hoodie.table.name"], target.session.sparkContext._jsc
+    return jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(java, schema, services.path, name, all_options)
 
 
-def use_client(target: Target, use: Callable[[Any], object], **options: str) -> None:
+def use_client(target: Target, action: Callable[[Any], object], **options: str) -> None:
     client = client_of(target, **options)
     try:
-        use(client)
+        action(client)
     finally:
         client.close()
 
@@ -71,14 +71,14 @@ def list_instants(timeline: Any) -> list[str]:
     return [str(instant.requestedTime()) for instant in timeline.getInstants()]
 
 
-def nothing(target: Target) -> Any:
+def empty_option(target: Target) -> Any:
     jvm: Any = target.session._jvm
     return jvm.org.apache.hudi.common.util.Option.empty()
 
 
 def plan_compaction(target: Target) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": "1"}
-    use_client(target, lambda client: client.scheduleCompaction(nothing(target)), **options)
+    use_client(target, lambda client: client.scheduleCompaction(empty_option(target)), **options)
 
 
 def compact(target: Target) -> None:
@@ -88,15 +88,15 @@ def compact(target: Target) -> None:
 
 
 def plan_clustering(target: Target) -> None:
-    use_client(target, lambda client: client.scheduleClustering(nothing(target)))
+    use_client(target, lambda client: client.scheduleClustering(empty_option(target)))
 
 
 def cluster(target: Target) -> None:
     plan_clustering(target)
-    do_clustering(target)
+    run_clustering(target)
 
 
-def do_clustering(target: Target) -> None:
+def run_clustering(target: Target) -> None:
     planned = list_instants(timeline_of(target).filterPendingClusteringTimeline())
     use_client(target, lambda client: [client.cluster(instant, True) for instant in planned])
 
@@ -109,7 +109,7 @@ def savepoint(target: Target) -> None:
     use_client(target, lambda client: client.savepoint("somebody", "to keep"))
 
 
-def begin_a_commit(target: Target) -> None:
+def start_commit(target: Target) -> None:
     use_client(target, lambda client: client.startCommit())
 
 
@@ -120,7 +120,7 @@ def capture_changes(target: Target) -> None:
     jvm.org.apache.hudi.common.table.HoodieTableConfig.update(table.getStorage(), table.getMetaPath(), properties)
 
 
-def forget_checksum(target: Target) -> None:
+def remove_checksum(target: Target) -> None:
     file = folder_of(target) / ".hoodie" / "hoodie.properties"
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     file.write_text("".join(line for line in file.read_text().splitlines(True) if "checksum" not in line))
@@ -134,8 +134,8 @@ def remove_scratch(target: Target) -> None:
 def delete_nothing(target: Target) -> None:
     services = services_of(target)
     options = {**services.options, **services.own_options, **TOOLS, "hoodie.datasource.write.operation": "delete"}
-    gone = target.frame(PEOPLE, put(1, 77, "")).withColumnRenamed("_headrace_deleted", "_hoodie_is_deleted")
-    gone.write.format("hudi").options(**options).mode("append").save(services.path)
+    deleted = target.frame(PEOPLE, put(1, 77, "")).withColumnRenamed("_headrace_deleted", "_hoodie_is_deleted")
+    deleted.write.format("hudi").options(**options).mode("append").save(services.path)
 
 
 def maintain(target: Target) -> None:
@@ -143,30 +143,36 @@ def maintain(target: Target) -> None:
         step.run()
 
 
-LOGS = [plan_compaction, compact]
-ANY = [clean, begin_a_commit, remove_scratch, delete_nothing, capture_changes, forget_checksum, savepoint]
+LOG_CHANGES = [plan_compaction, compact]
+COMMON_CHANGES = [clean, start_commit, remove_scratch, delete_nothing, capture_changes, remove_checksum, savepoint]
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
-        ({"table.type": "MERGE_ON_READ"}, [*LOGS, plan_clustering, *ANY]),
-        ({"table.type": "COPY_ON_WRITE"}, [plan_clustering, *ANY]),
-        (PARTITIONED, [*LOGS, cluster, clean, delete_nothing, savepoint]),
+        ({"table.type": "MERGE_ON_READ"}, [*LOG_CHANGES, plan_clustering, *COMMON_CHANGES]),
+        ({"table.type": "COPY_ON_WRITE"}, [plan_clustering, *COMMON_CHANGES]),
+        (PARTITIONED, [*LOG_CHANGES, cluster, clean, delete_nothing, savepoint]),
     ],
     ids=["merge on read", "copy on write", "partitioned"],
 )
-def test_what_somebody_changes_leaves_the_rows_right(
-    tmp_path: Path, clones: Sessions, options: dict[str, str], changes: list[Callable[[Target], None]]
+def test_rows_stay_correct_after_changes_by_another_writer(
+    tmp_path: Path, sessions: Sessions, options: dict[str, str], changes: list[Callable[[Target], None]]
 ) -> None:
-    target = make(tmp_path, clones, options)
-    for at, change in enumerate(changes, 2):
+    target = make(tmp_path, sessions, options)
+    for number, change in enumerate(changes, 2):
         change(target)
-        target.write(PEOPLE, put(at, 0, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, ""), put(0, 1, "late"))
-        expected = {0: f"n{at}", 1: "old", 2: "old", 3: "old", 100 + at: "new"}
+        target.write(
+            PEOPLE,
+            put(number, 0, f"n{number}"),
+            put(number, 100 + number, "new"),
+            remove(number, 99 + number, ""),
+            put(0, 1, "late"),
+        )
+        expected = {0: f"n{number}", 1: "old", 2: "old", 3: "old", 100 + number: "new"}
         assert rows(target) == expected, change
-        if at % 3 == 0:
+        if number % 3 == 0:
             maintain(target)
             assert rows(target) == expected, change
     maintain(target)
@@ -175,14 +181,14 @@ def test_what_somebody_changes_leaves_the_rows_right(
 
 
 @pytest.mark.nightly
-def test_a_batch_waits_for_a_clustering_that_somebody_planned_and_says_so(tmp_path: Path, clones: Sessions) -> None:
-    target = make(tmp_path, clones, PARTITIONED)
+def test_batch_is_retriable_while_another_process_plans_a_clustering(tmp_path: Path, sessions: Sessions) -> None:
+    target = make(tmp_path, sessions, PARTITIONED)
     plan_clustering(target)
     refusal = target.refusal(lambda: target.write(PEOPLE, put(2, 0, "second")))
     assert isinstance(refusal, RetriableError)
     assert "another process planned a clustering of the table" in str(refusal)
     assert rows(target) == {0: "old", 1: "old", 2: "old", 3: "old"}
-    do_clustering(target)
+    run_clustering(target)
     target.write(PEOPLE, put(2, 0, "second"))
     assert rows(target) == {0: "second", 1: "old", 2: "old", 3: "old"}
 

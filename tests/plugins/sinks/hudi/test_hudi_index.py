@@ -1,4 +1,4 @@
-"""Options by which Hudi finds rows, edited between two runs, and files that somebody else puts in the place of buckets."""
+"""Options of Hudi's index that change between two runs, and buckets that another writer replaces."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Options = Mapping[str, str]
 
 
 class Towns:
-    """A table whose options change from batch to batch."""
+    """Table whose options change from batch to batch."""
 
-    def __init__(self, folder: Path, clones: Sessions) -> None:
+    def __init__(self, folder: Path, sessions: Sessions) -> None:
         self._folder = folder
-        self.target = Target(HudiSink({"path": str(folder)}), clones.of("one"), key=("id", "town"))
+        self.target = Target(HudiSink({"path": str(folder)}), sessions.of("one"), key=("id", "town"))
         self._turn = 0
 
     def write(self, options: Options) -> None:
-        """Changes all rows, and removes one more than before."""
+        """Write new values for all rows, and delete one row more than before."""
         turn = self._turn + 1
         changes = [put(turn, number, f"c{number % 2}", "t", turn) for number in range(turn, KEYS)]
         self.set(options)
@@ -48,20 +48,20 @@ class Towns:
     def set(self, options: Options) -> None:
         self.target.sink = HudiSink({"path": str(self._folder), **options})
 
-    def assert_right(self) -> None:
+    def assert_correct(self) -> None:
         found = [(row["id"], row["turn"]) for row in self.target.rows()]
         assert sorted(found) == [(number, self._turn) for number in range(self._turn, KEYS)]
 
     def refusal(self, options: Options) -> str:
-        """What is said of a batch with these options; nothing is written."""
+        """Return the error of a batch with these options, and assert that the table is unchanged."""
         self.set(options)
         refusal = self.target.refusal(lambda: self.write(options))
         assert isinstance(refusal, ConfigError)
-        self.assert_right()
+        self.assert_correct()
         return str(refusal)
 
     def check(self, options: Options) -> str:
-        """What ``headrace check`` says of the table that is there."""
+        """Return the error of ``headrace check`` for the stored table."""
         self.set(options)
         with pytest.raises(ConfigError) as refused:
             self.target.sink.check_stored(self.target.session, self.target.table)
@@ -69,12 +69,12 @@ class Towns:
 
 
 @pytest.fixture
-def towns(tmp_path: Path, clones: Sessions) -> Towns:
-    return Towns(tmp_path, clones)
+def towns(tmp_path: Path, sessions: Sessions) -> Towns:
+    return Towns(tmp_path, sessions)
 
 
 @pytest.mark.parametrize(
-    ("made", "edits"),
+    ("created", "edits"),
     nightly_after(
         1,
         [
@@ -107,35 +107,35 @@ def towns(tmp_path: Path, clones: Sessions) -> Towns:
     ),
     ids=["buckets", "growing", "no buckets", "partitions"],
 )
-def test_an_edit_after_which_rows_would_not_be_found_is_refused(
-    towns: Towns, made: Options, edits: list[tuple[Options, str]]
+def test_option_change_that_would_hide_rows_is_rejected(
+    towns: Towns, created: Options, edits: list[tuple[Options, str]]
 ) -> None:
-    towns.write(made)
+    towns.write(created)
     for edited, complaint in edits:
-        said = towns.refusal(edited)
-        assert complaint in said
-        assert f"table {towns.target.name}, sink hudi, hoodie." in said
-        assert "restore the previous value" in said
-        assert towns.check(edited) == said
-    towns.write(made)
-    towns.assert_right()
+        message = towns.refusal(edited)
+        assert complaint in message
+        assert f"table {towns.target.name}, sink hudi, hoodie." in message
+        assert "restore the previous value" in message
+        assert towns.check(edited) == message
+    towns.write(created)
+    towns.assert_correct()
 
 
 @pytest.mark.nightly
-def test_what_another_pipeline_wrote_counts(towns: Towns) -> None:
+def test_index_of_another_pipeline_is_respected(towns: Towns) -> None:
     towns.write({BUCKETS: "4"})
     towns.target.pipeline, towns.target.batch = "another", -1
     assert "the rows are in 4 buckets" in towns.refusal({BUCKETS: "16"})
 
 
 @pytest.mark.nightly
-def test_buckets_that_another_index_wrote_to_are_none_any_more(towns: Towns) -> None:
+def test_other_index_invalidates_buckets(towns: Towns) -> None:
     towns.write({})
     towns.write({KIND: "SIMPLE"})
-    towns.assert_right()
+    towns.assert_correct()
     assert "the rows are in files of the index SIMPLE" in towns.refusal({})
     towns.write({KIND: "BLOOM"})
-    towns.assert_right()
+    towns.assert_correct()
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,10 @@ def test_buckets_that_another_index_wrote_to_are_none_any_more(towns: Towns) -> 
     ),
     ids=["copy on write", "merge on read", "metadata", "growing"],
 )
-def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
-    towns: Towns, steps: list[Options]
-) -> None:
+def test_harmless_option_changes_keep_rows_correct(towns: Towns, steps: list[Options]) -> None:
     for options in steps:
         towns.write(options)
-        towns.assert_right()
+        towns.assert_correct()
     table = open_table(towns.target.session, services_of(towns.target).path)
     assert str(table.getTableType()) == steps[0].get(TYPE, "MERGE_ON_READ")
 
@@ -172,37 +170,35 @@ def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
         ({"hoodie.table.name": "mine"}, "hoodie.table.name: 'kit_"),
     ],
 )
-def test_an_edit_that_hudi_refuses_is_told_in_a_sentence(towns: Towns, edited: Options, complaint: str) -> None:
+def test_option_change_that_hudi_rejects_has_plain_error(towns: Towns, edited: Options, complaint: str) -> None:
     towns.write({})
-    said = towns.refusal(edited)
-    assert "the table was created with other options: " in said
-    assert complaint in said
-    assert "restore the previous values" in said
+    message = towns.refusal(edited)
+    assert "the table was created with other options: " in message
+    assert complaint in message
+    assert "restore the previous values" in message
 
 
-# Somebody else
+# Other writers
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("table_type", "buckets"), [("MERGE_ON_READ", "4"), ("COPY_ON_WRITE", "1")])
-def test_buckets_that_somebody_clustered_are_searched_for_rows_when_told_so(
-    towns: Towns, table_type: str, buckets: str
-) -> None:
-    made = {TYPE: table_type, BUCKETS: buckets}
-    towns.write(made)
-    towns.write(made)
-    cluster_as_a_stranger(towns.target)
-    said = towns.refusal(made)
-    assert f"is not one of {buckets} buckets, and its rows would not be found: the table was clustered" in said
-    assert "set `hoodie.index.type: SIMPLE`" in said
-    assert towns.check(made) == said
+def test_index_simple_finds_rows_in_clustered_buckets(towns: Towns, table_type: str, buckets: str) -> None:
+    created = {TYPE: table_type, BUCKETS: buckets}
+    towns.write(created)
+    towns.write(created)
+    cluster_without_buckets(towns.target)
+    message = towns.refusal(created)
+    assert f"is not one of {buckets} buckets, and its rows would not be found: the table was clustered" in message
+    assert "set `hoodie.index.type: SIMPLE`" in message
+    assert towns.check(created) == message
     for _ in range(2):
-        towns.write({**made, KIND: "SIMPLE"})
-        towns.assert_right()
+        towns.write({**created, KIND: "SIMPLE"})
+        towns.assert_correct()
 
 
-def cluster_as_a_stranger(target: Target) -> None:
-    """With Hudi's own client, which is not told of buckets."""
+def cluster_without_buckets(target: Target) -> None:
+    """Cluster with Hudi's own client, without the options of buckets."""
     jvm: Any = target.session._jvm
     services, hudi = services_of(target), jvm.org.apache.hudi
     table = open_table(target.session, services.path)
@@ -221,33 +217,35 @@ def cluster_as_a_stranger(target: Target) -> None:
 
 
 @pytest.mark.nightly
-def test_a_table_that_somebody_wrote_with_another_index_is_told_in_a_sentence(towns: Towns) -> None:
+def test_table_written_with_another_index_has_plain_error(towns: Towns) -> None:
     towns.write({})
     services, rows = services_of(towns.target), towns.target.frame(TOWNS, put(1, 1, "c1", "t", 1))
-    written = {**services.options, **services.own_options, KIND: "SIMPLE", "hoodie.table.name": "theirs"}
-    written |= {"hoodie.datasource.write.recordkey.field": "id,town"}
-    theirs = Target(towns.target.sink, towns.target.session, towns.target.key, "kit.theirs")
+    write_options = {**services.options, **services.own_options, KIND: "SIMPLE", "hoodie.table.name": "theirs"}
+    write_options |= {"hoodie.datasource.write.recordkey.field": "id,town"}
+    other_target = Target(towns.target.sink, towns.target.session, towns.target.key, "kit.theirs")
     path = str(Path(services.path).with_name("theirs"))
-    rows.withColumnRenamed("_headrace_deleted", "_hoodie_is_deleted").write.format("hudi").options(**written).save(path)
-    theirs.sink = HudiSink(
+    rows.withColumnRenamed("_headrace_deleted", "_hoodie_is_deleted").write.format("hudi").options(
+        **write_options
+    ).save(path)
+    other_target.sink = HudiSink(
         {**towns.target.sink.config.options(), "path": str(towns._folder), "hoodie.table.name": "theirs"}
     )
-    refusal = theirs.refusal(lambda: theirs.write(TOWNS, put(2, 1, "c1", "t", 2)))
+    refusal = other_target.refusal(lambda: other_target.write(TOWNS, put(2, 1, "c1", "t", 2)))
     assert "is not one of 4 buckets, and its rows would not be found" in str(refusal)
     assert "with another index" in str(refusal)
-    assert [row["turn"] for row in theirs.rows()] == [1]
+    assert [row["turn"] for row in other_target.rows()] == [1]
 
 
-def test_files_that_somebody_clusters_while_a_batch_is_written_are_told_in_a_sentence() -> None:
+def test_clustering_during_a_batch_has_plain_error() -> None:
     stack = "java.lang.NumberFormatException: For input string: ef1f02b8\n\tat org.apache.hudi.index.bucket.BucketIdentifier."
     error = HudiSink(path="lake").explain(RuntimeError(f"{stack}bucketIdFromFileId"))
     assert isinstance(error, ConfigError)
     assert "the table has files that are not buckets" in str(error)
 
 
-def test_a_file_is_a_bucket_whose_number_there_is() -> None:
+def test_file_of_unknown_bucket_is_rejected() -> None:
     index = Index({BUCKETS: "4"})
     index.check_files(["00000000-8795-4a45-afe7-a0942c738b99", "00000003-1"], "shop.orders")
-    for stranger in ("00000004-8795", "12345678-8795", "ef1f02b8-3e6b"):
-        with pytest.raises(ConfigError, match=rf"table shop.orders.*file {stranger} is not one of 4 buckets"):
-            index.check_files(["00000000-8795", stranger], "shop.orders")
+    for file_id in ("00000004-8795", "12345678-8795", "ef1f02b8-3e6b"):
+        with pytest.raises(ConfigError, match=rf"table shop.orders.*file {file_id} is not one of 4 buckets"):
+            index.check_files(["00000000-8795", file_id], "shop.orders")

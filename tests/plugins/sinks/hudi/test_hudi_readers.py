@@ -1,4 +1,4 @@
-"""Hudi tables as hudi-rs reads them, which shares no code with Spark's; and tables that contradict those that read them."""
+"""Hudi tables read by hudi-rs, which shares no code with Spark, and tables that contradict their configured readers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ COMPACTED = ["planned", "2 log files into 1"]
 
 
 @pytest.fixture
-def session(clones: Sessions) -> SparkSession:
-    return clones.of("readers")
+def session(sessions: Sessions) -> SparkSession:
+    return sessions.of("readers")
 
 
 def make(folder: Path, session: SparkSession, **options: Any) -> Target:
-    # One bucket is soon worth a compaction.
+    # With one bucket, compaction is due soon.
     options = {"hoodie.bucket.index.num.buckets": 1, **options}
     return Target(HudiSink(path=str(folder), **options), session, name="shop.people")
 
@@ -54,13 +54,13 @@ def table_properties(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("readers", "table_type", "version", "key", "compacted"),
     [
-        # Log files with a wider type are what hudi-rs refuses.
+        # hudi-rs rejects log files with a wider type.
         (["spark", "hudi-rs"], "MERGE_ON_READ", "9", "int", COMPACTED),
-        # What reads old tables alone gets old ones, and they stay so.
+        # Readers of old table versions get an old table version, which compaction does not change.
         (["spark", "hudi-rs", "athena"], "COPY_ON_WRITE", "6", "bigint", []),
     ],
 )
-def test_hudi_rs_reads_what_spark_reads(
+def test_hudi_rs_and_spark_read_the_same_rows(
     tmp_path: Path,
     session: SparkSession,
     readers: list[str],
@@ -103,7 +103,7 @@ def test_hudi_rs_reads_what_spark_reads(
         ),
     ],
 )
-def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_batch(
+def test_table_for_other_readers_fails_check_and_next_batch(
     tmp_path: Path, session: SparkSession, reader: str, sentence: str, fix: str
 ) -> None:
     before = make(tmp_path, session)

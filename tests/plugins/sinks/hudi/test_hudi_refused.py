@@ -12,23 +12,23 @@ from headrace_sinks.hudi import HudiSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SENTENCE = "'hudi' does not work on Spark 4.0: Hudi is supported on Spark 3.5 only\n  fix: pip install 'pyspark==3.5.7'"
+ERROR = "'hudi' does not work on Spark 4.0: Hudi is supported on Spark 3.5 only\n  fix: pip install 'pyspark==3.5.7'"
 
 
-def test_spark_4_is_refused_with_a_sentence() -> None:
+def test_spark_4_is_rejected() -> None:
     with pytest.raises(ConfigError) as caught:
         check_supported([HudiSink(path="lake")], "4.0")
-    assert str(caught.value) == SENTENCE
+    assert str(caught.value) == ERROR
 
 
-def test_spark_3_is_not() -> None:
+def test_spark_3_is_accepted() -> None:
     check_supported([HudiSink(path="lake")], "3.5")
 
 
 if spark_line(spark_version()) in HudiSink.refuses:
 
     @pytest.mark.spark
-    def test_a_session_of_spark_4_is_refused(spark: SparkSession) -> None:
+    def test_session_of_spark_4_is_rejected(spark: SparkSession) -> None:
         with pytest.raises(ConfigError) as caught:
             check_session(spark, [HudiSink(path="lake")])
-        assert str(caught.value) == SENTENCE
+        assert str(caught.value) == ERROR

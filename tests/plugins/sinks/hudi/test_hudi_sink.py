@@ -35,12 +35,12 @@ def table_type(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def target(folder: Path, clones: Sessions, **options: Any) -> Target:
-    return Target(HudiSink({"path": str(folder), **options}), clones.of("one"))
+def target(folder: Path, sessions: Sessions, **options: Any) -> Target:
+    return Target(HudiSink({"path": str(folder), **options}), sessions.of("one"))
 
 
 def properties(folder: Path, target: Target) -> dict[str, str]:
-    """What a table's hoodie.properties say."""
+    """Return the contents of a table's hoodie.properties."""
     text = (folder / target.name.replace(".", "/") / ".hoodie" / "hoodie.properties").read_text()
     return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
 
@@ -49,8 +49,8 @@ def timeline(folder: Path, target: Target) -> set[str]:
     return {file.name for file in (folder / target.name.replace(".", "/") / ".hoodie" / "timeline").iterdir()}
 
 
-def test_it_prints_nothing(tmp_path: Path, clones: Sessions, capfd: pytest.CaptureFixture[str]) -> None:
-    table = target(tmp_path, clones)
+def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.CaptureFixture[str]) -> None:
+    table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))
     table.write(PEOPLE, put(2, 1, "A"))
     table.rows()
@@ -69,18 +69,18 @@ class TestMergeOnRead(SinkConformance):
 @for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = HudiSink
-    faults = 0  # the steps are the same
+    faults = 0  # the write steps are the same
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "table.type": "COPY_ON_WRITE"}
 
 
-# The batch's mark
+# The mark of the batch
 
 
-def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path: Path, clones: Sessions) -> None:
-    # Compaction commits after every batch, and is not one.
-    table = target(tmp_path, clones, **{"hoodie.compact.inline.max.delta.commits": 1})
+def test_commits_name_their_batch_and_repeated_batch_is_skipped(tmp_path: Path, sessions: Sessions) -> None:
+    # Compaction commits after every batch, and its commits have no mark.
+    table = target(tmp_path, sessions, **{"hoodie.compact.inline.max.delta.commits": 1})
     path = f"{tmp_path}/{table.name.replace('.', '/')}"
     other = Target(table.sink, table.session, name=table.name)
     table.write(PEOPLE, put(1, 1, "a"))
@@ -98,8 +98,8 @@ def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path:
 # Tables
 
 
-def test_tables_are_made_for_small_commits(tmp_path: Path, clones: Sessions, table_type: str) -> None:
-    table = target(tmp_path, clones, **{"table.type": table_type})
+def test_new_tables_suit_small_commits(tmp_path: Path, sessions: Sessions, table_type: str) -> None:
+    table = target(tmp_path, sessions, **{"table.type": table_type})
     table.write(PEOPLE, *[put(1, number, "a") for number in range(50)])
     table.write(PEOPLE, *[put(2, number, "b") for number in range(50)])
     folder = tmp_path / table.name.replace(".", "/")
@@ -112,10 +112,10 @@ def test_tables_are_made_for_small_commits(tmp_path: Path, clones: Sessions, tab
     assert found["hoodie.table.ordering.fields"] == "_headrace_position"
 
 
-def test_options_of_hudi_pass_through_and_win(tmp_path: Path, clones: Sessions) -> None:
+def test_hudi_options_override_defaults(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.bucket.index.num.buckets": 1, "hoodie.metadata.enable": True, "hoodie.table.name": "mine"}
-    options["hoodie.datasource.write.partitionpath.field"] = ""  # as a file says it that partitions in one place only
-    table = target(tmp_path, clones, **options)
+    options["hoodie.datasource.write.partitionpath.field"] = ""  # explicitly not partitioned
+    table = target(tmp_path, sessions, **options)
     table.write(PEOPLE, *[put(1, number, "a") for number in range(20)])
     table.write(PEOPLE, put(2, 1, "b"))
     folder = tmp_path / table.name.replace(".", "/")
@@ -124,8 +124,8 @@ def test_options_of_hudi_pass_through_and_win(tmp_path: Path, clones: Sessions) 
     assert properties(tmp_path, table)["hoodie.table.name"] == "mine"
 
 
-def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones, **{"hoodie.compact.inline.max.delta.commits": 1})
+def test_rows_stay_correct_after_log_compaction(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions, **{"hoodie.compact.inline.max.delta.commits": 1})
     schema = "id int, tags array<string>, born date"
     table.write(schema, put(5, 1, ["a", None], None), put(1, 2, [None], None), put(1, 3, [], None))
     table.write(schema, put(4, 1, ["late"], None), remove(2, 2, None, None), put(2, 4, None, None))
@@ -135,8 +135,8 @@ def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Session
     assert list(timeline.glob("*.compaction.requested"))
 
 
-def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) -> None:
-    table = target(tmp_path, clones, **{"table.type": table_type})
+def test_columns_are_widened(tmp_path: Path, sessions: Sessions, table_type: str) -> None:
+    table = target(tmp_path, sessions, **{"table.type": table_type})
     table.write("id int, a int, b float, c decimal(5,2)", put(1, 1, 1, 0.5, None), put(1, 2, 2, 0.5, None))
     table.write("id int, a bigint, b double, c decimal(9,2)", put(2, 2, 2**40, 0.1, None))
     table.write("id int, a smallint, b float, c decimal(5,2)", put(3, 3, 7, 0.5, None))
@@ -144,7 +144,7 @@ def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) 
     assert [(row["a"], row["b"]) for row in table.rows()] == [(1, 0.5), (2**40, 0.1), (7, 0.5)]
 
 
-#: Stored as, comes as, and a value of each.
+#: Stored type, incoming type, and a value of each.
 CONTRADICTIONS = (
     ("string", "binary", "t", b"\x00\xff"),
     ("binary", "string", b"\x00\xff", "t"),
@@ -160,8 +160,8 @@ CONTRADICTIONS = (
 )
 
 
-def test_types_that_contradict_the_tables_are_refused_and_the_rows_stay(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_incompatible_types_are_rejected_and_rows_stay(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     columns = [f"c{number}" for number in range(len(CONTRADICTIONS))]
     stored = ", ".join(f"{name} {kind}" for name, (kind, *_) in zip(columns, CONTRADICTIONS, strict=True))
     old = [value for *_, value, _ in CONTRADICTIONS]
@@ -175,10 +175,10 @@ def test_types_that_contradict_the_tables_are_refused_and_the_rows_stay(tmp_path
     assert table.rows() == before
 
 
-def test_whole_numbers_in_a_column_of_doubles_and_more_places_of_a_decimal(
-    tmp_path: Path, clones: Sessions, table_type: str
+def test_integers_in_double_columns_and_decimals_with_larger_scale(
+    tmp_path: Path, sessions: Sessions, table_type: str
 ) -> None:
-    table = target(tmp_path, clones, **{"table.type": table_type})
+    table = target(tmp_path, sessions, **{"table.type": table_type})
     table.write("id int, a int, b double, c decimal(5,2)", put(1, 1, 16777217, 0.5, Decimal("1.25")))
     table.write("id int, a double, b int, c decimal(7,4)", put(2, 2, 0.5, 16777217, Decimal("1.2345")))
     assert [tuple(row.values()) for row in table.rows()] == [
@@ -193,7 +193,7 @@ BY_COUNTRY = {"hoodie.datasource.write.partitionpath.field": "nationality"}
 
 
 @pytest.mark.parametrize("index", ["BLOOM", "SIMPLE", "BUCKET", "RECORD_LEVEL_INDEX"])
-def test_an_index_that_would_not_find_a_deleted_row_is_refused(index: str) -> None:
+def test_partition_local_index_is_rejected(index: str) -> None:
     sink = HudiSink({"path": "lake", "hoodie.index.type": index, **BY_COUNTRY})
     with pytest.raises(ConfigError) as refused:
         sink.check_table(Table("moma.artists", ("id",)), "upsert")
@@ -205,29 +205,27 @@ def test_an_index_that_would_not_find_a_deleted_row_is_refused(index: str) -> No
     HudiSink({"path": "lake", "hoodie.index.type": index}).check_table(Table("moma.artists", ("id",)), "upsert")
 
 
-def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSession) -> None:
+def test_partition_local_index_fails_check_and_run(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
     artists.insert({"artist_id": 1, "name": "Arp", "nationality": "German"})
     bronze.flush()
     block = pipelines.sink_block("hudi", tmp_path, **{"hoodie.index.type": "BLOOM"}, **BY_COUNTRY)
-    job = pipelines.pipeline(tmp_path, sinks=[block])
-    assert ["the index BLOOM searches" in item.found for item in job.check(spark) if item.error] == [True]
+    pipeline = pipelines.pipeline(tmp_path, sinks=[block])
+    assert ["the index BLOOM searches" in item.found for item in pipeline.check(spark) if item.error] == [True]
     with pytest.raises(ConfigError, match="the index BLOOM searches"):
-        job.run(spark)
+        pipeline.run(spark)
     assert not (tmp_path / "lake").exists()
 
 
 @pytest.mark.parametrize("index", nightly_after(1, [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"]))
-def test_whatever_finds_a_tables_rows_its_input_is_read_once(
-    tmp_path: Path, clones: Sessions, index: str | None
-) -> None:
+def test_input_is_read_once_with_every_index(tmp_path: Path, sessions: Sessions, index: str | None) -> None:
     from pyspark.sql import functions as F
 
     options = {"hoodie.index.type": index, "hoodie.datasource.write.partitionpath.field": "city"} if index else {}
     if index == "RECORD_INDEX":
         options |= {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
-    table, count = target(tmp_path, clones, **options), clones.spark.sparkContext.accumulator(0)
+    table, count = target(tmp_path, sessions, **options), sessions.spark.sparkContext.accumulator(0)
 
     def count_row(value: str) -> str:
         count.add(1)
@@ -241,13 +239,11 @@ def test_whatever_finds_a_tables_rows_its_input_is_read_once(
 
 
 @pytest.mark.parametrize("index", nightly_after(1, ["GLOBAL_BLOOM", "RECORD_INDEX"]))
-def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole_table(
-    tmp_path: Path, clones: Sessions, index: str
-) -> None:
+def test_global_index_moves_and_deletes_rows_across_partitions(tmp_path: Path, sessions: Sessions, index: str) -> None:
     options = {"hoodie.index.type": index, "hoodie.datasource.write.partitionpath.field": "city"}
     if index == "RECORD_INDEX":
         options |= {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
-    table = target(tmp_path, clones, **options)
+    table = target(tmp_path, sessions, **options)
     schema = "id int, city string"
     table.write(schema, *[put(1, number, "Praha") for number in (1, 2, 3)])
     table.write(schema, put(2, 1, "Brno"), remove(2, 2, None))
@@ -255,9 +251,9 @@ def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole
     assert [row["id"] for row in table.read().where("city = 'Brno'").collect()] == [1]
 
 
-def test_a_bucket_finds_rows_that_are_partitioned_by_their_key(tmp_path: Path, clones: Sessions) -> None:
+def test_bucket_index_works_with_partitions_by_key(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.index.type": "BUCKET", "hoodie.datasource.write.partitionpath.field": "city"}
-    table = replace(target(tmp_path, clones, **options), key=("id", "city"))
+    table = replace(target(tmp_path, sessions, **options), key=("id", "city"))
     schema = "id int, city string, name string"
     table.write(schema, put(1, 1, "Praha", "a"), put(1, 2, "Brno", "b"), put(1, 1, "Brno", "c"))
     table.write(schema, put(2, 1, "Praha", "A"), remove(2, 1, "Brno", None))
@@ -267,22 +263,22 @@ def test_a_bucket_finds_rows_that_are_partitioned_by_their_key(tmp_path: Path, c
 # Errors
 
 
-def test_a_name_that_avro_does_not_know(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_column_name_that_avro_does_not_allow(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     error = table.refusal(lambda: table.write("id int, s struct<`a b`: int>", put(1, 1, (1,))))
     assert isinstance(error, DataError)
     assert "does not allow the column name 'a b'" in str(error)
     assert not (tmp_path / "kit").exists()
 
 
-def test_a_key_of_empty_text(tmp_path: Path, clones: Sessions) -> None:
-    table = target(tmp_path, clones)
+def test_empty_string_key(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
     error = table.refusal(lambda: table.write("id string, name string", put(1, "", "a")))
     assert isinstance(error, DataError)
     assert "rows with an empty key" in str(error)
 
 
 @pytest.mark.parametrize("name", ["HoodieWriteConflictException", "HoodieLockException"])
-def test_another_writer_is_worth_another_try(name: str) -> None:
+def test_conflict_with_another_writer_is_retriable(name: str) -> None:
     error = HudiSink(path="lake").explain(RuntimeError(f"org.apache.hudi.exception.{name}: Cannot resolve conflicts"))
     assert isinstance(error, RetriableError)

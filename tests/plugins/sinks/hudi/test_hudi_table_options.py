@@ -1,4 +1,4 @@
-"""Options of Hudi's that jobs written by hand have, and with which rows would not be right here."""
+"""Hudi options of existing Hudi jobs that headrace accepts, and options that would produce wrong rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATEST = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "what_would_be"),
+    ("option", "value", "consequence"),
     [
         (f"{WRITE}operation", "insert", "rows would be duplicated or lost"),
         (f"{WRITE}operation", "insert_overwrite_table", "rows would be duplicated or lost"),
@@ -34,15 +34,15 @@ LATEST = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
         ("hoodie.populate.meta.fields", "false", "the index would find no row"),
     ],
 )
-def test_an_option_with_which_rows_would_be_wrong_is_refused(option: str, value: str, what_would_be: str) -> None:
+def test_option_that_would_produce_wrong_rows_is_rejected(option: str, value: str, consequence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         HudiSink({"path": "lake", option: value}).check()
-    assert f"sink hudi, {option}: with {value!r} {what_would_be}" in str(refused.value)
+    assert f"sink hudi, {option}: with {value!r} {consequence}" in str(refused.value)
     assert "remove the option" in str(refused.value)
 
 
 @pytest.mark.parametrize(("mode", "key"), [("upsert", "id,line"), ("append", "_headrace_position")])
-def test_the_key_of_records_is_the_tables(mode: TableMode, key: str) -> None:
+def test_record_key_is_the_key_of_the_table(mode: TableMode, key: str) -> None:
     HudiSink({"path": "lake", KEY: key.replace(",", ", ")}).check_table(ORDERS, mode)
     with pytest.raises(ConfigError) as refused:
         HudiSink({"path": "lake", KEY: "uuid"}).check_table(ORDERS, mode)
@@ -50,11 +50,11 @@ def test_the_key_of_records_is_the_tables(mode: TableMode, key: str) -> None:
     assert "set `key: […]` under `tables:`" in str(refused.value)
 
 
-def test_options_that_say_what_is_so_anyway_are_taken(tmp_path: Path, clones: Sessions) -> None:
+def test_options_with_required_values_are_accepted(tmp_path: Path, sessions: Sessions) -> None:
     options = {f"{WRITE}operation": "UPSERT", KEY: "id", "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
     sink = HudiSink({"path": str(tmp_path), **options, f"{WRITE}precombine.field": "_headrace_position"})
     sink.check()
-    target = Target(sink, clones.of("one"))
+    target = Target(sink, sessions.of("one"))
     sink.check_table(target.table, "upsert")
     target.write("id int, name string", put(1, 1, "a"), put(1, 2, "b"), put(5, 3, "c"))
     target.write("id int, name string", put(2, 1, "A"), remove(2, 2, None), put(4, 3, "late"))
@@ -77,10 +77,10 @@ def test_options_that_say_what_is_so_anyway_are_taken(tmp_path: Path, clones: Se
         ],
     ),
 )
-def test_what_hudi_refuses_is_told_in_a_sentence(
-    tmp_path: Path, clones: Sessions, options: dict[str, object], complaint: str
+def test_options_that_hudi_rejects_have_plain_errors(
+    tmp_path: Path, sessions: Sessions, options: dict[str, object], complaint: str
 ) -> None:
-    target = Target(HudiSink({"path": str(tmp_path), "table.type": "COPY_ON_WRITE", **options}), clones.of("one"))
+    target = Target(HudiSink({"path": str(tmp_path), "table.type": "COPY_ON_WRITE", **options}), sessions.of("one"))
 
     def write() -> None:
         target.write("id int, name string", put(1, 1, "a"))

@@ -1,4 +1,4 @@
-"""Maintenance of Hudi tables: what is due, what it leaves, and what becomes of it when a process dies in between."""
+"""Maintenance of Hudi tables: when steps are due, their results, and recovery after a killed process."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 MODULE = "headrace_sinks.hudi.hudi_table_services"
 PEOPLE = "id int, name string"
-#: All that can be done, and nothing that is older than an hour.
+#: All steps are due, and no version is older than an hour.
 ALL = MaintenancePolicy(history_seconds=3600, files=2)
 NO_HISTORY = MaintenancePolicy(history_seconds=0, files=1000)
-NO_MORE = MaintenancePolicy(history_seconds=3600, files=1000)
+NOT_DUE = MaintenancePolicy(history_seconds=3600, files=1000)
 
 
 class MaintainedTarget(Target):
-    """A table whose run maintains it."""
+    """Table that the run maintains."""
 
     def apply(self, frame: Any, mode: Any = None) -> Any:
         batch = Batch(self.pipeline, self.batch + 1, mode or self.mode, is_maintained=True)
@@ -61,24 +61,24 @@ class MaintainedTarget(Target):
         return {row["id"]: row["name"] for row in self.rows(as_of)}
 
 
-def make(folder: Path, clones: Sessions, **options: Any) -> MaintainedTarget:
+def make(folder: Path, sessions: Sessions, **options: Any) -> MaintainedTarget:
     return MaintainedTarget(
-        HudiSink({"path": str(folder), "hoodie.bucket.index.num.buckets": 1, **options}), clones.of("one")
+        HudiSink({"path": str(folder), "hoodie.bucket.index.num.buckets": 1, **options}), sessions.of("one")
     )
 
 
 @pytest.fixture
-def target(tmp_path: Path, clones: Sessions) -> MaintainedTarget:
-    return make(tmp_path, clones)
+def target(tmp_path: Path, sessions: Sessions) -> MaintainedTarget:
+    return make(tmp_path, sessions)
 
 
 def timeline(folder: Path, target: Target) -> list[str]:
-    notes = folder / target.name.replace(".", "/") / ".hoodie"
-    found = ((notes / "timeline") if (notes / "timeline").exists() else notes).iterdir()
+    metadata = folder / target.name.replace(".", "/") / ".hoodie"
+    found = ((metadata / "timeline") if (metadata / "timeline").exists() else metadata).iterdir()
     return sorted(file.name.partition(".")[2] for file in found if not file.name.startswith("."))
 
 
-def test_log_files_become_one_file_and_the_rows_stay(target: MaintainedTarget) -> None:
+def test_log_files_are_compacted_and_rows_stay(target: MaintainedTarget) -> None:
     schema = "id int, name string, born date, tags array<string>"
     target.write(schema, *[put(0, number, "old", date(1, 1, 1), ["a", None]) for number in range(5)])
     for at in range(1, 4):
@@ -100,17 +100,17 @@ def test_log_files_become_one_file_and_the_rows_stay(target: MaintainedTarget) -
 
 
 @pytest.mark.nightly
-def test_a_batch_compacts_only_where_no_run_maintains_the_table(tmp_path: Path, target: MaintainedTarget) -> None:
+def test_batch_compacts_only_tables_without_maintenance(tmp_path: Path, target: MaintainedTarget) -> None:
     for at in range(6):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     assert "compaction.requested" not in timeline(tmp_path, target)
-    alone = Target(target.sink, target.session, name=target.name)
-    alone.write(PEOPLE, put(6, 1, "n6"))
+    exclusive_steps = Target(target.sink, target.session, name=target.name)
+    exclusive_steps.write(PEOPLE, put(6, 1, "n6"))
     assert "compaction.requested" in timeline(tmp_path, target)
     assert target.names() == {1: "n6"}
 
 
-def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget) -> None:
+def test_nothing_is_due_for_few_log_files_or_missing_table(target: MaintainedTarget) -> None:
     assert target.maintain() == []
     assert target.sink.measure_table(target.session, target.table) is None
     for at in range(3):
@@ -119,23 +119,23 @@ def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget
 
 
 @pytest.mark.nightly
-def test_a_reader_that_began_before_reads_its_version_to_the_end(target: MaintainedTarget) -> None:
+def test_open_reader_keeps_its_version_during_maintenance(target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
-    held = plan_reading(target)
+    open_read = plan_reading(target)
     target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
     assert target.maintain()[-1] == "compact: 3 log files into 1"
     for at in (4, 5):
         target.write(PEOPLE, put(at, 0, f"n{at}"))
     assert target.maintain()[-1] == "compact: 2 log files into 1"
-    assert {row.id: row.name for row in held.collect()} == {0: "n0", 1: "n1", 2: "n2"}
+    assert {row.id: row.name for row in open_read.collect()} == {0: "n0", 1: "n1", 2: "n2"}
     assert target.names() == {0: "n5", 1: "newer"}
 
 
 @pytest.mark.nightly
-def test_a_service_for_which_somebody_set_an_option_stays_with_hudi(tmp_path: Path, clones: Sessions) -> None:
+def test_configured_services_are_left_to_hudi(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": 2, "hoodie.clean.commits.retained": 3}
-    target = make(tmp_path, clones, **options)
+    target = make(tmp_path, sessions, **options)
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     target.write(PEOPLE, put(3, 1, "n3"))
@@ -144,22 +144,22 @@ def test_a_service_for_which_somebody_set_an_option_stays_with_hudi(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, kind: str
+def test_history_is_readable_and_older_versions_are_removed(
+    tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(f"{MODULE}._SLACK", 1.0)
-    target = make(tmp_path, clones, **{"table.type": kind})
-    versions, began = list[str | None](), 0.0
+    target = make(tmp_path, sessions, **{"table.type": kind})
+    versions, started = list[str | None](), 0.0
     for at in range(6):
         versions.append(target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new")).version)
         if at in (1, 3):
             target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
-            began = time.time()
+            started = time.time()
     before, count = count_files(tmp_path), target.measure().versions
-    assert target.maintain(NO_MORE) == []
-    # The newest before that time stays, and the two after it.
+    assert target.maintain(NOT_DUE) == []
+    # The newest version before the start stays, and two later versions.
     now = time.time()
-    policy = MaintenancePolicy(history_seconds=now - began, files=1000, clock=lambda: now)
+    policy = MaintenancePolicy(history_seconds=now - started, files=1000, clock=lambda: now)
     assert target.maintain(policy) == [f"expire: {count} versions, 3 left"]
     assert target.measure().versions == 3
     assert count_files(tmp_path) < before
@@ -172,7 +172,7 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
 
 
 def set_limits(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
-    """Lower limits of the module, which tests reach with a few commits."""
+    """Lower the limits of the module to values that tests reach with a few commits."""
     for name, value in limits.items():
         monkeypatch.setattr(f"{MODULE}.{name}", value)
 
@@ -191,19 +191,19 @@ def count_files(folder: Path) -> int:
     ],
     ids=["merge on read", "copy on write", "copy on write, version 6"],
 )
-def test_archived_commits_are_versions_like_others(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+def test_archived_commits_are_readable_versions(
+    tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     set_limits(monkeypatch, MARK_SEARCH_DEPTH=4, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0, _SLACK=1.0)
-    target = make(tmp_path, clones, **options)
-    versions, contents, began, done = list[str | None](), list[dict[int, str]](), 0.0, list[str]()
+    target = make(tmp_path, sessions, **options)
+    versions, contents, started, done = list[str | None](), list[dict[int, str]](), 0.0, list[str]()
     for at in range(13):
         result = target.write(PEOPLE, put(at, at % 3, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, None))
         versions.append(result.version)
         contents.append(target.names())
         if at in (2, 5, 8, 11):
             done += target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
-            began = time.time() if at == 5 else began
+            started = time.time() if at == 5 else started
     assert any(text.startswith("archive: ") for text in done)
     assert not any(text.startswith("expire: ") for text in done)
     assert sum(name.endswith("commit") for name in timeline(tmp_path, target)) <= 7
@@ -213,13 +213,13 @@ def test_archived_commits_are_versions_like_others(
     assert target.measure().versions == 13 + compactions
 
     before, now = count_files(tmp_path), time.time()
-    policy = MaintenancePolicy(history_seconds=now - began, files=1000, clock=lambda: now)
+    policy = MaintenancePolicy(history_seconds=now - started, files=1000, clock=lambda: now)
     (expired,) = [text for text in target.maintain(policy) if not text.startswith("archive: ")]
     left = target.measure().versions
     assert expired == f"expire: {13 + compactions} versions, {left} left"
     assert left == 8 + compactions // 2
     assert count_files(tmp_path) < before
-    # The newest before that time stays: the compaction, where there are any.
+    # The newest version before the start stays; it is the compaction if there are compactions.
     kept = 6 if compactions else 5
     assert [target.names(version) for version in versions[kept:]] == contents[kept:]
     with pytest.raises(ConfigError, match="has no version as old as"):
@@ -239,7 +239,7 @@ def test_archived_commits_are_versions_like_others(
 
 
 @pytest.mark.nightly
-def test_nothing_is_archived_while_there_is_a_savepoint(
+def test_nothing_is_archived_before_a_savepoint(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, MARK_SEARCH_DEPTH=3, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0, _SLACK=1.0)
@@ -256,24 +256,24 @@ def test_nothing_is_archived_while_there_is_a_savepoint(
     assert [target.names(version) for version in versions] == contents
     assert any(text.startswith("expire: ") for text in target.maintain(MaintenancePolicy(history_seconds=0, files=1)))
     instants = [file.stem.split("_")[-1] for file in tmp_path.glob("kit/*/*.parquet")]
-    assert any(instant <= str(versions[2]) for instant in instants), instants  # the savepoint's
+    assert any(instant <= str(versions[2]) for instant in instants), instants  # the savepoint's instant
     assert target.names() == contents[-1]
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
 
 
 @pytest.mark.nightly
-def test_commits_of_log_files_that_are_not_compacted_are_not_archived(
+def test_commits_of_uncompacted_log_files_are_not_archived(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other engines know a log file by its commit, and not all of them look for it in the archive."""
+    """Other engines identify a log file by its commit, and some do not read the archive."""
     set_limits(monkeypatch, MARK_SEARCH_DEPTH=2, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0)
     for at in range(7):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
-    assert target.maintain(NO_MORE) == []
+    assert target.maintain(NOT_DUE) == []
     target.maintain(MaintenancePolicy(history_seconds=3600, files=2))
     target.write(PEOPLE, put(7, 1, "n7"))
-    assert target.maintain(NO_MORE) == []  # the compaction and the batch
-    assert timeline(tmp_path, target).count("deltacommit") == 2  # Hudi keeps one from before
+    assert target.maintain(NOT_DUE) == []  # the compaction and the batch
+    assert timeline(tmp_path, target).count("deltacommit") == 2  # Hudi keeps one earlier commit
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
     assert target.names() == {1: "n7"}
 
@@ -282,8 +282,8 @@ def plan_compaction(target: MaintainedTarget) -> None:
     next(target.plan()).run()
 
 
-def half_compact(target: MaintainedTarget) -> None:
-    """What a process leaves that is killed while it compacts."""
+def interrupt_compaction(target: MaintainedTarget) -> None:
+    """Leave the state of a process that was killed during a compaction."""
     plan_compaction(target)
     services = services_of(target)
     with services._client(_HEARTBEAT) as client:
@@ -305,23 +305,23 @@ def plan_clean(target: MaintainedTarget) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("die", "policy", "done"),
+    ("interrupt", "policy", "done"),
     [
-        (plan_compaction, NO_MORE, ["compact: 3 log files into 1"]),
-        (half_compact, NO_MORE, ["compact: 3 log files into 1"]),
+        (plan_compaction, NOT_DUE, ["compact: 3 log files into 1"]),
+        (interrupt_compaction, NOT_DUE, ["compact: 3 log files into 1"]),
         (plan_clean, NO_HISTORY, ["expire: 9 versions, 1 left"]),
     ],
 )
-def test_what_a_process_left_that_was_killed_is_done_by_the_next(
+def test_next_maintenance_completes_steps_of_a_killed_process(
     tmp_path: Path,
     target: MaintainedTarget,
-    die: Callable[[MaintainedTarget], None],
+    interrupt: Callable[[MaintainedTarget], None],
     policy: MaintenancePolicy,
     done: list[str],
 ) -> None:
     for at in range(4):
         target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new"))
-    die(target)
+    interrupt(target)
     target.write(PEOPLE, put(7, 1, "n7"), remove(7, 10, None))
     rows = {1: "n7", 11: "new", 12: "new", 13: "new"}
     assert target.names() == rows
@@ -330,53 +330,53 @@ def test_what_a_process_left_that_was_killed_is_done_by_the_next(
     assert target.maintain(policy) == done
     assert target.names() == rows
     target.write(PEOPLE, put(8, 1, "n8"))
-    assert target.maintain(NO_MORE) == []
+    assert target.maintain(NOT_DUE) == []
     assert target.names() == {**rows, 1: "n8"}
 
 
 @pytest.mark.nightly
-def test_a_compaction_is_left_to_the_process_that_does_it(target: MaintainedTarget) -> None:
+def test_compaction_of_a_running_process_is_not_repeated(target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
-    half_compact(target)
+    interrupt_compaction(target)
     assert target.maintain() == []
 
 
 @pytest.mark.nightly
-def test_a_compaction_that_fails_is_done_by_the_next(tmp_path: Path, target: MaintainedTarget) -> None:
+def test_next_maintenance_repeats_a_failed_compaction(tmp_path: Path, target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     (base,) = tmp_path.rglob("*.parquet")
-    checksum, whole = base.with_name(f".{base.name}.crc"), base.read_bytes()
+    checksum, content = base.with_name(f".{base.name}.crc"), base.read_bytes()
     checksum.unlink()
-    base.write_bytes(whole[:-100] + bytes(100))
+    base.write_bytes(content[:-100] + bytes(100))
     with pytest.raises(Exception, match="is not a Parquet file"):
         target.maintain()
     target.write(PEOPLE, put(5, 2, "b"))
-    base.write_bytes(whole)
+    base.write_bytes(content)
     assert target.names() == {1: "n2", 2: "b"}
     assert target.maintain() == ["compact: 2 log files into 1"]
     assert target.names() == {1: "n2", 2: "b"}
 
 
 @pytest.mark.nightly
-def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, clones: Sessions) -> None:
-    target = make(tmp_path, clones, **{"hoodie.metadata.enable": True})
-    alone = []
+def test_steps_are_exclusive_with_the_metadata_table(tmp_path: Path, sessions: Sessions) -> None:
+    target = make(tmp_path, sessions, **{"hoodie.metadata.enable": True})
+    exclusive_steps = []
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new"))
         for step in target.plan(MaintenancePolicy(history_seconds=0, files=1)):
-            alone.append((step.name, step.exclusive))
+            exclusive_steps.append((step.name, step.exclusive))
             step.run()
-    assert set(alone) == {("compact", True), ("expire", True)}
+    assert set(exclusive_steps) == {("compact", True), ("expire", True)}
     assert target.names() == {1: "n2", 10: "new", 11: "new", 12: "new"}
 
 
 @pytest.mark.nightly
-def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
+def test_batch_completes_while_a_compaction_is_planned(
     target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def end_a_batch_meanwhile(spark: SparkSession, table: Any) -> str | None:
+    def complete_a_batch(spark: SparkSession, table: Any) -> str | None:
         instant = next_instant(spark, table)
         target.write(PEOPLE, put(9, 1, "meanwhile"), put(9, 5, "new"), remove(9, 2, None))
         return instant
@@ -384,28 +384,28 @@ def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
     for at in range(1, 4):
         target.write(PEOPLE, put(at, 0, f"n{at}"))
-    monkeypatch.setattr(f"{MODULE}.timeline.next_instant", end_a_batch_meanwhile)
+    monkeypatch.setattr(f"{MODULE}.timeline.next_instant", complete_a_batch)
     plan = target.plan()
     next(plan).run()
     target.write(PEOPLE, put(10, 3, "later"))
-    wanted = {0: "n3", 1: "meanwhile", 3: "later", 5: "new"}
-    assert target.names() == wanted
+    expected = {0: "n3", 1: "meanwhile", 3: "later", 5: "new"}
+    assert target.names() == expected
     assert [step.run() for step in plan] == ["3 log files into 1"]
-    assert target.names() == wanted
+    assert target.names() == expected
     assert target.measure().delete_files == 2
 
 
 @pytest.mark.nightly
-def test_batches_and_the_maintenance_of_another_process_at_once(
-    target: MaintainedTarget, clones: Sessions, monkeypatch: pytest.MonkeyPatch
+def test_concurrent_batches_and_maintenance_of_another_process(
+    target: MaintainedTarget, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, MARK_SEARCH_DEPTH=3, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=1)
-    other = MaintainedTarget(target.sink, clones.of("other"), name=target.name)
+    other = MaintainedTarget(target.sink, sessions.of("other"), name=target.name)
     done: list[str] = []
-    ends = threading.Event()
+    stop = threading.Event()
 
     def keep_maintaining() -> None:
-        while not ends.is_set():
+        while not stop.is_set():
             done.extend(other.maintain(MaintenancePolicy(history_seconds=0, files=2)))
 
     target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
@@ -413,7 +413,7 @@ def test_batches_and_the_maintenance_of_another_process_at_once(
         maintaining = pool.submit(keep_maintaining)
         for at in range(1, 9):
             target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, None))
-        ends.set()
+        stop.set()
         maintaining.result()
     assert all(any(what in text for text in done) for what in ("log files into", "archive: ", "expire: ")), done
     newest = {at: f"n{at}" for at in range(1, 9)}

@@ -1,4 +1,4 @@
-"""Iceberg tables that somebody else changes by hand, or whose machine's clock goes back: rows stay right, or an error says it."""
+"""Iceberg tables that another writer changes, or whose clock goes back: rows stay correct, or an error reports it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ALL = MaintenancePolicy(history_seconds=3600, files=2)
 
 
 @pytest.fixture(params=[(), ("spark",)], ids=["merged", "by key"])
-def target(request: pytest.FixtureRequest, tmp_path: Path, clones: Sessions) -> Target:
-    target = Target(IcebergSink({"warehouse": str(tmp_path), "readers": list(request.param)}), clones.of("one"))
+def target(request: pytest.FixtureRequest, tmp_path: Path, sessions: Sessions) -> Target:
+    target = Target(IcebergSink({"warehouse": str(tmp_path), "readers": list(request.param)}), sessions.of("one"))
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
     target.write(PEOPLE, put(1, 1, "new"), remove(1, 2, ""))
     return target
@@ -92,7 +92,7 @@ def rewrite_all(target: Target) -> None:
         ],
     ),
 )
-def test_what_somebody_changes_leaves_the_rows_right(target: Target, change: Callable[[Target], None]) -> None:
+def test_rows_stay_correct_after_changes_by_another_writer(target: Target, change: Callable[[Target], None]) -> None:
     change(target)
     assert rows(target) == {0: "old", 1: "new", 3: "old"}
     target.write(PEOPLE, put(2, 0, "second"), put(0, 1, "late"), remove(2, 3, ""))
@@ -107,12 +107,12 @@ def test_what_somebody_changes_leaves_the_rows_right(target: Target, change: Cal
     assert rows(target) == {0: "third", 2: "fourth"}
 
 
-def test_a_clock_that_goes_back_is_said_and_nothing_is_lost(target: Target, tmp_path: Path) -> None:
+def test_backward_clock_is_reported_and_no_row_is_lost(target: Target, tmp_path: Path) -> None:
     metadata = tmp_path / target.name.replace(".", "/") / "metadata"
     newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name.split(".")[0][1:]))
     newest.with_name(f".{newest.name}.crc").unlink()
-    told, hour = newest.read_text(), 3_600_000
-    table = json.loads(told)
+    original, hour = newest.read_text(), 3_600_000
+    table = json.loads(original)
     table["last-updated-ms"] += hour
     for entry in (table["snapshots"][-1], table["snapshot-log"][-1]):
         entry["timestamp-ms"] += hour
@@ -122,7 +122,7 @@ def test_a_clock_that_goes_back_is_said_and_nothing_is_lost(target: Target, tmp_
     assert "the clock of this machine is behind the table's last commit" in str(refusal)
     assert rows(target) == {0: "old", 1: "new", 3: "old"}
     assert "expire" not in [step.name for step in target.sink.plan_maintenance(target.session, target.table, ALL)]
-    newest.write_text(told)
+    newest.write_text(original)
     time.sleep(0.01)
     target.write(PEOPLE, put(2, 0, "second"))
     assert rows(target) == {0: "second", 1: "new", 3: "old"}

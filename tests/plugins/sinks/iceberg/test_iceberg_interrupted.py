@@ -1,4 +1,4 @@
-"""Maintenance of Iceberg tables that is cut off at each call that changes something, as where the process is killed: no row is lost or back."""
+"""Maintenance of Iceberg tables that is interrupted before each call with side effects. No row is lost or restored."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 PEOPLE = "id int, name string"
 DAY = 86400.0
-#: Calls that leave something: a job that writes, a commit, Iceberg's actions.
-_LEAVES = re.compile(r"(\w+\.)?(append|parquet|execute|commit)\b")
+#: Calls with side effects: a Spark job that writes, a commit, Iceberg's actions.
+_SIDE_EFFECTS = re.compile(r"(\w+\.)?(append|parquet|execute|commit)\b")
 
 
 @dataclass
 class Shop:
-    """A table whose rows are known."""
+    """Table with known rows."""
 
     target: Target
     rows: dict[int, str] = field(default_factory=dict)
     at: int = 0
 
     def write(self, *keys: int) -> None:
-        """Newer rows of these keys; that of the first goes. What is late changes nothing."""
+        """Write newer rows of these keys, and delete the row of the first key."""
         self.at += 1
-        gone, *kept = keys
-        self.rows |= dict.fromkeys(kept, f"n{self.at}")
-        self.rows.pop(gone, None)
-        changes = [put(self.at, key, f"n{self.at}") for key in kept]
-        self.target.write(PEOPLE, *changes, remove(self.at, gone, ""))
+        deleted, *written = keys
+        self.rows |= dict.fromkeys(written, f"n{self.at}")
+        self.rows.pop(deleted, None)
+        changes = [put(self.at, key, f"n{self.at}") for key in written]
+        self.target.write(PEOPLE, *changes, remove(self.at, deleted, ""))
 
     def check(self) -> None:
         found = self.target.sink.read_back(self.target.session, self.target.table).collect()
@@ -79,13 +79,13 @@ def leave_files(shop: Shop) -> None:
         stage_files(handle, handle.read())
 
 
-def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceStep:
-    steps: Iterator[MaintenanceStep] = shop.target.sink.plan_maintenance(shop.target.session, shop.target.table, upkeep)
+def find_step(shop: Shop, name: str, policy: MaintenancePolicy) -> MaintenanceStep:
+    steps: Iterator[MaintenanceStep] = shop.target.sink.plan_maintenance(shop.target.session, shop.target.table, policy)
     return next(step for step in steps if step.name == name)
 
 
 @pytest.mark.parametrize(
-    ("name", "age", "upkeep", "readers", "largest"),
+    ("name", "prepare", "policy", "readers", "largest"),
     nightly_after(
         1,
         [
@@ -104,39 +104,39 @@ def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceSt
         ],
     ),
 )
-def test_a_step_that_is_cut_off(
+def test_interrupted_step(
     tmp_path: Path,
-    clones: Sessions,
+    sessions: Sessions,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    age: Callable[[Shop], None],
-    upkeep: MaintenancePolicy,
+    prepare: Callable[[Shop], None],
+    policy: MaintenancePolicy,
     readers: tuple[str, ...],
     largest: int | None,
 ) -> None:
-    if largest is not None:  # no file is small enough to be compacted
+    if largest is not None:  # no file is small enough for compaction
         monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", largest)
     options = {"write.delete.granularity": "partition"} if name == "rewrite-deletes" else {}
     sink = IcebergSink({"warehouse": str(tmp_path), "readers": list(readers), **options})
-    shop, cut, places = Shop(Target(sink, clones.of("one"))), 0, list[int]()
+    shop, interruptions, call_numbers = Shop(Target(sink, sessions.of("one"))), 0, list[int]()
     shop.write(*range(60))
     while True:
-        age(shop)
-        step, calls = find_step(shop, name, upkeep), Calls()
-        if not places:
+        prepare(shop)
+        step, calls = find_step(shop, name, policy), Calls()
+        if not call_numbers:
             with calls.watch():
                 step.run()
-            places = [at for at, call in enumerate(calls.steps) if _LEAVES.match(call)]
+            call_numbers = [at for at, call in enumerate(calls.steps) if _SIDE_EFFECTS.match(call)]
             shop.check()
             continue
-        if cut == len(places):
+        if interruptions == len(call_numbers):
             break
-        # What is there then is what is there where the process dies before the next call.
-        with calls.watch(Fault.UNANSWERED, places[cut]), pytest.raises(LostError):
+        # The state equals that of a process that dies before the next call.
+        with calls.watch(Fault.UNANSWERED, call_numbers[interruptions]), pytest.raises(LostError):
             step.run()
         shop.check()
         shop.write(53, 54, 59)
         shop.check()
-        cut += 1
+        interruptions += 1
     step.run()
     shop.check()

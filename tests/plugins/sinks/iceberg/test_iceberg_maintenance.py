@@ -1,4 +1,4 @@
-"""Maintenance of Iceberg tables: what is due, what it leaves, and who wins when a batch comes at the same time."""
+"""Maintenance of Iceberg tables: when steps are due, their results, and conflicts with concurrent batches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
-#: All that can be done, and nothing that is older than an hour.
+#: All steps are due, and no version is older than an hour.
 ALL = MaintenancePolicy(history_seconds=3600, files=2)
 NO_HISTORY = MaintenancePolicy(history_seconds=0, files=1000)
 
 
 @pytest.fixture
-def target(tmp_path: Path, clones: Sessions) -> Target:
-    return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+def target(tmp_path: Path, sessions: Sessions) -> Target:
+    return Target(IcebergSink(warehouse=str(tmp_path)), sessions.of("one"))
 
 
 def plan(target: Target, policy: MaintenancePolicy = ALL) -> Iterator[MaintenanceStep]:
@@ -47,7 +47,7 @@ def rows(target: Target) -> dict[int, str]:
     return {row.id: row.name for row in target.sink.read_back(target.session, target.table).collect()}
 
 
-def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
+def test_small_files_are_compacted_and_rows_stay(target: Target) -> None:
     for at in range(4):
         target.write(PEOPLE, put(at, at % 3, f"n{at}"), remove(at, 7, "gone"))
     before = target.sink.measure_table(target.session, target.table)
@@ -59,7 +59,7 @@ def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
     after = target.sink.measure_table(target.session, target.table)
     assert after is not None
     assert (after.rows, after.files, after.small_files) == (3, 1, 0)
-    assert (after.delete_files or 0) <= 1  # Iceberg 1.11 leaves that of the last batch
+    assert (after.delete_files or 0) <= 1  # Iceberg 1.11 keeps the delete file of the last batch
     assert after.maintained is not None
     assert rows(target) == {0: "n3", 1: "n1", 2: "n2"}
     assert maintain(target) == {}
@@ -67,9 +67,9 @@ def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_small_files_become_one_in_each_partition(tmp_path: Path, clones: Sessions) -> None:
+def test_small_files_are_compacted_per_partition(tmp_path: Path, sessions: Sessions) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["name"]}})
-    target = Target(sink, clones.of("one"))
+    target = Target(sink, sessions.of("one"))
     target.write(PEOPLE, *[put(0, number, f"n{number}") for number in range(6)])
     assert maintain(target) == {}, "a file for each partition is what is needed"
     target.write(PEOPLE, *[put(1, 10 + number, f"n{number}") for number in range(3)], put(1, 20, "more"))
@@ -87,32 +87,32 @@ def test_small_files_become_one_in_each_partition(tmp_path: Path, clones: Sessio
 
 
 @pytest.mark.one_spark
-def test_a_batch_that_comes_again_after_maintenance_is_known(target: Target) -> None:
+def test_repeated_batch_after_maintenance_is_skipped(target: Target) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
     maintain(target)
-    again = Batch(target.pipeline, target.batch, "upsert")
-    assert target.sink.write(target.table, target.frame(PEOPLE, put(2, 2, "n2")), again).skipped
+    repeated = Batch(target.pipeline, target.batch, "upsert")
+    assert target.sink.write(target.table, target.frame(PEOPLE, put(2, 2, "n2")), repeated).skipped
     assert target.write(PEOPLE, put(9, 2, "newer"), put(1, 0, "late")).upserted == 2
     assert rows(target)[2] == "newer"
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_reader_that_began_before_reads_its_version_to_the_end(target: Target) -> None:
+def test_open_reader_keeps_its_version_during_maintenance(target: Target) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
-    held = plan_reading(target)
+    open_read = plan_reading(target)
     target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
     assert maintain(target) == {"compact": "4 files into 1"}
     target.write(PEOPLE, put(4, 0, "newer"))
     assert maintain(target).keys() == {"compact"}
-    assert {row.id: row.name for row in held.collect()} == {0: "n0", 1: "n1", 2: "n2"}
+    assert {row.id: row.name for row in open_read.collect()} == {0: "n0", 1: "n1", 2: "n2"}
     assert rows(target) == {0: "newer", 1: "newer"}
 
 
 @pytest.mark.one_spark
-def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
+def test_nothing_is_due_for_few_files_or_missing_table(target: Target) -> None:
     assert maintain(target) == {}
     assert target.sink.measure_table(target.session, target.table) is None
     for at in range(3):
@@ -122,11 +122,11 @@ def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_deletes_of_a_file_that_is_not_small_are_rewritten(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
+def test_deletes_of_large_files_are_rewritten(
+    tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "write.delete.granularity": "partition"})
-    target = Target(sink, clones.of("one"))
+    target = Target(sink, sessions.of("one"))
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)  # every file is large
     target.write(PEOPLE, *[put(0, number, "old") for number in range(20)])
     for at in range(1, 6):
@@ -139,7 +139,7 @@ def test_deletes_of_a_file_that_is_not_small_are_rewritten(
 
 
 @pytest.mark.one_spark
-def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tagged(target: Target) -> None:
+def test_old_versions_expire_except_newest_and_tagged(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
     java = java_table(target)
     tagged = java.currentSnapshot().snapshotId()
@@ -150,7 +150,7 @@ def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tag
     assert maintain(target, MaintenancePolicy(history_seconds=3600, files=1000)) == {}
     assert maintain(target, NO_HISTORY) == {"expire": f"57 versions, {MARK_SEARCH_DEPTH + 1} left"}
     assert rows(target) == {1: "last"}
-    # What has a tag makes nothing due for ever.
+    # A tagged version never makes the expiration due.
     assert maintain(target, NO_HISTORY) == {}
     as_tagged = target.sink.read_back(target.session, target.table, str(tagged))
     assert [row.name for row in as_tagged.collect()] == ["first"]
@@ -158,7 +158,7 @@ def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tag
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_no_version_is_dropped_where_files_are_not_the_tables_own(target: Target) -> None:
+def test_no_version_expires_with_gc_disabled(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
     java = java_table(target)
     for _ in range(MARK_SEARCH_DEPTH + 5):
@@ -170,19 +170,19 @@ def test_no_version_is_dropped_where_files_are_not_the_tables_own(target: Target
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("readers", [(), ("spark",)])
-def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, readers: tuple[str, ...]
+def test_large_files_with_many_deleted_rows_are_rewritten_one_by_one(
+    tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch, readers: tuple[str, ...]
 ) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "readers": list(readers)})
-    target = Target(sink, clones.of("one"))
-    for first in (0, 10, 20):  # each a file of ten rows
+    target = Target(sink, sessions.of("one"))
+    for first in (0, 10, 20):  # one file of ten rows each
         target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MAX_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
     policy = MaintenancePolicy(history_seconds=3600, files=2)
     if readers:
-        assert next(plan(target, policy)).run()  # deletes by key become positions
+        assert next(plan(target, policy)).run()  # deletes by key become position deletes
     kept = dict.fromkeys([*range(3, 10), *range(14, 20), *range(21, 30)], "old")
     found = []
     for count in (6, 7):
@@ -190,7 +190,7 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
         found.append(step.what)
         assert step.exclusive is not bool(readers)
         if readers:
-            target.write(PEOPLE, put(40 + count, 20, f"n{count}"))  # a batch beside it
+            target.write(PEOPLE, put(40 + count, 20, f"n{count}"))  # a concurrent batch
             kept[20] = f"n{count}"
         assert step.run() == f"{count} of 10 rows kept"
         assert rows(target) == kept
@@ -200,16 +200,16 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: Target, tmp_path: Path) -> None:
+def test_metadata_cleanup_is_set_unless_configured(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(0, 1, "a"))
     java = java_table(target)
     assert dict(METADATA_PROPERTIES).items() <= dict(java.properties()).items()
-    enabled, most, _ = METADATA_PROPERTIES
-    java.updateProperties().remove(most).set(enabled, "false").commit()
+    enabled, maximum, _ = METADATA_PROPERTIES
+    java.updateProperties().remove(maximum).set(enabled, "false").commit()
     assert maintain(target) == {"properties": "set"}
     java.refresh()
-    assert (java.properties()[enabled], java.properties()[most]) == ("false", "100")
-    java.updateProperties().set(enabled, "true").set(most, "2").commit()
+    assert (java.properties()[enabled], java.properties()[maximum]) == ("false", "100")
+    java.updateProperties().set(enabled, "true").set(maximum, "2").commit()
     for at in range(4):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     files = list((tmp_path / target.name.replace(".", "/") / "metadata").glob("*.metadata.json"))
@@ -218,19 +218,19 @@ def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: T
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_however_many_commits_there_were_a_reader_opens_few_manifests(target: Target) -> None:
+def test_manifests_stay_few_after_many_commits(target: Target) -> None:
     counts = []
     for at in range(12):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
-        of_each_kind = target.session.table(f"{name_of(target)}.manifests").groupBy("content").count().collect()
-        counts.append(max(row["count"] for row in of_each_kind))
+        per_content = target.session.table(f"{name_of(target)}.manifests").groupBy("content").count().collect()
+        counts.append(max(row["count"] for row in per_content))
     assert max(counts) < 10
     assert rows(target) == {1: "n11"}
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_batch_that_comes_before_a_step_that_was_found_is_in_it(target: Target) -> None:
+def test_batch_between_plan_and_step_is_kept(target: Target) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
     step = next(plan(target))
@@ -241,17 +241,17 @@ def test_a_batch_that_comes_before_a_step_that_was_found_is_in_it(target: Target
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_batches_and_the_maintenance_of_another_process_at_once(target: Target, clones: Sessions) -> None:
-    other = Target(target.sink, clones.of("other"), name=target.name)
+def test_concurrent_batches_and_maintenance_of_another_process(target: Target, sessions: Sessions) -> None:
+    other = Target(target.sink, sessions.of("other"), name=target.name)
     done: list[str] = []
     failed: list[Exception] = []
-    ends = threading.Event()
+    stop = threading.Event()
 
     def keep_maintaining() -> None:
-        while not ends.is_set():
+        while not stop.is_set():
             try:
                 done.extend(maintain(other))
-            except Exception as error:  # noqa: BLE001 - looked at below
+            except Exception as error:  # noqa: BLE001 - asserted below
                 failed.append(error)
 
     thread = threading.Thread(target=keep_maintaining)
@@ -262,7 +262,7 @@ def test_batches_and_the_maintenance_of_another_process_at_once(target: Target, 
         batch = Batch(target.pipeline, target.batch + 1, "upsert")
         retry(lambda f=frame, b=batch: target.sink.write(target.table, f, b), lambda error: _explain(target, error))  # type: ignore[misc]
         target.batch += 1
-    ends.set()
+    stop.set()
     thread.join()
     assert "compact" in done
     assert all(isinstance(_explain(target, error), RetriableError) for error in failed), failed
@@ -275,7 +275,7 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 
 
 @given(st.lists(st.integers(1, 10**9), max_size=60))
-def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
+def test_compaction_terminates_and_reduces_files(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
     while (count := count_small_files(sizes, 10**8)) > 1:
         assert sum(sizes[:count]) <= MAX_BYTES
@@ -287,7 +287,7 @@ def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 10**9), min_size=1, max_size=8), max_size=12))
-def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -> None:
+def test_compaction_of_partitions_terminates_and_reduces_files(found: list[list[int]]) -> None:
     partitions, merges = [sorted(sizes) for sizes in found], 0
     while (small := select_small_files(partitions, 10**8)).files:
         assert small.surplus >= 1
@@ -307,7 +307,7 @@ def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -
     assert all(sum(size <= TINY_BYTES for size in sizes) <= 1 for sizes in partitions)
 
 
-def test_one_large_partition_does_not_have_the_files_of_all_others_written_anew() -> None:
+def test_large_partition_does_not_cause_rewrites_of_other_partitions() -> None:
     large = [60 * 2**20] * 2
     partitions = [[1000, 60 * 2**20] for _ in range(100)] + [[1000, 1000], [TINY_BYTES] * 70 + large]
     small = select_small_files(partitions, 128 * 2**20)

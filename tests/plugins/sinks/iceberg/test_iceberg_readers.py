@@ -1,4 +1,4 @@
-"""Iceberg tables as PyIceberg reads them, which shares no code with Spark's; and tables that contradict those that read them."""
+"""Iceberg tables read by PyIceberg, which shares no code with Spark, and tables that contradict their configured readers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ EVERYTHING = MaintenancePolicy(history_seconds=3600, files=2)
 
 
 @pytest.fixture
-def session(clones: Sessions) -> SparkSession:
-    return clones.of("readers")
+def session(sessions: Sessions) -> SparkSession:
+    return sessions.of("readers")
 
 
 def make(folder: Path, session: SparkSession, **options: Any) -> Target:
@@ -61,11 +61,11 @@ def read_by_spark(target: Target) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_pyiceberg_reads_what_spark_reads(tmp_path: Path, session: SparkSession, options: dict[str, Any]) -> None:
+def test_pyiceberg_and_spark_read_the_same_rows(tmp_path: Path, session: SparkSession, options: dict[str, Any]) -> None:
     target = make(tmp_path, session, **options)
     target.write(PEOPLE, *[put(1, number, f"n{number}") for number in range(1, 6)])
     target.write(PEOPLE, put(2, 1, "newer"), remove(2, 2, None))
-    # A wider type, a new column, a struct, and then a field in it.
+    # A wider type, a new column, a struct, and then a new field in the struct.
     target.write("id bigint, name string, born struct<year:int>", put(3, 3, "c", (1900,)), put(3, 6, "f", (1950,)))
     born = "id bigint, name string, born struct<year:int,place:string>"
     target.write(born, put(4, 6, "newest", (1951, "Brno")), remove(4, 4, None, None))
@@ -80,18 +80,16 @@ def test_pyiceberg_reads_what_spark_reads(tmp_path: Path, session: SparkSession,
 
 
 @pytest.mark.one_spark
-def test_copy_on_write_in_format_version_3_is_refused_in_words(tmp_path: Path, session: SparkSession) -> None:
+def test_copy_on_write_in_format_version_3_has_plain_error(tmp_path: Path, session: SparkSession) -> None:
     target = make(tmp_path, session, **{"table.type": "copy-on-write", "format-version": 3})
     target.write(PEOPLE, put(1, 1, "a"))
-    refused = target.refusal(lambda: target.write(PEOPLE, put(2, 1, "b")))
-    assert isinstance(refused, ConfigError)
-    assert refused.what == "copy-on-write does not support tables of format version 3 on Spark 3.5"
+    caught = target.refusal(lambda: target.write(PEOPLE, put(2, 1, "b")))
+    assert isinstance(caught, ConfigError)
+    assert caught.what == "copy-on-write does not support tables of format version 3 on Spark 3.5"
     assert target.rows() == [{"id": 1, "name": "a"}]
 
 
-def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_batch(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_table_for_other_readers_fails_check_and_next_batch(tmp_path: Path, session: SparkSession) -> None:
     before = make(tmp_path, session)
     before.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"))
     after = make(tmp_path, session, readers=["spark", "databricks"])
@@ -99,20 +97,21 @@ def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_ba
         "table shop.people, sink iceberg, readers: the table is merge-on-read, and databricks ignores position deletes\n"
         "  fix: ALTER TABLE shop.people SET TBLPROPERTIES ('write.merge.mode' = 'copy-on-write', "
     )
-    for work in (lambda: after.sink.check_stored(session, after.table), lambda: after.write(PEOPLE, remove(2, 2, "b"))):
-        with pytest.raises(ConfigError) as refused:
-            work()
-        assert str(refused.value).startswith(sentence)
+    for operation in (
+        lambda: after.sink.check_stored(session, after.table),
+        lambda: after.write(PEOPLE, remove(2, 2, "b")),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            operation()
+        assert str(caught.value).startswith(sentence)
     assert [row["id"] for row in before.rows()] == [1, 2]
-    # What is appended removes nothing.
+    # Appends delete no rows.
     after.write(PEOPLE, put(3, 3, "c"), mode="append")
     assert [row["id"] for row in before.rows()] == [1, 2, 3]
 
 
 @pytest.mark.nightly
-def test_deletes_of_before_are_told_by_check_until_the_files_are_written_anew(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_check_reports_old_deletes_until_files_are_rewritten(tmp_path: Path, session: SparkSession) -> None:
     before = make(tmp_path, session)
     before.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"))
     before.write(PEOPLE, remove(2, 2, "b"))
@@ -124,9 +123,9 @@ def test_deletes_of_before_are_told_by_check_until_the_files_are_written_anew(
         ).commit()
     with pytest.raises(
         ConfigError, match="position deletes remove 1 rows of the table, and databricks ignores"
-    ) as told:
+    ) as caught:
         after.sink.check_stored(session, after.table)
-    assert "rewrite_data_files(table => 'shop.people'" in str(told.value.fix)
+    assert "rewrite_data_files(table => 'shop.people'" in str(caught.value.fix)
     after.write(PEOPLE, put(3, 3, "c"))
     with active(session):
         java.refresh()
@@ -139,20 +138,20 @@ def test_deletes_of_before_are_told_by_check_until_the_files_are_written_anew(
 
 
 @pytest.mark.nightly
-def test_equality_deletes_of_another_writer_are_told_by_check(tmp_path: Path, session: SparkSession) -> None:
+def test_check_reports_equality_deletes_of_another_writer(tmp_path: Path, session: SparkSession) -> None:
     target = make(tmp_path, session, readers=["spark", "pyiceberg"])
     target.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"))
     target.sink.check_stored(session, target.table)
     _delete_by_equality(tmp_path, target, ids=[2])
     assert [row["id"] for row in target.rows()] == [1]
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         target.sink.check_stored(session, target.table)
-    assert told.value.what == "equality deletes remove 1 rows of the table, and pyiceberg refuses equality deletes"
+    assert caught.value.what == "equality deletes remove 1 rows of the table, and pyiceberg refuses equality deletes"
     make(tmp_path, session, readers=["spark", "duckdb"]).sink.check_stored(session, target.table)
 
 
 def _delete_by_equality(folder: Path, target: Target, ids: list[int]) -> None:
-    """What Flink's upserts do: a file that says which values of a column are gone."""
+    """Write an equality delete file, as Flink's upserts do."""
     session = target.session
     path = folder / "shop/people/data/deletes.parquet"
     with active(session):
@@ -169,9 +168,7 @@ def _delete_by_equality(folder: Path, target: Target, ids: list[int]) -> None:
 
 
 @pytest.mark.nightly
-def test_a_field_that_a_reader_cannot_have_by_its_name_leaves_the_table_as_it_was(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_field_name_unsupported_by_a_reader_leaves_table_unchanged(tmp_path: Path, session: SparkSession) -> None:
     target = make(tmp_path, session, readers=["bigquery"])
     target.write(PEOPLE, put(1, 1, "a"))
     with pytest.raises(DataError, match="bigquery does not support the column name 'post code'"):
@@ -180,7 +177,9 @@ def test_a_field_that_a_reader_cannot_have_by_its_name_leaves_the_table_as_it_wa
 
 
 @pytest.mark.one_spark
-def test_check_says_it_of_the_tables_of_a_pipeline(tmp_path: Path, spark: SparkSession, session: SparkSession) -> None:
+def test_check_reports_unreadable_tables_of_a_pipeline(
+    tmp_path: Path, spark: SparkSession, session: SparkSession
+) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
     artists.insert({"artist_id": 1, "name": "Arp", "nationality": "German"})

@@ -54,19 +54,19 @@ class TestDeletesByKey(SinkConformance):
 @for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = IcebergSink
-    faults = 0  # the steps are the same
+    faults = 0  # the write steps are the same
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "table.type": "copy-on-write"}
 
 
 @pytest.fixture
-def target(tmp_path: Path, clones: Sessions) -> Target:
-    return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+def target(tmp_path: Path, sessions: Sessions) -> Target:
+    return Target(IcebergSink(warehouse=str(tmp_path)), sessions.of("one"))
 
 
 def metadata(folder: Path, target: Target) -> dict[str, Any]:
-    """The newest metadata file of a table in a folder."""
+    """Return the newest metadata file of a table in a folder."""
     files = (folder / target.name.replace(".", "/") / "metadata").glob("v*.metadata.json")
     newest = max(files, key=lambda file: int(file.name.split(".")[0][1:]))
     found: dict[str, Any] = json.loads(newest.read_text())
@@ -77,13 +77,11 @@ def summaries(folder: Path, target: Target) -> list[dict[str, str]]:
     return [snapshot["summary"] for snapshot in metadata(folder, target)["snapshots"]]
 
 
-# The batch's mark
+# The mark of the batch
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append"])
-def test_every_snapshot_names_its_batch_and_a_batch_that_is_there_is_skipped(
-    target: Target, tmp_path: Path, mode: Any
-) -> None:
+def test_snapshots_name_their_batch_and_repeated_batch_is_skipped(target: Target, tmp_path: Path, mode: Any) -> None:
     target.write(PEOPLE, put(1, 1, "a"), mode=mode)
     other = Target(target.sink, target.session, name=target.name)
     target.write(PEOPLE, put(2, 2, "b"), mode=mode)
@@ -94,7 +92,7 @@ def test_every_snapshot_names_its_batch_and_a_batch_that_is_there_is_skipped(
     assert marks == [f"{target.pipeline}:0", f"{target.pipeline}:1", f"{other.pipeline}:0"]
 
 
-def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Target) -> None:
+def test_older_batch_repeats_after_checkpoint_restore(target: Target) -> None:
     for number in range(3):
         target.write(PEOPLE, put(number, number, "a"))
     target.batch = 0
@@ -103,9 +101,7 @@ def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Targe
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append"])
-def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
-    target: Target, tmp_path: Path, mode: Any
-) -> None:
+def test_batch_is_applied_once_after_its_snapshot_expired(target: Target, tmp_path: Path, mode: Any) -> None:
     target.write(PEOPLE, put(1, 1, "a"), mode=mode)
     target.write(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
     name = f"{configure_folder_catalog(target.session, str(tmp_path))}.{target.name}"
@@ -122,9 +118,9 @@ def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
 # Other writers
 
 
-def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> None:
+def test_concurrent_commit_is_retriable(target: Target, sessions: Sessions) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
-    other = Target(target.sink, clones.of("other"), name=target.name)
+    other = Target(target.sink, sessions.of("other"), name=target.name)
     with in_the_meantime(lambda: other.write(PEOPLE, put(2, 2, "b"))) as interleave:
         error = target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, put(3, 1, "A")))))
     assert isinstance(error, RetriableError)
@@ -133,9 +129,7 @@ def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> N
     assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}]
 
 
-def test_a_pipeline_tries_again_after_a_commit_in_between(
-    tmp_path: Path, spark: SparkSession, clones: Sessions
-) -> None:
+def test_pipeline_retries_after_concurrent_commit(tmp_path: Path, spark: SparkSession, sessions: Sessions) -> None:
     class Contended(IcebergSink):
         tries = 0
 
@@ -144,7 +138,7 @@ def test_a_pipeline_tries_again_after_a_commit_in_between(
             if batch.id == 0 or self.tries > 2:
                 return super().write(table, rows, batch)
             columns = "artist_id int, name string, nationality string"
-            other = Target(sink, clones.of("other"), ("artist_id",), pipelines.TABLE)
+            other = Target(sink, sessions.of("other"), ("artist_id",), pipelines.TABLE)
             with in_the_meantime(lambda: other.write(columns, put(1, 9, "other", None))) as interleave:
                 return super().write(table, interleave(rows), batch)
 
@@ -165,7 +159,7 @@ def test_a_pipeline_tries_again_after_a_commit_in_between(
     assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Hans Arp", "other"]
 
 
-def test_only_conflicts_are_worth_another_try() -> None:
+def test_only_conflicts_are_retriable() -> None:
     sink = IcebergSink(warehouse="/nowhere")
     conflict = "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records"
     assert isinstance(sink.explain(RuntimeError(conflict)), RetriableError)
@@ -176,7 +170,7 @@ def test_only_conflicts_are_worth_another_try() -> None:
 
 
 @pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
-def test_a_pipeline_counts_what_came_and_what_was_late(tmp_path: Path, spark: SparkSession, table_type: str) -> None:
+def test_pipeline_counts_applied_and_late_rows(tmp_path: Path, spark: SparkSession, table_type: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
     row = {"artist_id": 1, "name": "a", "nationality": None}
@@ -201,9 +195,9 @@ def test_a_pipeline_counts_what_came_and_what_was_late(tmp_path: Path, spark: Sp
 # Tables
 
 
-def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None:
+def test_table_properties_pass_through(tmp_path: Path, sessions: Sessions) -> None:
     options = {"write.parquet.compression-codec": "gzip", "write.merge.mode": "copy-on-write"}
-    target = Target(IcebergSink(warehouse=str(tmp_path), **options), clones.of("one"))
+    target = Target(IcebergSink(warehouse=str(tmp_path), **options), sessions.of("one"))
     target.write(PEOPLE, put(1, 1, "a"))
     found = metadata(tmp_path, target)
     assert found["properties"]["write.parquet.compression-codec"] == "gzip"
@@ -211,25 +205,25 @@ def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None
     assert found["properties"]["write.delete.mode"] == "merge-on-read"
 
 
-def test_rows_are_replaced_in_a_format_version_that_has_no_deletes(tmp_path: Path, clones: Sessions) -> None:
-    target = Target(IcebergSink(warehouse=str(tmp_path), **{"format-version": 1}), clones.of("one"))
+def test_rows_are_replaced_in_format_version_without_deletes(tmp_path: Path, sessions: Sessions) -> None:
+    target = Target(IcebergSink(warehouse=str(tmp_path), **{"format-version": 1}), sessions.of("one"))
     target.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"), put(1, 3, "c"))
     target.write(PEOPLE, put(2, 1, "A"), remove(2, 2, None))
     assert [row["name"] for row in target.rows()] == ["A", "c"]
     assert metadata(tmp_path, target)["format-version"] == 1
 
 
-def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones: Sessions) -> None:
+def test_table_is_partitioned_by_its_columns(tmp_path: Path, sessions: Sessions) -> None:
     fields = ["bucket(4, id)", "months( made )", "hours(at)", "a b"]
-    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": fields}}), clones.of("one"))
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": fields}}), sessions.of("one"))
     row = (dt.date(2026, 11, 23), dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC), "x")
     table.write("id int, made date, at timestamp, `a b` string", put(1, 1, *row))
     (spec,) = metadata(tmp_path, table)["partition-specs"]
     assert [field["transform"] for field in spec["fields"]] == ["bucket[4]", "month", "hour", "identity"]
 
 
-def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Sessions) -> None:
-    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["days(name)"]}}), clones.of("one"))
+def test_wrong_column_type_for_a_partition(tmp_path: Path, sessions: Sessions) -> None:
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["days(name)"]}}), sessions.of("one"))
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
     assert "does not support the type of its column: Invalid source type string for transform: day" in str(error)
@@ -238,7 +232,7 @@ def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Se
 @pytest.mark.parametrize(
     "field", ["weeks(made)", "bucket(id)", "bucket(0, id)", "days(1, made)", "days(made", "made)", "days()", ""]
 )
-def test_what_is_no_partition_field(tmp_path: Path, field: str) -> None:
+def test_invalid_partition_fields(tmp_path: Path, field: str) -> None:
     with pytest.raises(ValidationError, match="is not a partition field; use column, years"):
         IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": [field]}})
 
@@ -258,13 +252,13 @@ def test_columns_are_widened(target: Target) -> None:
     assert "'s.x' has type string in the batch and bigint in the table" in str(error)
 
 
-def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> None:
+def test_column_names_are_case_insensitive(target: Target) -> None:
     target.write("id int, Name string", put(1, 1, "a"))
     target.write("ID int, name string", put(2, 1, "A"))
     assert target.rows() == [{"id": 1, "Name": "A"}]
 
 
-def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None:
+def test_table_created_by_another_writer(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     session, catalog = target.session, configure_folder_catalog(target.session, f"file:{tmp_path}")
     session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
@@ -275,14 +269,16 @@ def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None
     assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
 
 
-def test_two_warehouses_in_one_session(tmp_path: Path, clones: Sessions) -> None:
-    targets = [Target(IcebergSink(warehouse=str(tmp_path / side)), clones.of("one"), name="kit.same") for side in "ab"]
+def test_two_warehouses_in_one_session(tmp_path: Path, sessions: Sessions) -> None:
+    targets = [
+        Target(IcebergSink(warehouse=str(tmp_path / side)), sessions.of("one"), name="kit.same") for side in "ab"
+    ]
     for number, target in enumerate(targets):
         target.write(PEOPLE, put(1, number, "a"))
     assert [target.rows()[0]["id"] for target in targets] == [0, 1]
 
 
-def test_a_version_that_is_not_there(target: Target) -> None:
+def test_missing_version(target: Target) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     error = target.refusal(lambda: target.rows("1234567890123456789"))
     assert isinstance(error, ConfigError)
@@ -293,14 +289,14 @@ def test_a_version_that_is_not_there(target: Target) -> None:
 
 
 def with_conf(spark: SparkSession, conf: Mapping[str, str], name: str = "theirs") -> SparkSession:
-    """A session as somebody would have built it."""
+    """Return a session as a user would have built it."""
     session = Sessions(spark).of(name)
     for key, value in conf.items():
         session.conf.set(key, value)
     return session
 
 
-def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
+def test_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
     sink = IcebergSink({"catalog": "named", "catalog.properties": {"type": "hadoop", "warehouse": str(tmp_path)}})
     with pytest.raises(
         PluginError, match=r'\.config\("spark.sql.catalog.named", "org.apache.iceberg.spark.SparkCatalog"\)'
@@ -318,8 +314,8 @@ def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
     assert (tmp_path / target.name.replace(".", "/") / "metadata").is_dir()
 
 
-def test_a_catalogs_table_is_read_as_others_have_left_it(tmp_path: Path, spark: SparkSession) -> None:
-    """Every session has a catalog of its own, which keeps the tables that it has seen for half a minute."""
+def test_changes_of_other_writers_in_a_catalog_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    """Each session has its own catalog, which caches loaded tables for half a minute."""
     catalog = {"type": "hadoop", "warehouse": str(tmp_path)}
     sink = IcebergSink({"catalog": "shared", "catalog.properties": catalog})
     sessions = [with_conf(spark, sink.session_conf(), name) for name in ("ours", "others")]
@@ -331,7 +327,7 @@ def test_a_catalogs_table_is_read_as_others_have_left_it(tmp_path: Path, spark: 
     rows = [{"id": 1, "name": "a", "born": None}, {"id": 2, "name": "b", "born": 1889}]
     assert others.rows() == rows
     assert others.rows(second.version) == rows
-    others.batch = ours.batch  # where it goes on after a restart
+    others.batch = ours.batch  # the next batch after a restart
     assert others.write_again(f"{PEOPLE}, born int", put(2, 2, "b", 1889)).skipped
     others.write(PEOPLE, put(3, 1, "A"))
     assert [row["name"] for row in ours.rows()] == ["A", "b"]
@@ -346,7 +342,7 @@ def test_a_catalogs_table_is_read_as_others_have_left_it(tmp_path: Path, spark: 
     assert ours.rows() == [{"id": 9, "title": "by the other"}]
 
 
-def test_a_catalog_that_does_not_work(spark: SparkSession) -> None:
+def test_broken_catalog(spark: SparkSession) -> None:
     sink = IcebergSink({"catalog": "broken", "catalog.properties": {"type": "no such type", "credential": "s3cret"}})
     with pytest.raises(ConfigError, match="cannot use the session's catalog 'broken'") as caught:
         sink.check(with_conf(spark, sink.session_conf()))
@@ -354,13 +350,13 @@ def test_a_catalog_that_does_not_work(spark: SparkSession) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_sparks_own_catalog_is_wrapped() -> None:
+def test_spark_catalog_is_wrapped() -> None:
     wrapper = {"spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog"}
     assert IcebergSink(catalog="spark_catalog").session_conf() == wrapper
 
 
 @pytest.mark.parametrize("options", [{}, {"warehouse": "a", "catalog": "b"}])
-def test_either_a_warehouse_or_a_catalog(options: dict[str, Any]) -> None:
+def test_warehouse_and_catalog_are_exclusive(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=r"set either `warehouse:` .a folder. or `catalog:`"):
         IcebergSink(options)
 
@@ -372,7 +368,7 @@ def test_every_column_that_iceberg_adds_is_reserved(spark: SparkSession) -> None
     assert {name for name in names if metadata.isMetadataColumn(name)} <= set(IcebergSink.reserved_columns)
 
 
-def test_a_struct_may_have_fields_called_as_icebergs_own_columns(target: Target) -> None:
+def test_struct_fields_may_have_names_of_iceberg_columns(target: Target) -> None:
     schema = f"id int, s struct<{', '.join(f'{name}: string' for name in IcebergSink.reserved_columns)}>"
     values = tuple(IcebergSink.reserved_columns)
     target.write(schema, put(1, 1, values), put(1, 2, values))

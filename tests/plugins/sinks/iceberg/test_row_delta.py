@@ -1,4 +1,4 @@
-"""Iceberg rows that are replaced without MERGE: by their keys, where readers take such deletes, or by their places."""
+"""Iceberg rows that are replaced without MERGE: by key, where readers support equality deletes, or by position."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
 ALL = MaintenancePolicy(history_seconds=3600, files=2)
-#: What the files of a table contain, in Iceberg's numbers.
+#: Iceberg's content codes of files.
 KINDS = {0: "rows", 1: "positions", 2: "keys"}
 
 
@@ -39,12 +39,12 @@ def by_key(folder: Path, **options: Any) -> IcebergSink:
 
 
 @pytest.fixture
-def target(tmp_path: Path, clones: Sessions) -> Target:
-    return Target(by_key(tmp_path), clones.of("one"))
+def target(tmp_path: Path, sessions: Sessions) -> Target:
+    return Target(by_key(tmp_path), sessions.of("one"))
 
 
 def files(target: Target) -> Counter[str]:
-    """How many files of each kind a table has."""
+    """Return the number of files of each kind in a table."""
     target.session.catalog.refreshTable(name_of(target))
     return Counter(KINDS[row.content] for row in target.session.table(f"{name_of(target)}.files").collect())
 
@@ -59,7 +59,7 @@ def maintain(target: Target) -> dict[str, str]:
 
 @pytest.fixture
 def large_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file is small enough to be compacted."""
+    """Treat every file as too large for compaction."""
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
 
 
@@ -75,7 +75,7 @@ def test_newer_batches_add_rows_and_keys(target: Target) -> None:
 
 
 @pytest.mark.one_spark
-def test_a_batch_that_may_be_late_is_compared_with_what_is_stored(target: Target) -> None:
+def test_possibly_late_batch_is_compared_with_stored_rows(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"), put(5, 2, "fifth"))
     target.write(PEOPLE, put(5, 1, "not above the highest"), put(6, 3, "sixth"))
     assert "keys" not in files(target)
@@ -89,25 +89,25 @@ def test_a_batch_that_may_be_late_is_compared_with_what_is_stored(target: Target
 
 
 @pytest.mark.parametrize("table_is_large", [False, True])
-def test_what_is_counted_is_counted_while_the_rows_are_read(
+def test_counts_need_no_extra_aggregation(
     target: Target, monkeypatch: pytest.MonkeyPatch, table_is_large: bool
 ) -> None:
     target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
     target.write(PEOPLE, put(2, 0, "old"))
     if table_is_large:
         monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_ROWS", 1)
-    asked: list[object] = []
-    monkeypatch.setattr("headrace.spark.observation._aggregate", lambda *_: asked.append(1))
-    # Newer than all; and one that is late, so that places are looked for.
+    aggregations: list[object] = []
+    monkeypatch.setattr("headrace.spark.observation._aggregate", lambda *_: aggregations.append(1))
+    # A batch of only newer rows, and a batch with a late row, which requires a search for positions.
     target.write(PEOPLE, put(3, 1, "new"))
     if table_is_large:
         target.write(PEOPLE, put(4, 2, "new"), put(0, 3, "late"))
-    assert not asked
+    assert not aggregations
     assert rows(target) == {0: "old", 1: "new", 2: "new" if table_is_large else "old", 3: "old"}
 
 
 @pytest.mark.nightly
-def test_what_spark_does_not_deliver_is_asked(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_observation_is_replaced_by_an_aggregation(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_ROWS", 1)
     monkeypatch.setattr(Observation, "result", lambda _: {})
@@ -119,7 +119,7 @@ def test_what_spark_does_not_deliver_is_asked(target: Target, monkeypatch: pytes
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_rows_of_somebody_else_are_looked_at(target: Target) -> None:
+def test_rows_of_another_writer_are_compared(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
     target.write(PEOPLE, put(1, 1, "second"))
     columns = target.session.table(name_of(target)).columns
@@ -144,10 +144,10 @@ def test_rows_of_somebody_else_are_looked_at(target: Target) -> None:
         ("id timestamp, name string", {}),
     ],
 )
-def test_tables_that_cannot_have_deletes_by_key_are_merged(
-    tmp_path: Path, clones: Sessions, schema: str, options: dict[str, Any]
+def test_tables_without_support_for_equality_deletes_are_merged(
+    tmp_path: Path, sessions: Sessions, schema: str, options: dict[str, Any]
 ) -> None:
-    target = Target(by_key(tmp_path, **options), clones.of("one"))
+    target = Target(by_key(tmp_path, **options), sessions.of("one"))
     key: Any = {"int": 1, "double": 1.5, "timestamp": datetime(2020, 1, 1)}[schema.split()[1].rstrip(",")]  # noqa: DTZ001
     for at in range(3):
         target.write(schema, put(at, key, f"n{at}"))
@@ -156,11 +156,11 @@ def test_tables_that_cannot_have_deletes_by_key_are_merged(
 
 
 @pytest.mark.nightly
-def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
+def test_rows_of_wide_tables_are_found_by_key(
+    tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
-    target = Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+    target = Target(IcebergSink(warehouse=str(tmp_path)), sessions.of("one"))
     target.write(PEOPLE, *[put(5, number, "old") for number in range(6)])
     assert (
         target.write(PEOPLE, put(6, 1, "new"), put(5, 2, "not newer"), remove(4, 3, ""), put(1, 9, "more")).upserted
@@ -179,9 +179,9 @@ def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_table_that_had_partitions_once(tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_with_former_partitions(tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
-    target = Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+    target = Target(IcebergSink(warehouse=str(tmp_path)), sessions.of("one"))
     target.write(PEOPLE, put(0, 1, "first"), put(0, 2, "first"))
     target.write(PEOPLE, put(1, 1, "second"))
     java_table(target).updateSpec().addField("name").commit()
@@ -195,7 +195,7 @@ def test_a_table_that_had_partitions_once(tmp_path: Path, clones: Sessions, monk
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_table_that_somebody_made_and_that_has_no_rows_yet(target: Target) -> None:
+def test_empty_table_created_by_another_writer(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
     empty = Target(target.sink, target.session, name=f"{target.name}_empty")
     target.session.sql(f"CREATE TABLE {name_of(empty)} (id int, name string, {POSITION} string) USING iceberg")
@@ -222,11 +222,11 @@ def test_large_batches_are_merged(target: Target, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.one_spark
-def test_another_writer_at_the_same_time_refuses_the_batch_and_leaves_no_file(
-    target: Target, clones: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_concurrent_writer_rejects_the_batch_and_leaves_no_file(
+    target: Target, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
-    other = Target(target.sink, clones.of("other"), name=target.name, batch=7)
+    other = Target(target.sink, sessions.of("other"), name=target.name, batch=7)
     folder = tmp_path / target.name.replace(".", "/") / "data"
 
     def commit_after_another(*args: Any) -> None:
@@ -239,19 +239,19 @@ def test_another_writer_at_the_same_time_refuses_the_batch_and_leaves_no_file(
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta.commit_files", commit_after_another)
     refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 1, "older than theirs")))
     assert isinstance(refusal, RetriableError)
-    assert len(before - set(folder.iterdir())) == 4  # two files, and Hadoop's checksums of them
+    assert len(before - set(folder.iterdir())) == 4  # two files with Hadoop's checksums
     target.write(PEOPLE, put(3, 1, "older than theirs"))
     assert rows(target) == {1: "theirs"}
 
 
-def test_deletes_by_key_become_positions(target: Target, large_files: None) -> None:
+def test_equality_deletes_become_position_deletes(target: Target, large_files: None) -> None:
     target.write(PEOPLE, *[put(0, number, "old") for number in range(20)])
     first = files(target)["rows"]
     for at in range(1, 5):
         target.write(PEOPLE, put(at, at, f"n{at}"), remove(at, 10 + at, ""), put(at, 19, f"n{at}"))
     before = rows(target)
     assert files(target) == {"rows": first + 4, "keys": 4}
-    # The last file has all its rows.
+    # The last file has no deleted rows.
     assert maintain(target) == {"convert-deletes": f"4 delete files into {first + 3}"}
     assert files(target) == {"rows": first + 4, "positions": first + 3}
     assert rows(target) == before
@@ -269,7 +269,7 @@ def test_deletes_by_key_become_positions(target: Target, large_files: None) -> N
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("path", ["by place", "conversion"])
-def test_a_store_that_lists_files_late_brings_no_row_back(
+def test_delayed_file_listing_restores_no_row(
     target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
@@ -277,23 +277,25 @@ def test_a_store_that_lists_files_late_brings_no_row_back(
     target.write(PEOPLE, put(4, 1, "first"), put(4, 2, "first"))
     target.write(PEOPLE, put(5, 1, "second"))
     before = rows(target)
-    listed = position_deletes._list_written_deletes
-    monkeypatch.setattr(position_deletes, "_list_written_deletes", lambda *where: list(listed(*where))[1:])
+    list_deletes = position_deletes._list_written_deletes
+    monkeypatch.setattr(
+        position_deletes, "_list_written_deletes", lambda *arguments: list(list_deletes(*arguments))[1:]
+    )
     if path == "conversion":
         (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
         refusal = target.refusal(step.run)
     else:
-        refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 3, "third")))  # not above the highest
+        refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 3, "third")))  # not above the highest position
     assert isinstance(refusal, RetriableError)
     assert rows(target) == before
-    monkeypatch.setattr(position_deletes, "_list_written_deletes", listed)
+    monkeypatch.setattr(position_deletes, "_list_written_deletes", list_deletes)
     target.write(PEOPLE, put(3, 3, "third"))
     maintain(target)
     assert rows(target) == before | {3: "third"}
 
 
 @pytest.mark.one_spark
-def test_a_batch_between_the_scan_and_the_commit_of_deletes_stays(
+def test_batch_between_scan_and_commit_of_deletes_is_kept(
     target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target.write(PEOPLE, *[put(0, number, "old") for number in range(6)])
@@ -313,14 +315,14 @@ def test_a_batch_between_the_scan_and_the_commit_of_deletes_stays(
 
 
 @pytest.mark.nightly
-def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones: Sessions) -> None:
-    other = Target(target.sink, clones.of("other"), name=target.name)
+def test_compaction_succeeds_during_concurrent_batches(target: Target, sessions: Sessions) -> None:
+    other = Target(target.sink, sessions.of("other"), name=target.name)
     target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
-    ends = threading.Event()
+    stop = threading.Event()
 
     def keep_writing() -> None:
         at = 0
-        while not ends.is_set():
+        while not stop.is_set():
             at += 1
             target.write(PEOPLE, put(at, at % 7, f"n{at}"))
         last.append(at)
@@ -331,7 +333,7 @@ def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones
     compactions = 0
     while compactions < 8 and writer.is_alive():
         compactions += maintain(other).keys() >= {"compact"}
-    ends.set()
+    stop.set()
     writer.join()
     assert compactions == 8
     newest = {at % 7: f"n{at}" for at in range(max(1, last[0] - 6), last[0] + 1)}
@@ -340,14 +342,16 @@ def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_compacted_during_batches(
+    target: Target, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
     (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
     assert (step.name, step.exclusive) == ("compact", False)
     handle = load_handle(target)
     java = handle.java
-    # What Iceberg's action does, with a batch in the middle.
+    # The steps of Iceberg's action, with a batch in between.
     start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()
     old = []
     while scan.hasNext():
@@ -367,7 +371,7 @@ def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, mo
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_threads_that_commit_leave_none_in_java(target: Target) -> None:
+def test_committing_threads_leave_no_java_threads(target: Target) -> None:
     session, jvm = target.session, cast("Any", target.session)._jvm
 
     def count_threads() -> int:

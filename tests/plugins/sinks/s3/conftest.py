@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def clones(spark: SparkSession) -> Sessions:
+def sessions(spark: SparkSession) -> Sessions:
     """Return sessions as the engine passes them to the sink."""
     return Sessions(spark, S3Sink.sql_conf)

@@ -1,4 +1,4 @@
-"""Objects, their names, and that each record is in one of them, whatever is interrupted."""
+"""Objects of the sink ``s3``, their names, and that each record is in exactly one object after interruptions."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-HERE = f"{TOPIC}/partition=0/{TOPIC}+0+"
+PREFIX = f"{TOPIC}/partition=0/{TOPIC}+0+"
 
 
 class CrashError(Exception):
-    """The process ends here."""
+    """Simulated end of the process."""
 
 
 @pytest.fixture(scope="module")
-def session(clones: Sessions) -> SparkSession:
-    return clones.of("s3")
+def session(sessions: Sessions) -> SparkSession:
+    return sessions.of("s3")
 
 
 @pytest.fixture
 def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
-    """A table with some options, by the names that users write."""
+    """Return a factory of tables with options by their user-facing names."""
 
     def make(folder: str = "bucket", schema: str = "id int, name string", **options: Any) -> Orders:
         return Orders(tmp_path / folder, session, {"flush.size": 2, **options}, schema)
@@ -51,15 +51,15 @@ def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
     ],
     ids=str,
 )
-def test_an_object_has_its_records_in_order_and_is_called_after_the_first(
+def test_object_is_ordered_and_named_after_its_first_record(
     orders: Callable[..., Orders], options: dict[str, Any], ending: str
 ) -> None:
     table = orders(**options)
     table.write(order(3, None), order(1), order(2, "b"), order(7, partition=1), order(9), order(8, partition=1))
     assert table.objects() == {
-        f"{HERE}0000000001{ending}": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
-        # a value that is null is there
-        f"{HERE}0000000003{ending}": [{"id": 3, "name": None}, {"id": 9, "name": "a"}],
+        f"{PREFIX}0000000001{ending}": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
+        # a null value is a record
+        f"{PREFIX}0000000003{ending}": [{"id": 3, "name": None}, {"id": 9, "name": "a"}],
         f"{TOPIC}/partition=1/{TOPIC}+1+0000000007{ending}": [{"id": 7, "name": "a"}, {"id": 8, "name": "a"}],
     }
 
@@ -70,7 +70,7 @@ def test_records_are_sorted_once_and_by_their_offsets(orders: Callable[..., Orde
     table.write(*map(order, offsets))
     first, second = table.objects().values()
     assert [row["id"] for row in first + second] == list(range(2000))
-    # Spark's writer sorts again, by objects alone, where their columns are not what it has sorted by.
+    # Spark's writer would sort again by object if its columns differed from the sorted ones.
     store: Any = table.session._jsparkSession.sharedState().statusStore()
     plans = [store.executionsList().apply(n).physicalPlanDescription() for n in range(store.executionsList().size())]
     written = [plan for plan in plans if str(table.folder) in plan and "InsertIntoHadoopFsRelationCommand" in plan]
@@ -78,16 +78,16 @@ def test_records_are_sorted_once_and_by_their_offsets(orders: Callable[..., Orde
     assert writes.count("+- Sort (") == 1, writes
 
 
-def test_records_wait_until_their_object_is_whole(orders: Callable[..., Orders]) -> None:
+def test_records_wait_until_their_object_is_complete(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 3})
     table.write(order(0))
     table.write(order(1), order(0, partition=1))
     assert table.objects() == {}
     assert table.read_back().count() == 0
-    table.write()  # a batch of nothing
+    table.write()  # an empty batch
     table.write(order(2), order(3))
     assert {name: [row["id"] for row in rows] for name, rows in table.objects().items()} == {
-        f"{HERE}0000000000.avro": [0, 1, 2]
+        f"{PREFIX}0000000000.avro": [0, 1, 2]
     }
     assert sorted(row["id"] for row in table.read_back().collect()) == [0, 1, 2]
 
@@ -101,7 +101,7 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("place", CRASHES)
-def test_a_batch_that_is_repeated_after_a_crash_leaves_the_same_objects(
+def test_repeated_batch_after_a_crash_leaves_the_same_objects(
     orders: Callable[..., Orders], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = orders()
@@ -122,19 +122,19 @@ def test_a_batch_that_is_repeated_after_a_crash_leaves_the_same_objects(
 
 
 def crash(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """From now on the process ends at a place."""
+    """Simulate the end of the process at one of CRASHES."""
     name, when = CRASHES[place]
     real = getattr(sink_module, name)
 
-    def end(*arguments: Any) -> None:
+    def crash_now(*arguments: Any) -> None:
         if when == "after":
             real(*arguments)
         raise CrashError
 
-    monkeypatch.setattr(sink_module, name, end)
+    monkeypatch.setattr(sink_module, name, crash_now)
 
 
-def test_options_that_change_after_a_crash_are_those_of_what_was_not_taken(
+def test_changed_options_after_a_crash_affect_only_waiting_records(
     orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = orders()
@@ -145,15 +145,15 @@ def test_options_that_change_after_a_crash_are_those_of_what_was_not_taken(
     table.options |= {"flush.size": 3, "format": "json"}
     table.write(order(0), order(1), order(2))
     table.write(order(3), order(4), order(5))
-    # what was taken is moved as it was written; what waited is of the new options
+    # staged objects move unchanged; waiting records use the new options
     assert {name: [row["id"] for row in rows] for name, rows in table.objects().items()} == {
-        f"{HERE}0000000000.avro": [0, 1],
-        f"{HERE}0000000002.json": [2, 3, 4],
+        f"{PREFIX}0000000000.avro": [0, 1],
+        f"{PREFIX}0000000002.json": [2, 3, 4],
     }
 
 
 @pytest.mark.parametrize("format", ["json", "parquet"])
-def test_values_of_all_types_come_back(orders: Callable[..., Orders], format: str) -> None:  # noqa: A002
+def test_values_of_all_types_survive(orders: Callable[..., Orders], format: str) -> None:  # noqa: A002
     table = orders(**{"flush.size": 1, "format": format})
     session = table.session
     rows = [[value[number] for value in VALUES.values()] for number in (1, 2, 3)]
@@ -164,13 +164,13 @@ def test_values_of_all_types_come_back(orders: Callable[..., Orders], format: st
     assert target.rows() == [dict(zip(VALUES, map(plain, row), strict=True)) for row in rows]
 
 
-def test_what_waited_as_rows_does_not_become_bytes(orders: Callable[..., Orders]) -> None:
+def test_waiting_rows_do_not_become_bytes(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0))
     table.options["format"] = "bytes"
     with pytest.raises(DataError, match="pending records were staged for another format of their values than 'bytes'"):
         table.write(order(1, raw=b"1"))
-    # keys are stored of records that come from now on
+    # only later records have stored keys
     table.options |= {"format": "avro", "store.kafka.keys": True}
     table.write(order(1, key={"id": 1}), order(2, key={"id": 2}))
     assert {name.partition("+0+")[2]: len(rows) for name, rows in table.objects().items()} == {
@@ -180,7 +180,7 @@ def test_what_waited_as_rows_does_not_become_bytes(orders: Callable[..., Orders]
     }
 
 
-def test_another_schema_begins_other_objects(orders: Callable[..., Orders]) -> None:
+def test_new_schema_starts_new_objects(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 3})
     table.write(order(0), order(0, partition=1))
     table.schema = "id int, name string, size bigint"
@@ -188,9 +188,9 @@ def test_another_schema_begins_other_objects(orders: Callable[..., Orders]) -> N
     table.schema = "id bigint, name string, size bigint"
     table.write(Record(3, {"id": 2**40, "name": None, "size": 8}), order(4), order(5))
     assert table.objects() == {
-        f"{HERE}0000000000.avro": [{"id": 0, "name": "a"}],
-        f"{HERE}0000000001.avro": [{"id": 1, "name": "a", "size": None}, {"id": 2, "name": "b", "size": 7}],
-        f"{HERE}0000000003.avro": [
+        f"{PREFIX}0000000000.avro": [{"id": 0, "name": "a"}],
+        f"{PREFIX}0000000001.avro": [{"id": 1, "name": "a", "size": None}, {"id": 2, "name": "b", "size": 7}],
+        f"{PREFIX}0000000003.avro": [
             {"id": 2**40, "name": None, "size": 8},
             {"id": 4, "name": "a", "size": None},
             {"id": 5, "name": "a", "size": None},
@@ -213,23 +213,23 @@ def test_rows_of_one_record_are_never_in_two_objects(orders: Callable[..., Order
     }
 
 
-def test_a_topic_that_begins_anew_does_not_write_over_what_is_there(orders: Callable[..., Orders]) -> None:
+def test_recreated_topic_does_not_overwrite_objects(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0), order(1))
     with pytest.raises(DataError, match=f"offset 1 of {TOPIC}, partition 0, follows offset 1"):
         table.write(order(1, "another"))
-    assert table.objects() == {f"{HERE}0000000000.avro": [{"id": 0, "name": "a"}, {"id": 1, "name": "a"}]}
+    assert table.objects() == {f"{PREFIX}0000000000.avro": [{"id": 0, "name": "a"}, {"id": 1, "name": "a"}]}
 
 
-def test_dead_letters_that_are_read_again_are_objects_at_once(orders: Callable[..., Orders]) -> None:
+def test_replayed_dead_letters_are_written_immediately(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0), order(2))
     table.pipeline, table.batch = "checkpoint/replay/1", -1
     table.write(order(1))
-    assert list(table.objects()) == [f"{HERE}0000000000.avro", f"{HERE}0000000001.avro"]
+    assert list(table.objects()) == [f"{PREFIX}0000000000.avro", f"{PREFIX}0000000001.avro"]
 
 
-def test_partitions_that_bring_nothing_hold_no_rows_of_others_back(orders: Callable[..., Orders]) -> None:
+def test_idle_partitions_do_not_delay_others(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0, partition=1))
     for number in range(3):
@@ -244,7 +244,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.integers(-40, 90)), min_size=12
 
 @settings(max_examples=3, derandomize=True)
 @given(batches=BATCHES, steps=STEPS, flush_size=st.integers(1, 4), interval=st.sampled_from([-1, 60]))
-def test_the_same_offsets_give_the_same_objects_however_they_arrive(
+def test_equal_offsets_give_equal_objects_for_all_batches(
     tmp_path_factory: pytest.TempPathFactory,
     session: SparkSession,
     batches: list[tuple[int, str | None]],

@@ -1,4 +1,4 @@
-"""Objects of the sink ``s3`` as tables of Glue's catalog, which moto plays. What Spark reads by is tried with Spark; Athena is not to be had."""
+"""Objects of the sink ``s3`` as tables of AWS Glue, emulated by moto. Spark's read path is tested with Spark; Athena is not tested."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
 from headrace_sinks.s3.s3_sink import S3Sink
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("glue_login")]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("aws_credentials")]
 
 NAME = "orders"
-#: Midnight of the 18th of July 2015 in UTC, in milliseconds, and an hour.
+#: 2015-07-18T00:00:00Z and an hour, in milliseconds.
 DAY, HOUR = 1_437_177_600_000, 3_600_000
 
 
 class Bucket(Orders):
-    """The sink stays one, as in a run."""
+    """Orders with one sink for all batches, as in a run."""
 
     _sink: S3Sink | None = None
 
@@ -40,10 +40,10 @@ OpenBucket = Callable[..., Bucket]
 
 
 @pytest.fixture
-def bucket(glue: Glue, database: str, tmp_path: Path, clones: Sessions) -> OpenBucket:
+def bucket(glue: Glue, database: str, tmp_path: Path, sessions: Sessions) -> OpenBucket:
     def make(schema: str = "id int, name string", *, pipeline: str = "checkpoint", **options: Any) -> Bucket:
         sync = {"glue": {"endpoint": glue.endpoint_url, "database": database}}
-        return Bucket(tmp_path, clones.of("s3"), {"flush.size": 2, "sync": sync, **options}, schema, pipeline)
+        return Bucket(tmp_path, sessions.of("s3"), {"flush.size": 2, "sync": sync, **options}, schema, pipeline)
 
     return make
 
@@ -54,11 +54,11 @@ def rows_of(bucket: Bucket, table: dict[str, Any], *columns: str) -> list[tuple[
 
 
 @pytest.mark.parametrize("format", ["avro", "json", "parquet"])
-def test_a_topic_is_a_table_whose_partitions_are_folders(
+def test_topic_becomes_a_table_with_folders_as_partitions(
     bucket: OpenBucket,
     glue: Glue,
     database: str,
-    questions: list[str],
+    glue_operations: list[str],
     format: str,  # noqa: A002
 ) -> None:
     orders = bucket(format=format)
@@ -70,12 +70,12 @@ def test_a_topic_is_a_table_whose_partitions_are_folders(
     assert [key["Name"] for key in table["PartitionKeys"]] == ["partition"]
     assert glue.places(database, NAME) == {(n,): f"{root}/partition={n}" for n in ("0", "1")}
     assert rows_of(orders, table, "id", "partition") == [(0, "0"), (0, "1"), (1, "0"), (1, "1")]
-    # What changes nothing in the catalog asks nothing of it: rows that wait, and another object of a partition.
-    questions.clear()
+    # Batches without a catalog change send no request: waiting rows, and another object of a known partition.
+    glue_operations.clear()
     orders.write(order(3), order(4))
     assert len(orders.objects()) == 3
-    assert questions == []
-    # A column is one version of the table, of its partitions too.
+    assert glue_operations == []
+    # A new column is one table version, and its partitions get it too.
     orders.schema = "id int, name string, note string"
     orders.write(Record(5, {"id": 5, "name": "b", "note": "x"}), Record(6, {"id": 6, "name": "b", "note": "y"}))
     table = glue.tables(database)[NAME]
@@ -96,7 +96,7 @@ def test_hours_are_partitions(bucket: OpenBucket, glue: Glue, database: str) -> 
 
 
 @pytest.mark.nightly
-def test_what_a_field_says_is_a_text_of_the_path(bucket: OpenBucket, glue: Glue, database: str) -> None:
+def test_field_partitions_are_strings(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket(
         "id int, name string, number int",
         **{"partitioner": "field", "partition.field.name": "name,number", "flush.size": 3, "format": "parquet"},
@@ -111,7 +111,7 @@ def test_what_a_field_says_is_a_text_of_the_path(bucket: OpenBucket, glue: Glue,
 
 
 @pytest.mark.nightly
-def test_a_pattern_of_times_names_them(bucket: OpenBucket, glue: Glue, database: str) -> None:
+def test_time_pattern_names_the_partitions(bucket: OpenBucket, glue: Glue, database: str) -> None:
     pattern = {"path.format": "'dt'=YYYY-MM-dd/'of'='h'HH", "partition.duration.ms": HOUR}
     orders = bucket(**{"partitioner": "time-based", "timestamp.extractor": "Record", **pattern})
     orders.write(order(0, time=DAY), order(1, time=DAY))
@@ -119,7 +119,7 @@ def test_a_pattern_of_times_names_them(bucket: OpenBucket, glue: Glue, database:
 
 
 @pytest.mark.nightly
-def test_what_the_clock_writes_is_registered(bucket: OpenBucket, glue: Glue, database: str) -> None:
+def test_objects_written_by_the_timer_are_registered(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket(**{"rotate.schedule.interval.ms": 1})
     orders.write(order(0))
     assert glue.partitions(database, NAME) == {}
@@ -127,9 +127,9 @@ def test_what_the_clock_writes_is_registered(bucket: OpenBucket, glue: Glue, dat
     assert glue.partitions(database, NAME).keys() == {("0",)}
 
 
-@pytest.mark.parametrize("again", ["batch", "clock"])
-def test_what_glue_refused_is_registered_later(
-    bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch, again: str
+@pytest.mark.parametrize("trigger", ["batch", "clock"])
+def test_rejected_registration_is_repeated_later(
+    bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch, trigger: str
 ) -> None:
     orders = bucket()
     orders.write(order(0), order(1))
@@ -143,7 +143,7 @@ def test_what_glue_refused_is_registered_later(
         with pytest.raises(RetriableError):
             orders.write(*records)
     assert glue.partitions(database, NAME).keys() == {("0",)}
-    if again == "batch":
+    if trigger == "batch":
         assert orders.write(*records).skipped
     else:
         orders.on_idle()
@@ -151,7 +151,7 @@ def test_what_glue_refused_is_registered_later(
 
 
 @pytest.mark.nightly
-def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) -> None:
+def test_new_run_registers_missing_partitions(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket()
     orders.write(order(0), order(1), order(0, partition=1), order(1, partition=1))
     glue.client().delete_table(DatabaseName=database, Name=NAME)
@@ -161,7 +161,7 @@ def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) 
 
 
 @pytest.mark.nightly
-def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket, glue: Glue, database: str) -> None:
+def test_columns_of_another_pipeline_or_replay_are_added(bucket: OpenBucket, glue: Glue, database: str) -> None:
     one, other = bucket("id int, name string, note string"), bucket(pipeline="checkpoint/replay-1")
     one.write(Record(0, {"id": 0, "name": "a", "note": "x"}), Record(1, {"id": 1, "name": "a", "note": "y"}))
     other.write(order(2))
@@ -170,7 +170,7 @@ def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "message"),
     [
         ({"format": "bytes"}, "`format: bytes` has none"),
         ({"store.kafka.keys": True}, "remove `store.kafka.keys`"),
@@ -182,14 +182,12 @@ def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket
         ),
     ],
 )
-def test_what_is_no_table_is_refused(bucket: OpenBucket, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
+def test_options_without_a_valid_table_are_rejected(bucket: OpenBucket, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         bucket(**options).on_idle()
 
 
-def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(
-    bucket: OpenBucket, glue: Glue, database: str
-) -> None:
+def test_column_named_like_a_partition_is_rejected_before_writes(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket("id int, Partition string")
     with pytest.raises(DataError, match="column 'Partition' has the name of a partition"):
         orders.write(Record(0, {"id": 0, "Partition": "x"}))
@@ -199,7 +197,7 @@ def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(
     assert column_types(glue.tables(database)[NAME]) == {"id": "int", "part": "string"}
 
 
-def test_a_table_of_two_topics_is_refused(bucket: OpenBucket) -> None:
+def test_table_of_two_topics_is_rejected(bucket: OpenBucket) -> None:
     orders = bucket()
     with pytest.raises(DataError, match=rf"has the folders of 2 topics: other, {TOPIC}"):
         orders.write(order(0), order(0, topic="other"))

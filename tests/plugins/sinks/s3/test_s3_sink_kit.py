@@ -1,4 +1,4 @@
-"""What every sink has to keep, of the sink ``s3``; test_s3_sink.py reads the other formats."""
+"""Conformance kit of sinks for the sink ``s3``; test_s3_sink.py covers the other formats."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.nightly, pytest.mark.spark]
 
 class TestAvro(SinkConformance):
     plugin_class = S3Sink
-    many = 3  # each is an object
+    many = 3  # one object per record
     large = 0
     faults = 4
-    is_atomic = False  # objects become visible one after the other
+    is_atomic = False  # objects become visible one after another
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}

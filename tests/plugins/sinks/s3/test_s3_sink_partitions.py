@@ -1,4 +1,4 @@
-"""Where objects lie, and when they are complete by time."""
+"""Folders of objects, and completion of objects by time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-#: 2015-07-17 22:30:00 UTC, which is half past midnight of the next day in Prague.
+#: 2015-07-17T22:30:00Z, which is 00:30 of the next day in Prague.
 LATE = round(datetime(2015, 7, 17, 22, 30, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def session(clones: Sessions) -> SparkSession:
-    return clones.of("s3")
+def session(sessions: Sessions) -> SparkSession:
+    return sessions.of("s3")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
 
 
 def ids(table: Orders) -> dict[str, list[int]]:
-    """Folder and first offset of each object → the orders in it."""
+    """Return folder and first offset of each object → the ids of its orders."""
     found = {}
     for name, rows in table.objects().items():
         folder, _, file = name.removeprefix(f"{TOPIC}/").rpartition("/")
@@ -88,14 +88,14 @@ def test_objects_by_columns_are_complete_together(orders: Callable[..., Orders])
                 "partitioner": "time-based",
                 "path.format": "'at'_YYYY-MM-dd/EEE/HHmm",
                 "partition.duration.ms": 900_000,
-                "timezone": "Asia/Kathmandu",  # five hours and three quarters
+                "timezone": "Asia/Kathmandu",  # UTC+05:45
             },
             ["at_2015-07-18/Sat/0415 0", "at_2015-07-18/Sat/0215 1"],
         ),
     ],
     ids=lambda value: value.get("partitioner", "") if isinstance(value, dict) else "",
 )
-def test_objects_by_the_records_times(
+def test_objects_by_record_timestamp(
     orders: Callable[..., Orders], options: dict[str, Any], folders: list[str]
 ) -> None:
     table = orders(**{"flush.size": 3, "timestamp.extractor": "Record", **options})
@@ -112,7 +112,7 @@ def test_objects_by_the_records_times(
         ("date", "2015-07-17"),
     ],
 )
-def test_the_time_of_a_record_may_be_a_column(orders: Callable[..., Orders], sql_type: str, value: Any) -> None:
+def test_record_time_from_a_column(orders: Callable[..., Orders], sql_type: str, value: Any) -> None:
     table = orders(
         f"id int, after struct<made: {sql_type}>",
         **{
@@ -126,7 +126,7 @@ def test_the_time_of_a_record_may_be_a_column(orders: Callable[..., Orders], sql
     assert ids(table) == {"year=2015/month=07/day=17 0": [0]}
 
 
-def test_a_record_without_its_time_is_told(orders: Callable[..., Orders]) -> None:
+def test_record_without_time_is_an_error(orders: Callable[..., Orders]) -> None:
     table = orders(**{"partitioner": "daily", "timestamp.extractor": "RecordField", "timestamp.field": "name"})
     with pytest.raises(Exception, match="headrace-s3") as caught:
         table.write(order(0, "2015-07-17"), order(1, "soon"))
@@ -138,20 +138,20 @@ def test_a_record_without_its_time_is_told(orders: Callable[..., Orders]) -> Non
         table.write(order(0, time=None))
 
 
-def test_when_it_is_written(orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_by_processing_time(orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_sinks.s3.pending_records.time.time", lambda: LATE / 1000)
     table = orders(**{"flush.size": 1, "partitioner": "hourly"})
     table.write(order(0))
     assert ids(table) == {"year=2015/month=07/day=17/hour=22 0": [0]}
 
 
-def test_objects_are_complete_when_a_younger_record_comes(orders: Callable[..., Orders]) -> None:
+def test_newer_record_completes_objects(orders: Callable[..., Orders]) -> None:
     table = orders(**{"rotate.interval.ms": 60, "timestamp.extractor": "Record"})
     table.write(order(0, time=1000), order(1, time=900), order(2, time=1059))
     assert ids(table) == {}
     table.write(order(3, time=1060), order(4, time=1100))
     assert ids(table) == {"partition=0 0": [0, 1, 2]}
-    # A longer interval counts from the first record that waits, and not from when it was set.
+    # A longer interval counts from the first waiting record, not from the option change.
     table.options["rotate.interval.ms"] = 200
     table.write(order(5, time=1259))
     assert ids(table) == {"partition=0 0": [0, 1, 2]}
@@ -162,7 +162,7 @@ def test_objects_are_complete_when_a_younger_record_comes(orders: Callable[..., 
     assert ids(table)["partition=0 6"] == [6, 7]
 
 
-def test_another_hour_completes_the_last(orders: Callable[..., Orders]) -> None:
+def test_next_hour_completes_the_previous_object(orders: Callable[..., Orders]) -> None:
     table = orders(**{"partitioner": "hourly", "rotate.interval.ms": 10 * HOUR, "timestamp.extractor": "Record"})
     table.write(order(0, time=LATE), order(1, time=LATE + HOUR), order(2, time=LATE + HOUR), order(3, time=LATE))
     assert ids(table) == {
@@ -171,29 +171,27 @@ def test_another_hour_completes_the_last(orders: Callable[..., Orders]) -> None:
     }
 
 
-def test_the_clock_completes_what_waits_though_nothing_comes(
-    orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timer_completes_objects_of_idle_topics(orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [LATE]
     monkeypatch.setattr(S3Sink, "_now", staticmethod(lambda: clock[0]))
     table = orders(**{"rotate.schedule.interval.ms": HOUR})
     table.write(order(0), order(1), order(0, partition=1))
     clock[0] += 29 * 60_000
-    assert table.on_idle() == 60  # until eleven
+    assert table.on_idle() == 60  # seconds until 23:00
     table.write(order(2))
     assert ids(table) == {}
     clock[0] += 60_000
     assert table.on_idle() == 3600
     assert ids(table) == {"partition=0 0": [0, 1, 2], "partition=1 0": [0]}
-    assert table.on_idle() == 3600  # nothing waits, and no empty object is made
-    # what comes after an hour has passed begins the next object
+    assert table.on_idle() == 3600  # no record waits, and no empty object is written
+    # a record after the full hour starts the next object
     table.write(order(3))
     clock[0] += HOUR
     table.write(order(4))
     assert ids(table)["partition=0 3"] == [3]
-    # another interval is of what waits, too: the next multiple of it after that began to wait
+    # a new interval also applies to waiting records: they are due at its next multiple
     table.options["rotate.schedule.interval.ms"] = 6 * HOUR
-    clock[0] = LATE + 4 * HOUR  # half past two
+    clock[0] = LATE + 4 * HOUR  # 02:30
     table.on_idle()
     assert "partition=0 4" not in ids(table)
     table.options["rotate.schedule.interval.ms"] = -1
@@ -212,12 +210,12 @@ def test_the_clock_completes_what_waits_though_nothing_comes(
         ("[YY]", "'['yy']'"),
     ],
 )
-def test_patterns_of_joda_time(pattern: str, java: str) -> None:
+def test_joda_time_patterns(pattern: str, java: str) -> None:
     assert translate_pattern(pattern, "en-GB") == java
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "message"),
     [
         ({"flush.size": 0}, "flush.size"),
         ({"partitioner": "field"}, "`partitioner: field` and `partition.field.name` require each other"),
@@ -241,6 +239,6 @@ def test_patterns_of_joda_time(pattern: str, java: str) -> None:
     ],
     ids=str,
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
+def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         S3Sink({"path": "s3a://bucket", "flush.size": 1, **options})

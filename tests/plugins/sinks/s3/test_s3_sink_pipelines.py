@@ -1,4 +1,4 @@
-"""Pipelines into the sink ``s3``: Confluent's own objects made again, keys and headers, deletes, masks, and what is refused."""
+"""Pipelines with the sink ``s3``: objects equal to Confluent's, keys and headers, deletes, masks, and rejected options."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 REAL = Path(__file__).parents[3] / "data/msk_demo"
 TOPIC = "shop.public.people"
-#: Avro's types → Connect's, as JsonConverter names them.
+#: Avro types → Connect types in JsonConverter's schemas.
 CONNECT = {"int": "int32", "long": "int64", "string": "string", "boolean": "boolean", "double": "double"}
 NAMES = ("Ada", "Grac", "Edsger")
 
 
 def pipeline(folder: Path, *, limit: Any = None, transforms: Any = (), **options: Any) -> Pipeline:
-    """From ``folder/log.jsonl`` to ``folder/bucket``."""
+    """Return a pipeline from ``folder/log.jsonl`` to ``folder/bucket``."""
     sink = S3Sink({"path": str(folder / "bucket"), "flush.size": 2, **options})
     source = RecordLog(path=str(folder / "log.jsonl"), limit=limit)
     json_format = JsonFormat()
@@ -39,9 +39,10 @@ def pipeline(folder: Path, *, limit: Any = None, transforms: Any = (), **options
 
 
 def envelope(offset: int, op: str, name: str | None, before: str | None = None) -> LogRecord:
-    """A change of a person whose id is the offset's tens."""
+    """Return a change event of a person whose id is ``offset // 10``."""
     images = {
-        image: text and {"id": offset // 10, "name": text} for image, text in (("before", before), ("after", name))
+        image: message and {"id": offset // 10, "name": message}
+        for image, message in (("before", before), ("after", name))
     }
     source = {"connector": "postgresql", "lsn": offset, "ts_ms": 1000 + offset, "table": "people"}
     value = {**images, "source": source, "op": op, "ts_ms": 2000 + offset}
@@ -54,14 +55,14 @@ def tombstone(offset: int) -> LogRecord:
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    """A folder with a log: two inserts, an update, and a delete with its tombstone."""
+    """Write a log of two inserts, an update, and a delete with its tombstone, and return its folder."""
     changes = [envelope(0, "c", "Ada"), envelope(10, "u", "Grace", "Gracie"), envelope(20, "c", "Edsger")]
     append(tmp_path / "log.jsonl", [*changes, envelope(21, "d", None, "Edsger"), tombstone(22)])
     return tmp_path
 
 
 def connect_schema(schema: Any, field: str | None = None) -> dict[str, Any]:
-    """A schema of Avro as Connect has it in JSON."""
+    """Return Connect's JSON schema of an Avro schema."""
     optional = isinstance(schema, list)
     schema = next(kind for kind in schema if kind != "null") if isinstance(schema, list) else schema
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -74,7 +75,7 @@ def connect_schema(schema: Any, field: str | None = None) -> dict[str, Any]:
 
 
 def types_of(schema: Any) -> Any:
-    """Names and types of an Avro schema, without which of them may be null and what records are called."""
+    """Return names and types of an Avro schema, without nullability and record names."""
     if isinstance(schema, list):
         return types_of(next(kind for kind in schema if kind != "null"))
     if isinstance(schema, dict) and schema["type"] == "record":
@@ -83,7 +84,7 @@ def types_of(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", nightly_after(1, ["flat", "envelope"]))
-def test_the_connectors_own_objects_are_made_again(shape: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_objects_equal_those_of_the_connector(shape: str, tmp_path: Path, spark: SparkSession) -> None:
     files = sorted((REAL / shape / "topics").rglob("*.avro"))
     topics = {file.parents[1].name: 0 for file in files}
     records = []
@@ -111,7 +112,7 @@ def test_the_connectors_own_objects_are_made_again(shape: str, tmp_path: Path, s
             assert found.metadata["avro.codec"] == expected.metadata["avro.codec"]
 
 
-def test_tombstones_are_left_out(people: Path, spark: SparkSession) -> None:
+def test_tombstones_are_omitted(people: Path, spark: SparkSession) -> None:
     pipeline(people).run(spark)
     objects = read_objects(people / "bucket")
     assert [[row["op"] for row in rows] for rows in objects.values()] == [["c", "u"], ["c", "d"]]
@@ -122,46 +123,52 @@ def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSessi
     options = {"store.kafka.keys": True, "store.kafka.headers": True, "keys.format": "json", "headers.format": "json"}
     pipeline(people, **options, **{"behavior.on.null.values": "write", "flush.size": 5}).run(spark)
     objects = read_objects(people / "bucket")
-    here, gone = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000", f"{TOPIC}/tombstone/{TOPIC}+0+0000000022"
+    value_prefix, tombstone_prefix = (
+        f"{TOPIC}/partition=0/{TOPIC}+0+0000000000",
+        f"{TOPIC}/tombstone/{TOPIC}+0+0000000022",
+    )
     assert objects.keys() == {
-        *(f"{here}{ending}" for ending in (".avro", ".keys.json", ".headers.json")),
-        *(f"{gone}{ending}" for ending in (".keys.json", ".headers.json")),
+        *(f"{value_prefix}{ending}" for ending in (".avro", ".keys.json", ".headers.json")),
+        *(f"{tombstone_prefix}{ending}" for ending in (".keys.json", ".headers.json")),
     }
-    assert objects[f"{here}.keys.json"] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 2}]
-    assert objects[f"{here}.headers.json"] == [[{"key": "trace", "value": f"t{n}"}] for n in (0, 10, 20, 21)]
-    assert objects[f"{gone}.keys.json"] == [{"id": 2}]
-    assert objects[f"{gone}.headers.json"] == [[]]
-    assert [row["op"] for row in objects[f"{here}.avro"]] == ["c", "u", "c", "d"]
+    assert objects[f"{value_prefix}.keys.json"] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 2}]
+    assert objects[f"{value_prefix}.headers.json"] == [[{"key": "trace", "value": f"t{n}"}] for n in (0, 10, 20, 21)]
+    assert objects[f"{tombstone_prefix}.keys.json"] == [{"id": 2}]
+    assert objects[f"{tombstone_prefix}.headers.json"] == [[]]
+    assert [row["op"] for row in objects[f"{value_prefix}.avro"]] == ["c", "u", "c", "d"]
     read = pipeline(people).read(TOPIC, spark=spark)
     assert read.count() == 4
 
 
-def test_a_tombstone_may_be_an_error(people: Path, spark: SparkSession) -> None:
+def test_tombstones_can_be_errors(people: Path, spark: SparkSession) -> None:
     with pytest.raises(DataError, match=rf"topic {TOPIC}, partition 0, offset 22: the record has no value"):
         pipeline(people, **{"behavior.on.null.values": "fail"}).run(spark)
 
 
-def test_a_key_that_is_not_there_is_told(tmp_path: Path, spark: SparkSession) -> None:
+def test_missing_key_is_an_error(tmp_path: Path, spark: SparkSession) -> None:
     append(tmp_path / "log.jsonl", [LogRecord(TOPIC, 0, None, {"id": 1})])
     with pytest.raises(DataError, match=r"no (decoded )?key"):
         pipeline(tmp_path, **{"store.kafka.keys": True}).run(spark)
 
 
 @pytest.mark.nightly
-def test_values_as_they_came(tmp_path: Path, spark: SparkSession) -> None:
+def test_values_as_bytes(tmp_path: Path, spark: SparkSession) -> None:
     values = [b'{"id": 1,  "name": "a"}', b'{"name": null, "id": 2}', '{"id": 3, "name": "ž"}'.encode()]
     append(tmp_path / "log.jsonl", [LogRecord(TOPIC, n, b'{"k": %d}' % n, v) for n, v in enumerate(values)])
     options = {"format": "bytes", "s3.compression.type": "gzip", "store.kafka.keys": True, "keys.format": "bytes"}
     pipeline(tmp_path, **options, **{"flush.size": 3}).run(spark)
-    here = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000"
+    value_prefix = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000"
     objects = read_objects(tmp_path / "bucket")
-    assert objects == {f"{here}.bin.gz": values, f"{here}.keys.bin.gz": [b'{"k": %d}' % n for n in range(3)]}
+    assert objects == {
+        f"{value_prefix}.bin.gz": values,
+        f"{value_prefix}.keys.bin.gz": [b'{"k": %d}' % n for n in range(3)],
+    }
     rows = pipeline(tmp_path, **options).read(TOPIC, spark=spark).collect()
     assert [bytes(row["value"]) for row in rows] == values
 
 
 @pytest.mark.parametrize("flatten", nightly_after(1, [False, True]), ids=["envelopes", "rows"])
-def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten: bool) -> None:
+def test_masked_values_are_stored_nowhere(people: Path, spark: SparkSession, flatten: bool) -> None:
     mask = Mask(columns={"name": {"replacement": "***"}})
     transforms = [*([Unwrap({"delete.tombstone.handling.mode": "rewrite"})] if flatten else []), mask]
     pipeline(people, transforms=transforms, **{"flush.size": 3, "store.kafka.keys": True}).run(spark)
@@ -175,7 +182,7 @@ def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten:
 
 
 @pytest.mark.parametrize(
-    ("options", "transforms", "text"),
+    ("options", "transforms", "message"),
     [
         ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "raw keys or headers"),
         (
@@ -187,15 +194,15 @@ def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten:
         ({}, [Unwrap()], "cannot remove rows that the database deletes"),
     ],
 )
-def test_what_transforms_do_not_reach_is_refused(
-    people: Path, spark: SparkSession, options: dict[str, Any], transforms: list[Any], text: str
+def test_data_beyond_transforms_is_rejected(
+    people: Path, spark: SparkSession, options: dict[str, Any], transforms: list[Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=text):
+    with pytest.raises(ConfigError, match=message):
         pipeline(people, transforms=transforms, **options).check(spark)
 
 
 @pytest.mark.parametrize("format", ["bytes", "avro"])
-def test_records_of_files_are_refused(tmp_path: Path, spark: SparkSession, format: str) -> None:  # noqa: A002
+def test_records_of_files_are_rejected(tmp_path: Path, spark: SparkSession, format: str) -> None:  # noqa: A002
     sink = S3Sink({"path": str(tmp_path / "bucket"), "flush.size": 1, "format": format})
     source = FilesSource(path=str(REAL / "flat"), format="avro")
     with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have no offsets"):
@@ -203,7 +210,7 @@ def test_records_of_files_are_refused(tmp_path: Path, spark: SparkSession, forma
 
 
 @pytest.mark.nightly
-def test_a_topic_that_is_idle_is_written_by_the_clock(people: Path, spark: SparkSession) -> None:
+def test_timer_writes_objects_of_idle_topics(people: Path, spark: SparkSession) -> None:
     run = pipeline(people, **{"flush.size": 100, "rotate.schedule.interval.ms": 500})
     query = run.start(spark, "1 second")
     try:
@@ -217,7 +224,7 @@ def test_a_topic_that_is_idle_is_written_by_the_clock(people: Path, spark: Spark
     assert len(query.recent_progress) == 1, "no batch came after the first"
 
 
-def test_what_waits_survives_a_new_start(people: Path, spark: SparkSession) -> None:
+def test_waiting_records_survive_a_restart(people: Path, spark: SparkSession) -> None:
     options = {"flush.size": 3, "format": "json"}
     pipeline(people, limit=2, **options).run(spark)
     append(people / "log.jsonl", [envelope(30, "c", "Barbara"), envelope(40, "c", "Leslie")])

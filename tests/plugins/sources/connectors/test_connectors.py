@@ -1,4 +1,4 @@
-"""Connectors: a third-party module adds the order of a database, and the dialects use it."""
+"""Third-party connectors: a plugin defines the event order of a database, and the dialects use it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Broken(Redwood):
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
-    """The installed plugins and a third-party distribution."""
+    """Return a registry with the installed plugins and a third-party distribution."""
     known = PluginRegistry.from_entry_points()
     known.register(redwood, "headrace-redwood 1.0")
     monkeypatch.setattr(log_positions, "get_registry", lambda: known)
@@ -46,11 +46,11 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
 
 
 def source(name: str, **fields: Any) -> dict[str, Any]:
-    """A source block; every connector's has a ``sequence``, which most of them leave null."""
+    """Return a source block. Every connector writes a ``sequence``, and most leave it null."""
     return {"connector": name, "sequence": None, **fields}
 
 
-#: In the order of the commits; their places and their own SCNs have other orders.
+#: In commit order. Their offsets and their own SCNs have other orders.
 CHANGES = (
     ("u", {"scn": "90", "commit_scn": "99"}),
     ("u", {"scn": "80", "commit_scn": "100"}),
@@ -73,7 +73,7 @@ def flat_rows() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("dialect", "events"), [(DebeziumDialect(), envelopes), (FlatDialect(), flat_rows)])
-def test_a_third_party_connector_orders_its_events(
+def test_third_party_connector_orders_its_events(
     spark: SparkSession, plugins: PluginRegistry, dialect: Dialect, events: Any
 ) -> None:
     values = list(events())
@@ -85,7 +85,7 @@ def test_a_third_party_connector_orders_its_events(
     assert [row[DELETED] for row in found] == [False, False, True, False]
 
 
-def test_the_order_is_named_by_its_connector(plugins: PluginRegistry) -> None:
+def test_order_comes_from_the_matching_connector(plugins: PluginRegistry) -> None:
     def events(*fields: str) -> Events:
         block = T.StructType([T.StructField(name, T.StringType()) for name in fields])
         return Events(
@@ -97,7 +97,7 @@ def test_the_order_is_named_by_its_connector(plugins: PluginRegistry) -> None:
         assert DebeziumDialect().order(one) == order
 
 
-def test_rows_that_come_whole_have_no_placeholders(plugins: PluginRegistry) -> None:
+def test_connector_without_unavailable_values_has_no_placeholder_tests(plugins: PluginRegistry) -> None:
     row = T.StructType([T.StructField("id", T.StringType())])
     for fields, has_tests in ((["scn"], False), (["lsn"], True)):
         block = T.StructType([T.StructField(name, T.StringType()) for name in fields])
@@ -105,14 +105,14 @@ def test_rows_that_come_whole_have_no_placeholders(plugins: PluginRegistry) -> N
         assert bool(DebeziumDialect().unavailable_tests(schema)) is has_tests
 
 
-def test_events_of_it_and_of_another_database_in_one_topic(spark: SparkSession, plugins: PluginRegistry) -> None:
+def test_events_of_two_databases_in_one_topic(spark: SparkSession, plugins: PluginRegistry) -> None:
     values = [*envelopes()][:1]
     values.append({**values[0], "source": source("postgresql", lsn=5)})
     with pytest.raises(DataError, match="ordered by PostgreSQL's LSNs and by Redwood's SCNs"):
         changes_of(spark, [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)])
 
 
-def test_a_topic_of_one_connector_has_the_expressions_of_one(spark: SparkSession, plugins: PluginRegistry) -> None:
+def test_plan_contains_only_the_expressions_of_one_connector(spark: SparkSession, plugins: PluginRegistry) -> None:
     value = {"op": "c", "before": None, "after": {"id": 1}, "source": source("postgresql", lsn=5, snapshot="false")}
     records = [record(value, key={"id": 1})]
     plans = []
@@ -125,12 +125,12 @@ def test_a_topic_of_one_connector_has_the_expressions_of_one(spark: SparkSession
     assert plans[0] == plans[1]
 
 
-def test_a_pipeline_has_third_party_connectors_alone_as_parts(plugins: PluginRegistry) -> None:
+def test_only_third_party_connectors_are_parts(plugins: PluginRegistry) -> None:
     assert [type(part) for part in DebeziumDialect().parts()] == [Redwood]
     assert list(DebeziumDialect().warnings()) == []
 
 
-def test_a_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:
+def test_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:
     log_positions._load_connectors.cache_clear()
     plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"broken": Broken})), "headrace-broken 1.0")
     (warning,) = FlatDialect().warnings()

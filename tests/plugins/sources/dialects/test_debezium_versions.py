@@ -1,4 +1,4 @@
-"""Envelopes as Debezium's versions write them, and as its other connectors do."""
+"""Envelopes of Debezium's versions and of connectors other than PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def _postgres(version: str, lsn: int, **more: Any) -> dict[str, Any]:
 
 
 def _mysql(version: str, pos: int, **more: Any) -> dict[str, Any]:
-    place = {"file": "mysql-bin.000009", "pos": pos, "row": 0, "thread": 7, "query": None}
-    return {"version": version, **_MYSQL, "ts_ms": pos, "snapshot": "false", **place, **more}
+    position = {"file": "mysql-bin.000009", "pos": pos, "row": 0, "thread": 7, "query": None}
+    return {"version": version, **_MYSQL, "ts_ms": pos, "snapshot": "false", **position, **more}
 
 
 def _sequence(lsn: int) -> str:
     return json.dumps([str(lsn), str(lsn)], separators=(",", ":"))
 
 
-#: A source block and what else is in the envelope, each later than the one before.
+#: Source block and extra envelope fields per version, in ascending order of position.
 POSTGRES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    # A snapshot was no text yet, and a transaction was not in the envelope.
+    # Old versions wrote `snapshot` as a boolean and had no `transaction` in the envelope.
     "0.10": ({**_postgres("0.10.0.Final", 90), "snapshot": True, "xmin": None}, {}),
     "1.0": (_postgres("1.0.3.Final", 99, xmin=None), {}),
     "1.4": (_postgres("1.4.2.Final", 100, xmin=12), {"transaction": None}),
@@ -68,10 +68,10 @@ def _event(number: int, source: Mapping[str, Any], more: Mapping[str, Any]) -> d
 
 @pytest.mark.parametrize("connector", [POSTGRES, MYSQL], ids=["postgres", "mysql"])
 class TestVersions:
-    def test_each_by_itself(
+    def test_each_version_in_own_topic(
         self, spark: SparkSession, connector: Mapping[str, tuple[dict[str, Any], dict[str, Any]]]
     ) -> None:
-        # A topic each: what one version has must not help another.
+        # One topic per version, so that the fields of one version do not affect another.
         records = [
             record(_event(1, source, more), key={"id": 1}, topic=f"moma.public.v{version.replace('.', '_')}")
             for version, (source, more) in connector.items()
@@ -89,11 +89,11 @@ class TestVersions:
                 "after": {"id": 1, "n": 1},
             }
 
-    def test_a_topic_that_has_seen_them_all(
+    def test_one_topic_with_all_versions(
         self, spark: SparkSession, connector: Mapping[str, tuple[dict[str, Any], dict[str, Any]]]
     ) -> None:
         events = [_event(n, source, more) for n, (source, more) in enumerate(connector.values())]
-        # The later the version, the earlier it is read.
+        # Records of later versions have lower offsets.
         records = [record(event, key={"id": 1}, offset=100 - n) for n, event in enumerate(events)]
         [changes] = changes_of(spark, records).values()
         rows = sorted(rows_of(changes, POSITION, "after", ERROR), key=lambda row: row[POSITION])
@@ -102,9 +102,9 @@ class TestVersions:
 
 
 class TestRealEvents:
-    """Of MySQL's and MariaDB's connectors, and of PostgreSQL's that writes transactions too."""
+    """Recorded events of the MySQL and MariaDB connectors, and of a PostgreSQL connector with transaction metadata."""
 
-    def test_they_lie_in_the_order_of_their_offsets(self, spark: SparkSession) -> None:
+    def test_events_sort_by_offset(self, spark: SparkSession) -> None:
         for prefix in ("mysql_json_strmodes", "mariadb_json", "pg_json_strmodes"):
             records = [r for r in samples("other_envelopes") if r["topic"].startswith(f"{prefix}.inventory.")]
             for table, changes in changes_of(spark, records, keyed=False).items():
@@ -112,7 +112,7 @@ class TestRealEvents:
                 assert [r[OFFSET] for r in sorted(rows, key=lambda r: r[POSITION])] == [r[OFFSET] for r in rows]
                 assert {"r", "d", "c"} <= {r[OP] for r in rows}, (prefix, table)
 
-    def test_what_becomes_of_each(self, spark: SparkSession) -> None:
+    def test_composite_key_events(self, spark: SparkSession) -> None:
         records = [r for r in samples("other_envelopes") if r["topic"] == "mariadb_json.inventory.composite_key"]
         [changes] = changes_of(spark, records).values()
         rows = rows_of(changes, OP, KEY, DELETED, ERROR)
@@ -137,7 +137,7 @@ class TestRealEvents:
             ("mariadb_json.inventory.customers", None),
         ],
     )
-    def test_topics_without_rows(self, spark: SparkSession, topic: str, about: str | None) -> None:
+    def test_metadata_topics(self, spark: SparkSession, topic: str, about: str | None) -> None:
         texts = [json.dumps(r["value"]) for r in samples("other_envelopes") if r["topic"] == topic and r["value"]]
         schema = spark.read.json(spark.sparkContext.parallelize(texts)).schema
         assert DebeziumDialect().metadata_topic(topic, schema) == about

@@ -1,4 +1,4 @@
-"""Records of AWS DMS, made by hand after AWS's documentation and records that others published: here there is no DMS."""
+"""Records of AWS DMS, handwritten from AWS's documentation and published records. No test runs DMS itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STREAM = "dms.shop"
 def dms(
     operation: str | None, data: Any = None, *, table: str = "public.orders", second: float = 0, **more: Any
 ) -> Any:
-    """A record as DMS writes one; ``more`` replaces fields of its metadata."""
+    """Return a record in DMS's format; ``more`` replaces fields of its metadata."""
     schema, _, name = table.partition(".")
     metadata = {
         "timestamp": f"2026-11-24T08:12:{second:09.6f}Z",
@@ -45,7 +45,7 @@ def dms(
 
 
 def control(operation: str, table: str = "public.orders", **details: Any) -> Any:
-    """A control record; ``details`` is there with IncludeControlDetails."""
+    """Return a control record; DMS adds ``details`` with IncludeControlDetails."""
     found = dms(operation, table=table, record_type="control", partition_key_type="task-id")
     return {**({"control": details} if details else {}), **found}
 
@@ -57,12 +57,12 @@ def changes(spark: SparkSession, *values: Any, key: Any = ("id",)) -> Changes:
     return found
 
 
-def test_what_became_of_a_row(spark: SparkSession) -> None:
+def test_row_operations(spark: SparkSession) -> None:
     found = changes(
         spark,
         dms("load", {"id": 1, "item": "chair"}),
         dms("insert", {"id": 2, "item": "table"}, commit_timestamp="2026-11-24T08:12:31.500000Z"),
-        dms("update", {"id": 2}),  # null columns are left out, unless IncludeNullAndEmpty
+        dms("update", {"id": 2}),  # DMS omits null columns, except with IncludeNullAndEmpty
         dms("delete", {"id": 1, "item": None}),
     )
     assert rows_of(found, "id", "item", OP, DELETED, COMMITTED, ERROR) == [
@@ -74,7 +74,7 @@ def test_what_became_of_a_row(spark: SparkSession) -> None:
     assert [row[KEY] for row in rows_of(found, KEY)] == [{"id": 1}, {"id": 2}, {"id": 2}, {"id": 1}]
 
 
-def test_what_is_no_row_has_a_reason(spark: SparkSession) -> None:
+def test_records_without_rows_have_reasons(spark: SparkSession) -> None:
     details: dict[str, Any] = {
         "table-def": {"columns": {"id": {"type": "INT32"}, "item": {"type": "STRING"}}, "primary-key": ["id"]}
     }
@@ -96,8 +96,8 @@ def test_what_is_no_row_has_a_reason(spark: SparkSession) -> None:
     assert [row[ERROR] for row in rows_of(found, ERROR)] == [*reasons, "undecodable", None]
 
 
-def test_an_update_of_the_key_is_two_changes(spark: SparkSession) -> None:
-    """With BeforeImageSettings: PostgreSQL names the key's columns, and Oracle those that changed."""
+def test_key_update_is_two_changes(spark: SparkSession) -> None:
+    """With BeforeImageSettings, PostgreSQL's before-image has the key columns, and Oracle's has the changed columns."""
     found = changes(
         spark,
         dms("update", {"shop": 1, "id": 2, "item": "new"}) | {"before-image": {"id": 2, "shop": 1}},
@@ -118,8 +118,8 @@ def test_an_update_of_the_key_is_two_changes(spark: SparkSession) -> None:
 
 @given(st.data())
 @settings(max_examples=4)
-def test_when_a_record_was_written_orders_and_then_its_place(spark: SparkSession, data: st.DataObject) -> None:
-    """Whatever shard or partition the records of a key are in: those of a full load are in others than changes."""
+def test_records_sort_by_timestamp_then_offset(spark: SparkSession, data: st.DataObject) -> None:
+    """The order does not depend on partitions: full-load records of a key and its changes can be in different ones."""
     times = data.draw(st.lists(st.sampled_from([0, 0.5, 1.000001, 9, 10, 59.9]), min_size=2, max_size=12))
     partitions = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
     offsets = [count(data.draw(st.integers(0, 1000))) for _ in range(3)]
@@ -133,24 +133,24 @@ def test_when_a_record_was_written_orders_and_then_its_place(spark: SparkSession
     assert in_order == sorted(range(len(times)), key=lambda n: (times[n], records[n]["offset"], partitions[n]))
 
 
-def job(folder: Path, rule: dict[str, Any]) -> Pipeline:
+def pipeline_of(folder: Path, rule: dict[str, Any]) -> Pipeline:
     source = {"files": {"path": str(folder / "bronze"), "format": "json"}}
     return pipelines.pipeline(folder, "iceberg", source=source, tables=[{"source": STREAM, **rule}], transforms=[])
 
 
-def deliver(folder: Path, offset: int, *values: Any) -> None:
+def write_records(folder: Path, offset: int, *values: Any) -> None:
     write_lines(folder / "bronze/topics" / STREAM / f"partition=0/{STREAM}+0+{offset:010d}.json", values)
 
 
-def test_a_table_from_its_first_control_record_to_a_second_full_load(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_from_first_control_record_to_second_full_load(spark: SparkSession, tmp_path: Path) -> None:
     types = {"price": "decimal(10,2)", "at": "timestamp"}
-    pipeline = job(tmp_path, {"target": "orders", "key": "id", "columns": types})
-    deliver(tmp_path, 0, control("create-table", ".awsdms_apply_exceptions"), control("create-table"))
+    pipeline = pipeline_of(tmp_path, {"target": "orders", "key": "id", "columns": types})
+    write_records(tmp_path, 0, control("create-table", ".awsdms_apply_exceptions"), control("create-table"))
     batches: list[Any] = []
     assert pipeline.run(spark, on_progress=batches.append).tables == ()
     assert (batches[0].notices, batches[0].left_out) == ({STREAM: "control records of AWS DMS"}, {STREAM: 2})
     row = {"id": 1, "price": 12.5, "at": "2026-01-31T12:00:00Z"}
-    deliver(
+    write_records(
         tmp_path,
         100,
         dms("load", row | {"id": 5}),
@@ -169,21 +169,21 @@ def test_a_table_from_its_first_control_record_to_a_second_full_load(spark: Spar
         {"id": 1, "price": Decimal("7.00"), "at": at},
         {"id": 6, "price": Decimal("12.50"), "at": at},
     ]
-    letters = pipeline.read("dead_letters", spark=spark).orderBy("offset").select("offset", "reason").collect()
-    assert [tuple(letter) for letter in letters] == [(106, "other-table"), (107, "op-not-a-row")]
-    # What the first load said comes again, newer than the update: it is what the database has now.
-    deliver(tmp_path, 200, dms("load", row | {"id": 2}, second=9), dms("load", row, second=9))
+    dead_letters = pipeline.read("dead_letters", spark=spark).orderBy("offset").select("offset", "reason").collect()
+    assert [tuple(dead_letter) for dead_letter in dead_letters] == [(106, "other-table"), (107, "op-not-a-row")]
+    # The second full load repeats the first rows with newer timestamps, so they replace the update.
+    write_records(tmp_path, 200, dms("load", row | {"id": 2}, second=9), dms("load", row, second=9))
     pipeline.run(spark)
     found = {row["id"]: row["price"] for row in pipelines.rows(pipeline, spark, "orders", "id")}
     assert found == dict.fromkeys((1, 2, 6), Decimal("12.50"))
 
 
-def test_tables_of_a_stream_have_keys_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_of_one_stream_have_separate_keys(spark: SparkSession, tmp_path: Path) -> None:
     fields = ["metadata.schema-name", "metadata.table-name"]
     key = {"public.lines": ["order_id", "line"], "*": "id"}
-    pipeline = job(tmp_path, {"route.by.field": fields, "target": "shop.{table}", "key": key})
+    pipeline = pipeline_of(tmp_path, {"route.by.field": fields, "target": "shop.{table}", "key": key})
     line = {"order_id": 1, "line": 1, "item": "chair"}
-    deliver(
+    write_records(
         tmp_path,
         0,
         control("create-table", ".awsdms_apply_exceptions"),
@@ -200,7 +200,7 @@ def test_tables_of_a_stream_have_keys_of_their_own(spark: SparkSession, tmp_path
     assert pipelines.rows(pipeline, spark, "shop.orders", "id") == [{"id": 1, "name": "Höch"}]
     assert pipelines.rows(pipeline, spark, "shop.lines", "line") == [line | {"item": "table"}]
     assert {table.table: table.dead_letters for table in summary.tables} == {
-        "shop.shop": 1,  # of no table that DMS names: where the stream itself would be
+        "shop.shop": 1,  # records whose table DMS does not name count for the stream's own table
         "shop.orders": 1,
         "shop.lines": 0,
         "shop.people": 1,

@@ -1,4 +1,4 @@
-"""What a topic holds is told by the shape of its events, not by its name."""
+"""Detection of a topic's content by the shape of its events, not by its name."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def schema_of(spark: SparkSession, columns: str) -> T.StructType:
     return spark.createDataFrame([], columns).schema
 
 
-def lines(folder: Path, topic: str, *events: Any) -> None:
-    """One more file of a topic."""
-    into = folder / "bronze/topics" / topic / "partition=0"
-    write_lines(into / f"{topic}+0+{len(list(into.glob('*'))) * 100:010d}.json", events)
+def write_events(folder: Path, topic: str, *events: Any) -> None:
+    """Write one more file of a topic."""
+    target = folder / "bronze/topics" / topic / "partition=0"
+    write_lines(target / f"{topic}+0+{len(list(target.glob('*'))) * 100:010d}.json", events)
 
 
-def job(folder: Path, **changed: Any) -> Any:
+def pipeline_of(folder: Path, **changed: Any) -> Any:
     source = {"files": {"path": str(folder / "bronze"), "format": "json"}}
     return pipelines.pipeline(folder, "iceberg", **{"source": source, "tables": [], **changed})
 
@@ -63,11 +63,11 @@ class TestMetadataTopics:
             ("__debezium-heartbeat.public.people", "id int"),
         ],
     )
-    def test_a_flat_table_is_a_table_whatever_it_is_called(self, spark: SparkSession, topic: str, columns: str) -> None:
+    def test_flat_rows_are_a_table_under_any_topic_name(self, spark: SparkSession, topic: str, columns: str) -> None:
         assert DebeziumDialect().metadata_topic(topic, schema_of(spark, columns)) is None
 
     @pytest.mark.parametrize(
-        ("topic", "columns", "what"),
+        ("topic", "columns", "content"),
         [
             ("__debezium-heartbeat.shop", "ts_ms bigint", "Debezium's heartbeats"),
             (
@@ -76,20 +76,24 @@ class TestMetadataTopics:
                 "transaction boundaries",
             ),
             ("shop.transaction", "status string, id string, data_collections array<string>", "transaction boundaries"),
-            ("shop.transaction", "status string, id string, ts_ms bigint", "transaction boundaries"),  # a begin alone
+            (
+                "shop.transaction",
+                "status string, id string, ts_ms bigint",
+                "transaction boundaries",
+            ),  # the fields of BEGIN events only
             ("shop", f"{SOURCE}, ddl string, ts_ms bigint", "schema changes"),
             ("shop", f"{SOURCE}, tableChanges array<string>, databaseName string", "schema changes"),
             ("history", "source struct<server: string>, position struct<pos: int>, ddl string", "schema changes"),
             ("shop.message", f"{SOURCE}, op string, message struct<prefix: string>", "logical messages"),
         ],
     )
-    def test_what_tells_of_the_stream_is_known_by_its_fields(
-        self, spark: SparkSession, topic: str, columns: str, what: str
+    def test_metadata_topics_are_detected_by_fields(
+        self, spark: SparkSession, topic: str, columns: str, content: str
     ) -> None:
         about = DebeziumDialect().metadata_topic(topic, schema_of(spark, columns))
-        assert (about or "").startswith(what)
+        assert (about or "").startswith(content)
 
-    def test_names_alone_are_enough_where_types_are_not_known(self) -> None:
+    def test_field_names_suffice_when_types_are_unknown(self) -> None:
         def names(text: str) -> T.StructType:
             return T.StructType([T.StructField(name, T.NullType()) for name in text.split()])
 
@@ -98,16 +102,14 @@ class TestMetadataTopics:
         assert dialect.metadata_topic("shop.message", names("op ts_ms source message")) == "logical messages"
         assert dialect.metadata_topic("shop.public.outbox", names("id op message")) is None
 
-    def test_a_flat_table_called_transaction_arrives_and_what_is_left_out_is_counted(
-        self, spark: SparkSession, tmp_path: Path
-    ) -> None:
-        lines(tmp_path, "shop.public.transaction", {"id": 1, "status": "paid"}, {"id": 2, "status": "open"})
+    def test_transaction_table_is_written_and_metadata_is_counted(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_events(tmp_path, "shop.public.transaction", {"id": 1, "status": "paid"}, {"id": 2, "status": "open"})
         begin = {"status": "BEGIN", "id": "571:1", "event_count": None, "data_collections": None, "ts_ms": 1}
         end = {**begin, "status": "END", "event_count": 2}
-        lines(tmp_path, "shop.transaction", begin, end, begin)
+        write_events(tmp_path, "shop.transaction", begin, end, begin)
         batches: list[BatchProgress] = []
         rule = {"source": "shop.public.*", "key": ["id"]}
-        pipeline = job(tmp_path, tables=[rule, {"source": "*"}])
+        pipeline = pipeline_of(tmp_path, tables=[rule, {"source": "*"}])
         pipeline.run(spark, on_progress=batches.append)
         assert pipelines.rows(pipeline, spark, "shop.public.transaction", key="id") == [
             {"id": 1, "status": "paid"},
@@ -120,7 +122,7 @@ class TestMetadataTopics:
 @pytest.mark.spark
 @pytest.mark.one_spark
 class TestEnvelopesWithoutConnector:
-    """Flink's debezium-json has before, after and op; Flink CDC's Kafka sink a small source block too."""
+    """Flink's debezium-json has before, after and op. Flink CDC's Kafka sink adds a small source block."""
 
     @pytest.mark.parametrize(
         ("columns", "is_envelope"),
@@ -129,18 +131,18 @@ class TestEnvelopesWithoutConnector:
             ("after struct<id: int>, op string, source struct<db: string, table: string>, ts_ms bigint", True),
             ("before struct<id: int>, op string", True),
             ("before string, after string, op string", False),
-            ("id int, before struct<id: int>, after struct<id: int>, op string", False),  # a log of a business
+            ("id int, before struct<id: int>, after struct<id: int>, op string", False),  # a business log
             ("before struct<id: int>, after struct<id: int>", False),
             ("after struct<id: int>, op string, source string", False),
         ],
     )
-    def test_envelopes_are_known_without_a_connector(
+    def test_envelopes_without_connector_are_detected(
         self, spark: SparkSession, columns: str, *, is_envelope: bool
     ) -> None:
         assert DebeziumDialect.matches(schema_of(spark, columns)) is is_envelope
 
     @pytest.mark.parametrize("block", [{}, {"source": BLOCK}, {"source": {**BLOCK, "ts_ms": 1700}}])
-    def test_their_order_is_the_places(self, spark: SparkSession, block: dict[str, Any]) -> None:
+    def test_events_sort_by_offset(self, spark: SparkSession, block: dict[str, Any]) -> None:
         records = [record({**event, **block}, key={"id": 0}, offset=n) for n, event in enumerate(FLINK)]
         [changes] = changes_of(spark, records).values()
         assert changes.envelope
@@ -153,10 +155,8 @@ class TestEnvelopesWithoutConnector:
         assert positions == sorted(set(positions))
 
     @pytest.mark.parametrize("block", [{}, {"source": BLOCK}])
-    def test_they_become_the_rows_that_the_database_has(
-        self, spark: SparkSession, tmp_path: Path, block: dict[str, Any]
-    ) -> None:
-        lines(tmp_path, "people", *[{**event, **block} for event in FLINK])
-        pipeline = job(tmp_path, tables=[{"source": "people", "key": ["id"]}])
+    def test_tables_equal_the_database(self, spark: SparkSession, tmp_path: Path, block: dict[str, Any]) -> None:
+        write_events(tmp_path, "people", *[{**event, **block} for event in FLINK])
+        pipeline = pipeline_of(tmp_path, tables=[{"source": "people", "key": ["id"]}])
         pipeline.run(spark)
         assert pipelines.rows(pipeline, spark, "people", key="id") == [{"id": 1, "name": "A"}]

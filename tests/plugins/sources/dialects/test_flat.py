@@ -1,4 +1,4 @@
-"""Flat rows, as ExtractNewRecordState leaves them and as anybody else writes them."""
+"""Flat rows, from ExtractNewRecordState and from other producers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def changes(spark: SparkSession, *values: Any, **options: Any) -> Changes:
 
 
 def in_order(found: Changes, column: str) -> list[Any]:
-    """The values of a column in the order of the positions."""
+    """Return the values of a column in the order of the positions."""
     rows = found.frame.select(POSITION, column).collect()
     return [value for _, value in sorted(map(tuple, rows))]
 
@@ -43,7 +43,7 @@ def test_every_field_is_a_column(spark: SparkSession) -> None:
 
 
 class TestOpAndDeletion:
-    def test_op_and_flag(self, spark: SparkSession) -> None:
+    def test_op_and_deleted_flag(self, spark: SparkSession) -> None:
         values = [
             {"__op": "c", "__deleted": "false"},
             {"__op": "d", "__deleted": "true"},
@@ -60,30 +60,30 @@ class TestOpAndDeletion:
             (None, False),
         ]
 
-    def test_a_flag_that_is_a_boolean(self, spark: SparkSession) -> None:
+    def test_boolean_deleted_flag(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"__deleted": True}, {"__deleted": False}), DELETED) == [
             {DELETED: True},
             {DELETED: False},
         ]
 
-    def test_rows_that_say_nothing(self, spark: SparkSession) -> None:
+    def test_rows_without_metadata(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}), OP, DELETED, COMMITTED, ERROR) == [
             {OP: None, DELETED: False, COMMITTED: None, ERROR: None}
         ]
 
-    def test_a_record_that_is_no_row(self, spark: SparkSession) -> None:
+    def test_undecodable_record(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}, b"{"), "id", ERROR) == [
             {"id": 1, ERROR: None},
             {"id": None, ERROR: "undecodable"},
         ]
 
     @pytest.mark.parametrize("name", ["__source_ts_ms", "__ts_ms"])
-    def test_the_commit_time(self, spark: SparkSession, name: str) -> None:
+    def test_commit_time(self, spark: SparkSession, name: str) -> None:
         assert rows_of(changes(spark, {name: 1700}), COMMITTED) == [{COMMITTED: 1700}]
 
 
 class TestTombstones:
-    def test_rows_without_a_flag_are_deleted_by_a_tombstone(self, spark: SparkSession) -> None:
+    def test_tombstone_deletes_rows_without_deleted_flag(self, spark: SparkSession) -> None:
         found = changes(spark, {"id": 1, "name": "x", "__lsn": 9}, None, record_key={"id": 1})
         assert rows_of(found, "id", "name", DELETED, ERROR) == [
             {"id": 1, "name": "x", DELETED: False, ERROR: None},
@@ -91,56 +91,56 @@ class TestTombstones:
         ]
         assert in_order(found, DELETED) == [False, True]
 
-    def test_rows_with_a_flag_have_said_so_before(self, spark: SparkSession) -> None:
+    def test_tombstone_after_deleted_flag_is_ignored(self, spark: SparkSession) -> None:
         found = changes(spark, {"id": 1, "__deleted": "true"}, None, record_key={"id": 1})
         assert rows_of(found, "id", DELETED) == [{"id": 1, DELETED: True}]
 
-    def test_a_tombstone_beside_a_flag_is_lower_than_every_change(self, spark: SparkSession) -> None:
+    def test_tombstone_sorts_before_flagged_changes(self, spark: SparkSession) -> None:
         records = [record({"id": 1, "name": "x", "__deleted": "false", "__lsn": 9}, key={"id": 1})]
         records.append(record(None, key={"id": 1}, offset=1))
         [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
         assert in_order(found, DELETED) == [True, False]
         assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
-        records = [{**one, "key": {"id": "1"}} for one in records]  # a key's type is not the column's
+        records = [{**one, "key": {"id": "1"}} for one in records]  # a key's type may differ from its column's type
         [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
         assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
 
-    def test_without_a_key_nobody_knows_whose_it_is(self, spark: SparkSession) -> None:
+    def test_tombstone_without_key_is_ignored(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}, None), "id") == [{"id": 1}]
 
 
 class TestPositions:
-    def test_by_the_lsn(self, spark: SparkSession) -> None:
+    def test_by_lsn(self, spark: SparkSession) -> None:
         values = [{"n": 2, "__lsn": 100}, {"n": 1, "__lsn": 99}, {"n": 0, "__lsn": None}]
         assert in_order(changes(spark, *values), "n") == [0, 1, 2]
 
-    def test_by_the_sequence(self, spark: SparkSession) -> None:
+    def test_by_sequence(self, spark: SparkSession) -> None:
         values = [{"n": n, "__source_sequence": pair} for n, pair in ((1, '["9","99"]'), (0, '["8","100"]'))]
         assert in_order(changes(spark, *values), "n") == [0, 1]
 
-    def test_a_new_slots_snapshot_is_newer_than_what_an_older_slot_streamed(self, spark: SparkSession) -> None:
+    def test_new_slot_snapshot_sorts_after_old_slot_stream(self, spark: SparkSession) -> None:
         values = [{"n": n, "__source_sequence": pair} for n, pair in ((1, '[null,"100"]'), (0, '["9","99"]'))]
         assert in_order(changes(spark, *values), "n") == [0, 1]
 
-    def test_by_mysqls_file_and_position(self, spark: SparkSession) -> None:
+    def test_by_mysql_file_and_position(self, spark: SparkSession) -> None:
         values = [{"n": 1, "__file": "b.10", "__pos": 4}, {"n": 0, "__file": "b.9", "__pos": 10}]
         assert in_order(changes(spark, *values), "n") == [0, 1]
 
-    def test_else_by_place(self, spark: SparkSession) -> None:
+    def test_by_offset_without_source_position(self, spark: SparkSession) -> None:
         assert in_order(changes(spark, *[{"n": i, "__op": "u"} for i in range(12)]), "n") == list(range(12))
 
 
 class TestKeys:
-    def test_the_records_own(self, spark: SparkSession) -> None:
+    def test_record_key_precedes_rule_key(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}, record_key={"k": 7}, key=["id"]), KEY) == [{KEY: {"k": 7}}]
 
-    def test_a_rules(self, spark: SparkSession) -> None:
+    def test_rule_key(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1, "x": 2}, key=["x", "id"]), KEY) == [{KEY: {"x": 2, "id": 1}}]
 
-    def test_none(self, spark: SparkSession) -> None:
+    def test_no_key_columns(self, spark: SparkSession) -> None:
         assert changes(spark, {"id": 1}).key_columns == []
 
-    def test_a_column_that_does_not_exist(self, spark: SparkSession) -> None:
+    def test_unknown_key_column_is_rejected(self, spark: SparkSession) -> None:
         with pytest.raises(DataError) as raised:
             changes(spark, {"artist_id": 1}, key=["artistid"])
         assert str(raised.value) == (
@@ -148,7 +148,7 @@ class TestKeys:
         )
 
 
-def test_what_extractnewrecordstate_left(spark: SparkSession) -> None:
+def test_events_of_extract_new_record_state(spark: SparkSession) -> None:
     events = [r for r in samples("pg_unwrap") if r["topic"].endswith(".customers")]
     [found] = changes_of(spark, events, dialect=FlatDialect()).values()
     rows = rows_of(found, "id", OP, DELETED)

@@ -1,4 +1,4 @@
-"""Keys of records that are no JSON objects, beside key columns that the pipeline file names."""
+"""Record keys that are not JSON objects, with and without key columns in the pipeline file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SOURCE = {"connector": "acme", "ts_ms": 1}
-#: What other serializers write: a number, plain text, bytes.
-NO_OBJECTS = [b"5", b"order 5", b"\x00\x00\x00\x05", b'"5"', b"[5]"]
+#: Keys of other serializers: a number, plain text, bytes.
+OTHER_KEYS = [b"5", b"order 5", b"\x00\x00\x00\x05", b'"5"', b"[5]"]
 
 
 def envelope(op: str, id_: int, key: Any, offset: int) -> dict[str, Any]:
@@ -36,42 +36,42 @@ def envelope(op: str, id_: int, key: Any, offset: int) -> dict[str, Any]:
 
 
 def keys(spark: SparkSession, records: list[dict[str, Any]], **options: Any) -> list[tuple[Any, str | None]]:
-    """The key and the error of each change, in the order of the records."""
+    """Return the key and the error of each change, in the order of the records."""
     (changes,) = changes_of(spark, records, **options).values()
     found = rows_of(changes, KEY, ERROR) if KEY in changes.frame.columns else rows_of(changes, ERROR)
     return [(row.get(KEY) and tuple(row[KEY].values()), row[ERROR]) for row in found]
 
 
-def test_keys_that_are_no_objects_do_not_matter_where_the_file_names_key_columns(spark: SparkSession) -> None:
-    events = [envelope("d" if i == 2 else "c", i, key, i) for i, key in enumerate(NO_OBJECTS)]
+def test_keys_other_than_objects_are_ignored_with_key_columns(spark: SparkSession) -> None:
+    events = [envelope("d" if i == 2 else "c", i, key, i) for i, key in enumerate(OTHER_KEYS)]
     assert keys(spark, events, key=["id"]) == [((i,), None) for i in range(5)]
-    rows = [record({"id": i}, key=key, offset=i) for i, key in enumerate(NO_OBJECTS)]
+    rows = [record({"id": i}, key=key, offset=i) for i, key in enumerate(OTHER_KEYS)]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((i,), None) for i in range(5)]
 
 
 @pytest.mark.parametrize("key", [b"garbage", None])
-def test_one_key_that_is_none_is_taken_from_the_value(spark: SparkSession, key: bytes | None) -> None:
+def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession, key: bytes | None) -> None:
     events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, key, 1), envelope("d", 3, key, 2)]
     assert keys(spark, events, key=["id"]) == [((1,), None), ((2,), None), ((3,), None)]
     rows = [record({"id": 1}, key={"id": 1}), record({"id": 2}, key=key, offset=1)]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), ((2,), None)]
 
 
-def test_a_key_that_cannot_be_read_is_a_dead_letter_where_nothing_else_names_the_row(spark: SparkSession) -> None:
+def test_undecodable_key_without_key_columns_is_a_dead_letter(spark: SparkSession) -> None:
     events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, b"garbage", 1)]
     unnamed, other = keys(spark, events), keys(spark, events, key=["item"])
     assert unnamed == other == [((1,), None), (None, "undecodable")]
-    # A tombstone has no value that could say which row is gone.
+    # A tombstone has no value that could identify the deleted row.
     rows = [record({"id": 1}, key={"id": 1}), record(None, key=b"garbage", offset=1)]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), (None, "undecodable")]
 
 
-def test_a_rule_that_names_a_column_which_the_value_lacks_leaves_the_records_key(spark: SparkSession) -> None:
+def test_record_key_is_kept_when_value_lacks_rule_columns(spark: SparkSession) -> None:
     rows = [record({"item": "a"}, key={"id": 1})]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None)]
 
 
-def test_what_is_said_of_keys_is_said_of_keys(spark: SparkSession) -> None:
+def test_error_names_the_keys(spark: SparkSession) -> None:
     with pytest.raises(DataError) as caught:
         keys(spark, [envelope("c", 1, b"garbage", 0)])
     assert str(caught.value) == (
@@ -82,7 +82,7 @@ def test_what_is_said_of_keys_is_said_of_keys(spark: SparkSession) -> None:
 
 
 @pytest.mark.one_spark
-def test_keys_are_not_read_where_the_file_says_none(tmp_path: Path, spark: SparkSession) -> None:
+def test_keys_are_not_read_with_key_none(tmp_path: Path, spark: SparkSession) -> None:
     with (tmp_path / "lines").open("w") as lines:
         for number, (id_, item) in enumerate([(1, "a"), (2, "b"), (1, "c")], 1):
             value = {"id": id_, "item": item}
@@ -104,17 +104,17 @@ def test_keys_are_not_read_where_the_file_says_none(tmp_path: Path, spark: Spark
     assert [table.dead_letters for batch in progress for table in batch.tables] == [0]
 
 
-def test_events_of_mongodb_say_what_they_are(spark: SparkSession) -> None:
-    """Their rows are documents, as text: neither a key column nor a column is in them."""
+def test_mongodb_events_are_rejected(spark: SparkSession) -> None:
+    """MongoDB's rows are documents in strings, so they have no columns and no key columns."""
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}
     event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
     records = [record(event, key={"id": "1"})]
-    says = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
+    message = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
     (changes,) = changes_of(spark, records).values()
     with pytest.raises(DataError) as caught:
         Unwrap().apply(changes)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     with pytest.raises(DataError) as caught:
         changes_of(spark, [record(event)], keyed=False, key=["_id"])
-    assert says in str(caught.value)
-    assert changes.frame.count() == 1  # who keeps envelopes keeps these
+    assert message in str(caught.value)
+    assert changes.frame.count() == 1  # envelopes without unwrap are kept

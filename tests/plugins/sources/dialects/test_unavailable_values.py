@@ -1,4 +1,4 @@
-"""What Debezium sends for a value that the database did not send is never taken for the value."""
+"""Debezium's placeholder for unavailable values, which must never reach a table as a value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 BYTES = list(PLACEHOLDER.encode())
-#: Spark's type, what stands for a value there as Debezium's own code makes it, and values that look like it.
+#: Spark type, placeholder as Debezium's code builds it for that type, and similar values that are not placeholders.
 SHAPES: dict[str, tuple[str, Any, list[Any]]] = {
     "text": ("string", PLACEHOLDER, ["", "unavailable", PLACEHOLDER + " ", PLACEHOLDER[:-1]]),
     "base64": ("string", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ"]),
@@ -41,7 +41,7 @@ SHAPES: dict[str, tuple[str, Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_placeholder_is_known_and_nothing_else_is(spark: SparkSession, shape: str) -> None:
+def test_only_the_placeholder_is_detected(spark: SparkSession, shape: str) -> None:
     from pyspark.sql import functions as F
 
     kind, placeholder, others = SHAPES[shape]
@@ -51,7 +51,7 @@ def test_a_placeholder_is_known_and_nothing_else_is(spark: SparkSession, shape: 
     assert [row["found"] for row in found] == [1, 0]
 
 
-def test_days(spark: SparkSession) -> None:
+def test_placeholder_in_array_of_dates(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     days = [F.date_from_unix_date(F.lit(byte)) for byte in BYTES]
@@ -60,7 +60,7 @@ def test_days(spark: SparkSession) -> None:
     assert tuple(frame.select(tests["v"](F.col("v")), tests["other"](F.col("other"))).first() or ()) == (True, False)
 
 
-def test_numbers_and_times_have_none(spark: SparkSession) -> None:
+def test_numbers_and_times_have_no_placeholder(spark: SparkSession) -> None:
     schema = spark.createDataFrame(
         [], "a int, b decimal(10,2), c timestamp, d double, e boolean, f struct<x: string>"
     ).schema
@@ -69,7 +69,7 @@ def test_numbers_and_times_have_none(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("placeholder", [PLACEHOLDER, "<left out>"])
 @pytest.mark.parametrize("sink", nightly_after(1, [*pipelines.TABLE_SINKS, "files"]))
-def test_it_never_comes_into_a_table(tmp_path: Path, spark: SparkSession, sink: str, placeholder: str) -> None:
+def test_placeholder_never_reaches_a_table(tmp_path: Path, spark: SparkSession, sink: str, placeholder: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
@@ -78,34 +78,34 @@ def test_it_never_comes_into_a_table(tmp_path: Path, spark: SparkSession, sink: 
     bronze.flush()
     unwrap = {"delete.tombstone.handling.mode": "drop"} if sink == "files" else {}
     dialects = {"debezium": {"unavailable.value.placeholder": placeholder}}
-    job = pipelines.pipeline(tmp_path, sink, transforms=[{"unwrap": unwrap}], dialects=dialects)
-    job.run(spark)
-    told = [row["nationality"] for row in pipelines.rows(job, spark)]
-    assert told == (["German", None] if sink == "files" else ["German"])
+    pipeline = pipelines.pipeline(tmp_path, sink, transforms=[{"unwrap": unwrap}], dialects=dialects)
+    pipeline.run(spark)
+    nationalities = [row["nationality"] for row in pipelines.rows(pipeline, spark)]
+    assert nationalities == (["German", None] if sink == "files" else ["German"])
     if sink != "files":
         artists.update(arp, {**arp, "name": "Jean Arp", "nationality": placeholder})
         bronze.flush()
-        job.run(spark)
-        assert pipelines.rows(job, spark) == [{**arp, "name": "Jean Arp"}]
+        pipeline.run(spark)
+        assert pipelines.rows(pipeline, spark) == [{**arp, "name": "Jean Arp"}]
 
 
-def test_where_rows_are_appended_the_columns_that_were_left_out_are_named(tmp_path: Path, spark: SparkSession) -> None:
+def test_appended_rows_name_unavailable_columns(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
     artists.insert(arp)
     bronze.flush()
-    job = pipelines.pipeline(
+    pipeline = pipelines.pipeline(
         tmp_path,
         transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
         sinks=[pipelines.sink_block("iceberg", tmp_path, mode="append")],
     )
-    job.run(spark)
+    pipeline.run(spark)
     artists.update(arp, {**arp, "name": PLACEHOLDER, "nationality": PLACEHOLDER})
     artists.update(arp, {**arp, "name": "Hans Arp"})
     bronze.flush()
-    job.run(spark)
-    found = pipelines.rows(job, spark, key="_headrace_position", own_columns=True)
+    pipeline.run(spark)
+    found = pipelines.rows(pipeline, spark, key="_headrace_position", own_columns=True)
     assert [(row["name"], row["nationality"], row["_headrace_unchanged"]) for row in found] == [
         ("Arp", "German", None),
         (None, None, ["name", "nationality"]),
@@ -113,19 +113,19 @@ def test_where_rows_are_appended_the_columns_that_were_left_out_are_named(tmp_pa
     ]
 
 
-def test_envelopes_that_stay_envelopes(tmp_path: Path, spark: SparkSession) -> None:
+def test_placeholder_in_kept_envelopes(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
     artists.update(arp, {**arp, "nationality": PLACEHOLDER})
     bronze.flush()
-    job = pipelines.pipeline(tmp_path, transforms=[])
-    job.run(spark)
-    (row,) = pipelines.rows(job, spark, key="ts_ms")
+    pipeline = pipelines.pipeline(tmp_path, transforms=[])
+    pipeline.run(spark)
+    (row,) = pipelines.rows(pipeline, spark, key="ts_ms")
     assert (row["before"]["nationality"], row["after"]["name"], row["after"]["nationality"]) == ("German", "Arp", None)
 
 
-def test_a_column_that_is_renamed_and_masked(tmp_path: Path, spark: SparkSession) -> None:
+def test_renamed_and_masked_column(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
     arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
@@ -136,17 +136,17 @@ def test_a_column_that_is_renamed_and_masked(tmp_path: Path, spark: SparkSession
         {"rename": {"columns": {"nationality": "country"}}},
         {"mask": {"columns": {"country": {"sha256": {"salt": "pepper"}}}}},
     ]
-    job = pipelines.pipeline(tmp_path, transforms=transforms)
-    job.run(spark)
-    masked = pipelines.rows(job, spark)[0]["country"]
+    pipeline = pipelines.pipeline(tmp_path, transforms=transforms)
+    pipeline.run(spark)
+    masked = pipelines.rows(pipeline, spark)[0]["country"]
     assert len(masked) == 64
     artists.update(arp, {**arp, "name": "Hans Arp", "nationality": PLACEHOLDER})
     bronze.flush()
-    job.run(spark)
-    assert pipelines.rows(job, spark) == [{"artist_id": 1, "name": "Hans Arp", "country": masked}]
+    pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark) == [{"artist_id": 1, "name": "Hans Arp", "country": masked}]
 
 
-def test_rows_that_were_flattened(tmp_path: Path, spark: SparkSession) -> None:
+def test_placeholder_in_flat_rows(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze" / "people"
     write_lines(folder / "0.json", [{"id": 1, "name": "a", "bio": "long", "__op": "c", "__lsn": 5}])
     config: dict[str, Any] = {
@@ -156,9 +156,9 @@ def test_rows_that_were_flattened(tmp_path: Path, spark: SparkSession) -> None:
         "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
         "checkpoint": str(tmp_path / "checkpoint"),
     }
-    job = Pipeline.from_dict(config)
-    job.run(spark)
+    pipeline = Pipeline.from_dict(config)
+    pipeline.run(spark)
     write_lines(folder / "1.json", [{"id": 1, "name": "b", "bio": PLACEHOLDER, "__op": "u", "__lsn": 6}])
-    job.run(spark)
-    (row,) = job.read("people", spark=spark).collect()
+    pipeline.run(spark)
+    (row,) = pipeline.read("people", spark=spark).collect()
     assert (row["name"], row["bio"]) == ("b", "long")

@@ -1,4 +1,4 @@
-"""Avro files: writer schemas of one batch meet in one, and a file that is none is told by name."""
+"""Avro files: merged writer schemas of a batch, and errors that name the invalid file."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def write_files(folder: Path, *files: tuple[dict[str, Any], list[dict[str, Any]]]) -> Path:
-    """One topic; each file with a schema and records."""
+    """Write one file per schema with its records, all in one topic."""
     for i, (schema, records) in enumerate(files):
         write_avro(folder / TOPIC / f"{TOPIC}+0+{i:010}.avro", schema, records)
     return folder
 
 
-def the_only(found: list[Events]) -> Events:
+def only_events(found: list[Events]) -> Events:
     [events] = found
     return events
 
 
 class TestWriterSchemas:
-    def test_a_column_that_came_and_one_that_went(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_added_and_removed_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         bronze = Bronze(tmp_path)
         artists = bronze.topic(TOPIC, key="id", columns={"id": "int", "name": "string"})
         artists.insert({"id": 1, "name": "Arp"})
@@ -59,7 +59,7 @@ class TestWriterSchemas:
         artists.insert({"id": 2, "country": "FR"})
         artists.delete({"id": 1})
         artists.flush()
-        events = the_only(events_of(spark, tmp_path, "avro"))
+        events = only_events(events_of(spark, tmp_path, "avro"))
         rows = in_order(spark, events)
         assert [row["after"] for row in rows] == [
             {"id": 1, "name": "Arp", "country": None},
@@ -68,18 +68,18 @@ class TestWriterSchemas:
         ]
         assert [row["before"] for row in rows] == [None, None, {"id": 1, "name": None, "country": None}]
 
-    def test_types_that_grew(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_widened_types(self, spark: SparkSession, tmp_path: Path) -> None:
         write_files(
             tmp_path,
             (record(n="int", x="float", d=decimal(6, 2)), [{"n": 2**31 - 1, "x": 0.5, "d": Decimal("12.34")}]),
             (record(n="long", x="double", d=decimal(12, 2)), [{"n": 2**40, "x": 0.1, "d": Decimal("1234567890.12")}]),
         )
-        events = the_only(events_of(spark, tmp_path, "avro"))
+        events = only_events(events_of(spark, tmp_path, "avro"))
         assert events.schema.simpleString() == "struct<n:bigint,x:double,d:decimal(12,2)>"
         found = [(row["n"], row["x"], str(row["d"])) for row in in_order(spark, events)]
         assert found == [(2**31 - 1, 0.5, "12.34"), (2**40, 0.1, "1234567890.12")]
 
-    def test_records_in_arrays_grow_too(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_widened_types_in_arrays(self, spark: SparkSession, tmp_path: Path) -> None:
         def items(**fields: Any) -> Any:
             return record(items={"type": "array", "items": {**record(**fields), "name": "Item"}})
 
@@ -88,12 +88,12 @@ class TestWriterSchemas:
             (items(a="int"), [{"items": [{"a": 1}]}]),
             (items(a="long", b="string"), [{"items": [{"a": 2**40, "b": "x"}]}]),
         )
-        assert in_order(spark, the_only(events_of(spark, tmp_path, "avro")), "items") == [
+        assert in_order(spark, only_events(events_of(spark, tmp_path, "avro")), "items") == [
             [{"a": 1, "b": None}],
             [{"a": 2**40, "b": "x"}],
         ]
 
-    def test_types_that_are_another_kind(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_incompatible_types(self, spark: SparkSession, tmp_path: Path) -> None:
         bronze = Bronze(tmp_path)
         artists = bronze.topic(TOPIC, key="id", columns={"id": "int", "age": "int"})
         artists.insert({"id": 1, "age": 30})
@@ -117,7 +117,7 @@ class TestWriterSchemas:
         assert [scan.schema.simpleString() for scan in scans] == ["struct<n:int>", "struct<n:int,m:int>"]
 
     @pytest.mark.parametrize("kind", ["envelope", "flat"])
-    def test_a_schema_without_names_is_what_sparks_own_reader_makes_of_it(self, spark: SparkSession, kind: str) -> None:
+    def test_schema_without_connect_names_equals_spark_schema(self, spark: SparkSession, kind: str) -> None:
         path = next((REAL / kind).rglob("*.avro"))
         [scan] = AvroFormat().scans(spark, [f"file:{path}"], {})
         assert scan.schema == spark.read.format("avro").load(f"file:{path}").schema
@@ -128,7 +128,7 @@ def decimal(precision: int, scale: int) -> dict[str, Any]:
 
 
 def connect_type(avro_type: str, connect_name: str | None = None, **more: Any) -> dict[str, Any]:
-    """A type with Kafka Connect's name, as Confluent's AvroData writes it."""
+    """Return a type with Kafka Connect's name, as Confluent's AvroData writes it."""
     return {"type": avro_type, **({"connect.name": connect_name} if connect_name else {}), **more}
 
 
@@ -154,7 +154,7 @@ ANY_SCALE = {
 INSTANT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 WALL_CLOCK = INSTANT.replace(tzinfo=None)
 SECONDS = int(INSTANT.timestamp())
-#: Column → its Avro type, the value that is stored, the table's type and value.
+#: Column → Avro type, stored value, table type and table value.
 TYPES: dict[str, tuple[Any, Any, str, Any]] = {
     "days": (connect_type("int", DEBEZIUM + "Date"), 7300, "date", date(1989, 12, 27)),
     "connect_days": (connect_type("int", CONNECT + "Date", logicalType="date"), 7300, "date", date(1989, 12, 27)),
@@ -182,7 +182,7 @@ TYPES: dict[str, tuple[Any, Any, str, Any]] = {
     ),
     "kind": (connect_type("string", "io.debezium.data.Enum"), "a", "string", "a"),
     "somebodys": (connect_type("long", "acme.Money"), 5, "bigint", 5),
-    # Avro's own logical types, without a name of Connect's.
+    # Avro's own logical types, without a name of Kafka Connect.
     "plain_days": (connect_type("int", logicalType="date"), 7300, "date", date(1989, 12, 27)),
     "plain_instant": (connect_type("long", logicalType="timestamp-micros"), SECONDS * 10**6, "timestamp", INSTANT),
     "plain_wall_clock": (
@@ -198,8 +198,8 @@ ROW = {"type": "record", "name": "Value", "fields": [optional(n, avro) for n, (a
 STORED = {name: stored for name, (_, stored, *_) in TYPES.items()}
 
 
-class TestKafkaConnectsNames:
-    """One column has one type, whatever carried it."""
+class TestKafkaConnectNames:
+    """A column has the same type in files and in single records."""
 
     @pytest.fixture(autouse=True)
     def utc(self, spark: SparkSession) -> Iterator[None]:
@@ -208,11 +208,9 @@ class TestKafkaConnectsNames:
         yield
         spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
 
-    def test_a_column_of_a_file_has_the_type_and_value_that_its_name_says(
-        self, spark: SparkSession, tmp_path: Path
-    ) -> None:
+    def test_columns_have_the_types_of_their_connect_names(self, spark: SparkSession, tmp_path: Path) -> None:
         write_files(tmp_path, (ROW, [STORED, dict.fromkeys(STORED)]))
-        events = the_only(events_of(spark, tmp_path, "avro"))
+        events = only_events(events_of(spark, tmp_path, "avro"))
         assert {field.name: field.dataType.simpleString() for field in events.schema} == {
             name: table for name, (_, _, table, _) in TYPES.items()
         }
@@ -223,9 +221,9 @@ class TestKafkaConnectsNames:
         assert local == {name: value for name, (*_, value) in TYPES.items()}
         assert set(nulls.values()) == {None}
 
-    def test_a_file_and_a_single_record_of_a_schema_are_the_same_row(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_file_and_single_record_decode_to_the_same_row(self, spark: SparkSession, tmp_path: Path) -> None:
         write_files(tmp_path, (ROW, [STORED]))
-        file_events = the_only(events_of(spark, tmp_path, "avro"))
+        file_events = only_events(events_of(spark, tmp_path, "avro"))
         (tmp_path / "schema.avsc").write_text(json.dumps(ROW))
         record_bytes = io.BytesIO()
         fastavro.schemaless_writer(record_bytes, fastavro.parse_schema(dict(ROW)), STORED)
@@ -236,9 +234,7 @@ class TestKafkaConnectsNames:
         assert file_events.schema == reader.schema
         assert decoded.select("value").collect() == file_events.load(spark, file_events.schema).select(VALUE).collect()
 
-    def test_envelopes_of_several_schemas_are_one_scan_with_the_names_of_all(
-        self, spark: SparkSession, tmp_path: Path
-    ) -> None:
+    def test_envelopes_of_several_schemas_are_one_scan(self, spark: SparkSession, tmp_path: Path) -> None:
         bronze = Bronze(tmp_path)
         artists = bronze.topic(TOPIC, key="id", columns={"id": "int", "born": connect_type("int", DEBEZIUM + "Date")})
         artists.insert({"id": 1, "born": 7300})
@@ -246,7 +242,7 @@ class TestKafkaConnectsNames:
         artists.columns["seen"] = connect_type("long", DEBEZIUM + "MicroTimestamp")
         artists.insert({"id": 2, "born": 7300, "seen": SECONDS * 10**6})
         artists.flush()
-        events = the_only(events_of(spark, tmp_path, "avro"))
+        events = only_events(events_of(spark, tmp_path, "avro"))
         assert in_order(spark, events, "after") == [
             {"id": 1, "born": date(1989, 12, 27), "seen": None},
             {"id": 2, "born": date(1989, 12, 27), "seen": WALL_CLOCK},
@@ -254,19 +250,17 @@ class TestKafkaConnectsNames:
         plan = events.load(spark, events.schema)._jdf.queryExecution().executedPlan().toString()
         assert plan.count("FileScan avro") == 1
 
-    def test_a_value_that_its_type_cannot_hold_is_a_dead_letter_with_all_that_the_record_has(
+    def test_out_of_range_value_is_a_dead_letter_with_the_complete_record(
         self, spark: SparkSession, tmp_path: Path
     ) -> None:
         row = record(n="int", day=connect_type("int", DEBEZIUM + "Date"))
         write_files(tmp_path, (row, [{"n": 1, "day": 7300}, {"n": 2, "day": 2**31 - 1}]))
-        events = the_only(events_of(spark, tmp_path, "avro"))
+        events = only_events(events_of(spark, tmp_path, "avro"))
         good, bad = events.load(spark, events.schema).orderBy(PLACE).collect()
         assert (good[VALUE].asDict(), good[ERROR]) == ({"n": 1, "day": date(1989, 12, 27)}, None)
         assert (bad[VALUE], bad[ERROR], bytes(bad[RAW])) == (None, "undecodable", b'{"n":2,"day":2147483647}')
 
-    def test_a_table_that_was_written_without_the_names_keeps_its_types(
-        self, spark: SparkSession, tmp_path: Path
-    ) -> None:
+    def test_table_written_without_connect_names_keeps_its_types(self, spark: SparkSession, tmp_path: Path) -> None:
         table = {"born": IntegerType(), "died": DateType(), "connect_millis": TimestampType(), "small": IntegerType()}
         log = SchemaLog(table_types=lambda topic: table)
         day = connect_type("int", DEBEZIUM + "Date")
@@ -275,7 +269,7 @@ class TestKafkaConnectsNames:
             tmp_path,
             (row, [{"born": 7300, "died": 7300, "connect_millis": SECONDS * 1000, "small": 7, "new": 7300}]),
         )
-        events = the_only(events_of(spark, tmp_path, "avro", log))
+        events = only_events(events_of(spark, tmp_path, "avro", log))
         assert events.schema.simpleString() == (
             "struct<born:int,died:date,connect_millis:timestamp,small:smallint,new:date>"
         )
@@ -283,49 +277,49 @@ class TestKafkaConnectsNames:
         assert (found["born"], found["died"], found["small"]) == (7300, date(1989, 12, 27), 7)
 
 
-def test_a_table_of_days_goes_on_in_days_and_a_new_column_is_a_date(spark: SparkSession, tmp_path: Path) -> None:
-    """Its rows were written when files' dates were read as numbers: a date cannot be stored beside these."""
+def test_table_keeps_numeric_days_and_new_column_is_a_date(spark: SparkSession, tmp_path: Path) -> None:
+    """Older rows hold dates as numbers, and a date cannot be stored in the same column."""
     day = connect_type("int", DEBEZIUM + "Date")
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns={"artist_id": "int", "born": "int"})
     artists.insert({"artist_id": 1, "born": 7300})
     artists.flush()
-    piped = pipeline(tmp_path)
-    piped.run(spark)
+    pipe = pipeline(tmp_path)
+    pipe.run(spark)
     artists.columns |= {"born": day, "died": day}
     artists.insert({"artist_id": 2, "born": 7301, "died": 7301})
     artists.flush()
-    piped.run(spark)
-    assert rows(piped, spark) == [
+    pipe.run(spark)
+    assert rows(pipe, spark) == [
         {"artist_id": 1, "born": 7300, "died": None},
         {"artist_id": 2, "born": 7301, "died": date(1989, 12, 28)},
     ]
 
 
 def test_real_files(spark: SparkSession) -> None:
-    events = the_only(events_of(spark, REAL / "envelope", "avro"))
+    events = only_events(events_of(spark, REAL / "envelope", "avro"))
     ids = [row["artist_id"] for row in in_order(spark, events, "after")]
     assert (events.topic, len(ids), len(set(ids))) == (TOPIC, 900, 900)
 
 
 class TestBadFiles:
-    """Nothing of a batch is written when one of its files cannot be read."""
+    """If one file of a batch is unreadable, nothing of the batch is written."""
 
     FIX = "\n  fix: move it out of the folder and set `ignoreMissingFiles: true` next to `path:`; nothing of this batch was written"
 
     @staticmethod
     def good(folder: Path) -> Path:
-        """A file of three blocks."""
+        """Write a file of three blocks."""
         records = [{"n": n} for n in range(300)]
         return write_avro(folder / TOPIC / f"{TOPIC}+0+0.avro", record(n="int"), records, sync_interval=200)
 
-    def refusal(self, spark: SparkSession, folder: Path) -> str:
+    def error_message(self, spark: SparkSession, folder: Path) -> str:
         with pytest.raises(DataError) as raised:
             events_of(spark, folder, "avro")
         return str(raised.value)
 
     @pytest.mark.parametrize(
-        ("content", "what"),
+        ("content", "reason"),
         [
             (b"id,name\n1,Arp\n", "not an Avro file: it does not start with 'Obj' and 1"),
             (b"", "the file is empty: an Avro file has at least a header"),
@@ -333,26 +327,26 @@ class TestBadFiles:
             (b"PAR1....PAR1", "not an Avro file: it does not start with 'Obj' and 1"),
         ],
     )
-    def test_what_is_no_avro_file(self, spark: SparkSession, tmp_path: Path, content: bytes, what: str) -> None:
+    def test_files_other_than_avro(self, spark: SparkSession, tmp_path: Path, content: bytes, reason: str) -> None:
         bad = self.good(tmp_path).with_name(f"{TOPIC}+0+300.avro")
         bad.write_bytes(content)
-        assert self.refusal(spark, tmp_path) == f"file:{bad}: {what}{self.FIX}"
+        assert self.error_message(spark, tmp_path) == f"file:{bad}: {reason}{self.FIX}"
 
-    def test_a_head_that_breaks_off(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_truncated_header(self, spark: SparkSession, tmp_path: Path) -> None:
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:20])
-        assert self.refusal(spark, tmp_path).startswith(f"file:{path}: the Avro file's header cannot be read: ")
+        assert self.error_message(spark, tmp_path).startswith(f"file:{path}: the Avro file's header cannot be read: ")
 
     @pytest.mark.parametrize("cut", [1, 15, 17, 100])
-    def test_a_file_that_breaks_off(self, spark: SparkSession, tmp_path: Path, cut: int) -> None:
-        """Spark reads a block that breaks off as the end of the file."""
+    def test_truncated_file(self, spark: SparkSession, tmp_path: Path, cut: int) -> None:
+        """Spark treats a truncated block as the end of the file."""
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:-cut])
-        assert self.refusal(spark, tmp_path) == (
+        assert self.error_message(spark, tmp_path) == (
             f"file:{path}: the file is truncated or damaged: it does not end at the end of a block{self.FIX}"
         )
 
-    def test_a_damaged_block_is_found_when_it_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_damaged_block_is_detected_during_the_read(self, spark: SparkSession, tmp_path: Path) -> None:
         self.good(tmp_path)
         path = self.good(tmp_path / "a [b] ä")
         content = path.read_bytes()
@@ -360,14 +354,14 @@ class TestBadFiles:
         at = content.index(marker, middle)
         path.write_bytes(content[:at] + bytes(16) + content[at + 16 :])
         source = FilesSource(path=str(tmp_path), format="avro")
-        events = the_only(batch_of(spark, source, tmp_path))
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
+        events = only_events(batch_of(spark, source, tmp_path))
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception of Spark
             events.load(spark, events.schema).select(VALUE).collect()
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
         assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
 
-    def test_a_file_that_is_gone(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_deleted_file(self, spark: SparkSession, tmp_path: Path) -> None:
         gone = tmp_path / TOPIC / "gone.avro"
         with pytest.raises(DataError) as raised:
             events_of(spark, tmp_path, "avro", files=[self.good(tmp_path), gone])
@@ -376,26 +370,26 @@ class TestBadFiles:
             "  fix: restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it"
         )
 
-    def test_bad_files_that_may_be_left_out(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_bad_files_with_ignore_missing_files(self, spark: SparkSession, tmp_path: Path) -> None:
         bad = self.good(tmp_path).with_name(f"{TOPIC}+0+300.avro")
         bad.write_bytes(b"no")
-        events = the_only(events_of(spark, tmp_path, "avro", ignoreCorruptFiles=True))
+        events = only_events(events_of(spark, tmp_path, "avro", ignoreCorruptFiles=True))
         assert in_order(spark, events, "n") == list(range(300))
         assert events_of(spark, tmp_path, "avro", files=[bad], ignoreCorruptFiles=True) == []
 
-    def test_a_file_without_records_is_a_file(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_file_without_records(self, spark: SparkSession, tmp_path: Path) -> None:
         write_files(tmp_path, (record(n="int"), []), (record(n="int"), [{"n": 1}]))
-        assert in_order(spark, the_only(events_of(spark, tmp_path, "avro")), "n") == [1]
+        assert in_order(spark, only_events(events_of(spark, tmp_path, "avro")), "n") == [1]
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_codecs(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     write_avro(tmp_path / "t" / "x.avro", record(n="int"), [{"n": 1}], codec=codec)
-    assert in_order(spark, the_only(events_of(spark, tmp_path, "avro")), "n") == [1]
+    assert in_order(spark, only_events(events_of(spark, tmp_path, "avro")), "n") == [1]
 
 
-def test_a_column_may_be_called_what_headrace_calls_its_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_with_a_name_of_headrace(spark: SparkSession, tmp_path: Path) -> None:
     row = {"value": 1, "key": 2, "place": 3, "offset": 4, "a_b": 5}
     schema = {"type": "record", "name": "V", "fields": [optional(name, "int") for name in row]}
     write_avro(tmp_path / "t" / "x.avro", schema, [row])
-    assert in_order(spark, the_only(events_of(spark, tmp_path, "avro"))) == [row]
+    assert in_order(spark, only_events(events_of(spark, tmp_path, "avro"))) == [row]

@@ -1,4 +1,4 @@
-"""Avro records of real converters. The registry is played: it answers what the real one did, by path."""
+"""Avro records of real converters. A fake registry returns the responses of the real ones, by path."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ API = {
 }
 
 
-class PlayedRegistry(ThreadingHTTPServer):
-    """Answers by path; ``asked`` has the requests. ``status`` and ``body`` outdo the answers."""
+class FakeRegistry(ThreadingHTTPServer):
+    """Registry that answers by path. ``requests`` records the requests; ``status`` and ``body`` override the answers."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, Any] = json.loads((DATA / "pg_avro_registry.json").read_text())
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         self.status, self.body = 0, ""
 
     @property
@@ -66,11 +66,11 @@ class PlayedRegistry(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: PlayedRegistry
+    server: FakeRegistry
 
     def do_GET(self) -> None:
         server = self.server
-        server.asked.append((self.path, self.headers["Authorization"]))
+        server.requests.append((self.path, self.headers["Authorization"]))
         found = self.path in server.answers
         status = server.status or (200 if found else 404)
         body = server.body or (json.dumps(server.answers[self.path]) if found else '{"error_code":40403}')
@@ -79,13 +79,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
-def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedRegistry]:
+def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
     monkeypatch.setattr(registry, "PAUSES", (0.01,))
-    server = PlayedRegistry()
+    server = FakeRegistry()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
@@ -100,7 +100,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def topic(spark: SparkSession, prefix: str, table: str, *more: Mapping[str, Any]) -> dict[str, Records]:
-    """What reads the sample's records of a table, and ``more``."""
+    """Return the sample's records of a table, followed by ``more``, as a topic."""
     name = f"{prefix}.inventory.{table}"
     found = [*(record for record in SAMPLES if record["topic"] == name), *more]
     rows = [
@@ -126,16 +126,14 @@ def read(
 
 
 def images(frame: DataFrame) -> list[tuple[int, str | None, dict[str, Any] | None, str | None]]:
-    """Key, op, after and error of each record, in order."""
+    """Return key, op, after and error of each record, in order."""
     rows = [row.asDict(recursive=True) for row in frame.orderBy("offset").collect()]
     values = [(row["key"], row["value"] or {}, row["error"]) for row in rows]
     return [(key["id"], value.get("op"), value.get("after"), error) for key, value, error in values]
 
 
 @pytest.mark.parametrize("prefix", ["pg_avro_confluent", "pg_avro_apicurio", "pg_avro_headers"])
-def test_a_table_that_is_altered_while_it_is_read(
-    session: SparkSession, fake_registry: PlayedRegistry, prefix: str
-) -> None:
+def test_table_is_altered_between_records(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
     assert {error for *_, error in found} == {None}
@@ -157,7 +155,7 @@ def test_a_table_that_is_altered_while_it_is_read(
 
 
 @pytest.mark.parametrize("prefix", ["pg_avro_apicurio_v3", "pg_avro_apicurio_v3_8byte"])
-def test_schemas_that_refer_to_others(session: SparkSession, fake_registry: PlayedRegistry, prefix: str) -> None:
+def test_schemas_with_references(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
     assert [(op, error) for _, op, _, error in found] == [("r", None)] * len(found)
@@ -165,7 +163,7 @@ def test_schemas_that_refer_to_others(session: SparkSession, fake_registry: Play
 
 
 @pytest.mark.parametrize("prefix", sorted(API))
-def test_every_type_of_postgresql(session: SparkSession, fake_registry: PlayedRegistry, prefix: str) -> None:
+def test_every_postgresql_type(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     rows = {key: after for key, _, after, _ in images(read(session, avro, topic(session, prefix, "all_types")))}
     full, empty, edge = (rows[key] or {} for key in (1, 2, 3))
@@ -181,8 +179,8 @@ def test_every_type_of_postgresql(session: SparkSession, fake_registry: PlayedRe
     assert {name for name, value in empty.items() if value is not None} <= {"id", "c_serial", "c_bigserial"}
 
 
-def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """What the engine does: the task fails, the format explains, and the batch is planned again."""
+def test_later_schema_is_requested_once(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """Follow the engine: the task fails, the format explains the error, and the batch is planned again."""
     avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
     name, records = next(iter(topic(session, "pg_avro_confluent", "customers").items()))
     read(session, avro, {name: lambda s: records(s).where("offset < 3")}, log).collect()
@@ -199,11 +197,11 @@ def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, fake_regi
             log.note_unknown(explained.schemas)
     assert len(log.writers(Subject(name, "value"))) > len(known) == 1
     assert {error for *_, error in found} == {None}
-    asked = [path for path, _ in fake_registry.asked]
-    assert len(asked) == len(set(asked)), "each schema is asked for once"
+    requests = [path for path, _ in fake_registry.requests]
+    assert len(requests) == len(set(requests)), "each schema is asked for once"
 
 
-def test_records_that_are_damaged_are_dead_letters_alone(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_damaged_records_become_dead_letters(session: SparkSession, fake_registry: FakeRegistry) -> None:
     good = next(r for r in SAMPLES if r["topic"].endswith("confluent.inventory.customers"))
     raw = base64.b64decode(good["value"])
     bad = [raw[:20], b"{}", b"", b"\x00\x00", raw[:5]]
@@ -236,7 +234,7 @@ def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> 
     assert row["value"].asDict() == {"id": 7, "name": "é"}
 
 
-# Frames
+# Record formats
 
 
 ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]}
@@ -244,7 +242,7 @@ GUID = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
 
 
 def encode(schema: Any, value: Any) -> bytes:
-    """Bare Avro."""
+    """Return ``value`` as bare Avro."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return out.getvalue()
@@ -257,14 +255,14 @@ def body(id: int, name: str) -> bytes:  # noqa: A002
 def make_topic(
     session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None
 ) -> dict[str, Records]:
-    # As Spark has them: none are null.
-    held = list(headers.items()) if headers else None
-    rows = [(None, value, "rows", 0, i, held) for i, value in enumerate(records)]
+    # Spark represents missing headers as null.
+    header_value = list(headers.items()) if headers else None
+    rows = [(None, value, "rows", 0, i, header_value) for i, value in enumerate(records)]
     return {"rows": partial(move_to_session, session.createDataFrame(rows, KAFKA))}
 
 
-def test_guids_in_front(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """Confluent's own registry cannot be had here: its answer is as its documentation has it."""
+def test_guids_before_values(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """Confluent's registry cannot be installed in tests, so the response follows its documentation."""
     fake_registry.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(ROW), "schemaType": "AVRO", "guid": GUID}
     frame = b"\x01" + uuid.UUID(GUID).bytes
     found = read(
@@ -275,32 +273,34 @@ def test_guids_in_front(session: SparkSession, fake_registry: PlayedRegistry) ->
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
-    ("held", "path"),
+    ("header_value", "path"),
     [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
 )
-def test_ids_in_confluents_header(session: SparkSession, fake_registry: PlayedRegistry, held: bytes, path: str) -> None:
+def test_ids_in_confluent_header(
+    session: SparkSession, fake_registry: FakeRegistry, header_value: bytes, path: str
+) -> None:
     fake_registry.answers[path] = {"schema": json.dumps(ROW)}
-    topics = make_topic(session, body(1, "a"), headers={"__value_schema_id": held})
+    topics = make_topic(session, body(1, "a"), headers={"__value_schema_id": header_value})
     found = read(session, AvroFormat(registry=fake_registry.url), topics)
     assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
 
 
 @pytest.mark.one_spark
-def test_headers_that_hold_no_id(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_headers_without_valid_id(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
-    for held in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
+    for header_value in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
         for name in ("__value_schema_id", "apicurio.value.globalId"):
-            bad = make_topic(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
+            bad = make_topic(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: header_value, "other": b"1"})
             both = move_to_session(good["rows"](session).union(bad["rows"](session)), session)
             found = read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, both)})
-            said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
-            assert said == {1: None, None: "undecodable"}, held
+            expected = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
+            assert expected == {1: None, None: "undecodable"}, header_value
 
 
 @pytest.mark.one_spark
-def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """Every record of Debezium 3.6 has some, and reading ids out of headers takes a plan many times as large."""
+def test_debezium_headers_are_not_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """Debezium 3.6 writes headers in every record, and reading ids from headers makes the plan many times larger."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     own = {"__debezium.context.connectorName": b"postgres", "__debezium.context.taskId": b"0"}
     plain = read(session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7" + body(1, "a")))
@@ -315,7 +315,7 @@ def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registr
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
-    ("late", "headers", "said"),
+    ("late", "headers", "expected"),
     [
         (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
         (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
@@ -323,16 +323,16 @@ def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registr
         (b"\0\0\0\0\7", None, {1: None, None: "undecodable"}),
         (b"{}", None, {1: None, None: "undecodable"}),
     ],
-    ids=["other headers", "id in a header", "id of eight bytes", "nothing behind the id", "no Avro"],
+    ids=["other headers", "id in a header", "id of eight bytes", "nothing after the id", "no Avro"],
 )
-def test_a_record_unlike_those_before(
+def test_record_with_a_new_location_of_its_id(
     session: SparkSession,
-    fake_registry: PlayedRegistry,
+    fake_registry: FakeRegistry,
     late: bytes,
     headers: dict[str, bytes] | None,
-    said: dict[int | None, str | None],
+    expected: dict[int | None, str | None],
 ) -> None:
-    """The first batch has ids in front alone, and the plan of the second looks nowhere else until it has to."""
+    """The first batch has ids only in the values, and the second plan reads headers only when it must."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
     good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
@@ -348,7 +348,7 @@ def test_a_record_unlike_those_before(
             explained = avro.explain(error)
             assert isinstance(explained, UnknownSchemaError)
             log.note_unknown(explained.schemas)
-    assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+    assert {row["value"] and row["value"][0]: row["error"] for row in found} == expected
 
 
 def nest(levels: int) -> Any:
@@ -359,7 +359,7 @@ def nest(levels: int) -> Any:
 
 
 def double(levels: int) -> Any:
-    """A record of two of the same, of two of the same …"""
+    """Return a record type with two fields of the same type, nested ``levels`` deep."""
     schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "c", "type": "int"}]}
     for i in range(1, levels):
         fields = [{"name": "c", "type": schema}, {"name": "d", "type": f"R{i - 1}"}]
@@ -368,19 +368,19 @@ def double(levels: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "endless",
+    "schema_text",
     [
         json.dumps(nest(150)),
         '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
         json.dumps(double(30)),
         json.dumps({"type": "record", "name": "R", "fields": [{"name": "c", "type": ["null", "R"]}]}),
     ],
-    ids=["150 levels", "5000 levels", "2^30 columns", "itself"],
+    ids=["150 levels", "5000 levels", "2^30 columns", "recursive"],
 )
-def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
-    session: SparkSession, fake_registry: PlayedRegistry, endless: str
+def test_records_of_unbounded_schemas_become_dead_letters(
+    session: SparkSession, fake_registry: FakeRegistry, schema_text: str
 ) -> None:
-    fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/schemas/ids/8": {"schema": endless}}
+    fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/schemas/ids/8": {"schema": schema_text}}
     records = make_topic(session, b"\0\0\0\0\7" + body(1, "a"), b"\0\0\0\0\x08" + b"\2\4")
     avro = AvroFormat(registry=fake_registry.url)
     rows = read(session, avro, records).orderBy("offset").collect()
@@ -390,9 +390,7 @@ def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
     ]
 
 
-def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
-    session: SparkSession, fake_registry: PlayedRegistry
-) -> None:
+def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:
     levels = MAX_LEVELS - 1
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels))}
     [row] = read(session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7\n")).collect()
@@ -402,8 +400,8 @@ def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
     assert (value, row["error"]) == (5, None)
 
 
-def test_a_batch_of_damaged_records_alone(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """Of a topic that had good ones before."""
+def test_batch_of_only_damaged_records(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """The topic had valid records before."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
     read(session, avro, make_topic(session, b"\0\0\0\0\7" + body(1, "a")), log).collect()
@@ -419,7 +417,7 @@ def test_a_batch_of_damaged_records_alone(session: SparkSession, fake_registry: 
 
 @pytest.fixture
 def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """AWS Glue, played by moto; the records' frames are made by its description."""
+    """Start AWS Glue, emulated by moto. The tests frame records as its documentation describes."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with moto.mock_aws():
@@ -428,34 +426,36 @@ def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_aws_glue(session: SparkSession, glue: Any) -> None:
     glue.create_registry(RegistryName="shop")
-    made = {"RegistryId": {"RegistryName": "shop"}, "SchemaName": "row", "Compatibility": "NONE"}
-    version = glue.create_schema(**made, DataFormat="AVRO", SchemaDefinition=json.dumps(ROW))["SchemaVersionId"]
-    plain, packed = (b"\x03" + how + uuid.UUID(version).bytes for how in (b"\x00", b"\x05"))
-    whole = zlib.compress(body(2, "é" * 5000))
+    schema_options = {"RegistryId": {"RegistryName": "shop"}, "SchemaName": "row", "Compatibility": "NONE"}
+    version = glue.create_schema(**schema_options, DataFormat="AVRO", SchemaDefinition=json.dumps(ROW))[
+        "SchemaVersionId"
+    ]
+    plain, compressed = (b"\x03" + compression + uuid.UUID(version).bytes for compression in (b"\x00", b"\x05"))
+    complete = zlib.compress(body(2, "é" * 5000))
     records = (
         plain + body(1, "a"),
-        packed + whole,
-        packed + whole[:-20],
-        packed + b"no zlib",
-        packed + zlib.compress(whole),
+        compressed + complete,
+        compressed + complete[:-20],
+        compressed + b"no zlib",
+        compressed + zlib.compress(complete),
     )
     found = read(session, AvroFormat(registry="glue", region="eu-west-1"), make_topic(session, *records))
     rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.orderBy("offset").collect()]
     assert rows == [((1, "a"), None), ((2, "é" * 5000), None), *[(None, "undecodable")] * 3]
 
 
-def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None:
-    """Spark interprets a step whose code does not compile, slowly and silently."""
-    packed = zlib.compress(b"whole")
-    frame = session.createDataFrame([(packed,), (packed[:5],), (None,)], "cell binary")
+def test_zlib_is_compiled_into_the_plan(session: SparkSession) -> None:
+    """Spark silently interprets an expression whose code does not compile, which is slow."""
+    compressed = zlib.compress(b"whole")
+    frame = session.createDataFrame([(compressed,), (compressed[:5],), (None,)], "cell binary")
     frame = frame.select(inflate(session, frame["cell"]).alias("cell"))
     plan: Any = frame._jdf.queryExecution().analyzed()
-    made: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
-    made.generate(plan.expressions(), plan.inputSet().toSeq())
+    schema_options: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
+    schema_options.generate(plan.expressions(), plan.inputSet().toSeq())
     assert [row["cell"] for row in frame.collect()] == [b"whole", None, None]
 
 
-def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
+def test_decompression_is_limited(session: SparkSession) -> None:
     bomb = zlib.compress(bytes(MAX_BYTES + 1))
     frame = session.createDataFrame([(bomb,)], "cell binary")
     assert len(bomb) < 1 << 20
@@ -463,7 +463,7 @@ def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
 
 
 @pytest.mark.one_spark
-def test_what_aws_glue_refuses(session: SparkSession, glue: Any, fake_registry: PlayedRegistry) -> None:
+def test_aws_glue_rejects_unknown_ids(session: SparkSession, glue: Any, fake_registry: FakeRegistry) -> None:
     unknown = make_topic(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
     with pytest.raises(DataError, match="no such schema") as caught:
         read(session, AvroFormat(registry="glue", region="eu-west-1"), unknown)
@@ -492,25 +492,25 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
         read(session, AvroFormat(registry="glue", region="eu-west-1"), record)
 
 
-# The registry
+# Registry responses
 
 
 @pytest.mark.one_spark
-def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
-    for options, said in (
+def test_credentials(fake_registry: FakeRegistry, session: SparkSession) -> None:
+    for options, expected in (
         ({"basic.auth.user.info": "me:secret"}, "Basic bWU6c2VjcmV0"),
         ({"bearer.auth.token": "abc"}, "Bearer abc"),
     ):
         avro = AvroFormat({"registry": fake_registry.url, **options})
         read(session, avro, topic(session, "pg_avro_confluent", "customers"))
-        assert {authorization for _, authorization in fake_registry.asked} == {said}
+        assert {authorization for _, authorization in fake_registry.requests} == {expected}
         assert "secret" not in repr(avro.config)
-        fake_registry.asked.clear()
+        fake_registry.requests.clear()
 
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "says"),
+    ("status", "body", "kind", "message"),
     [
         (401, "who are you", LoginError, "returned 401 Unauthorized: who are you"),
         (404, "", DataError, "returned 404 Not Found"),
@@ -518,34 +518,34 @@ def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
         (200, "<html>", ConfigError, "the server is not a schema registry"),
     ],
 )
-def test_what_a_registry_refuses(
-    session: SparkSession, fake_registry: PlayedRegistry, status: int, body: str, kind: type[Exception], says: str
+def test_registry_errors(
+    session: SparkSession, fake_registry: FakeRegistry, status: int, body: str, kind: type[Exception], message: str
 ) -> None:
     fake_registry.status, fake_registry.body = status, body
-    with pytest.raises(kind, match=says) as caught:
+    with pytest.raises(kind, match=message) as caught:
         read(session, AvroFormat(registry=fake_registry.url), topic(session, "pg_avro_confluent", "customers"))
     assert f"{fake_registry.url}/schemas/ids/" in str(caught.value)
-    assert len(fake_registry.asked) == (2 if kind is RetriableError else 1)
+    assert len(fake_registry.requests) == (2 if kind is RetriableError else 1)
 
 
 @pytest.mark.one_spark
-def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_registry(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "PAUSES", (0.01,))
     with pytest.raises(RetriableError, match=r"did not respond: .*refused"):
         read(session, AvroFormat(registry="http://127.0.0.1:1"), topic(session, "pg_avro_confluent", "customers"))
 
 
-def test_records_of_another_format(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_records_of_another_format(session: SparkSession, fake_registry: FakeRegistry) -> None:
     frame = session.createDataFrame([(None, b'{"id": 1}', "rows", 0, 0, None)], KAFKA)
     with pytest.raises(DataError, match="none of the records starts with a schema id"):
         read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, frame)})
 
 
-def test_nothing_says_which_schema(session: SparkSession) -> None:
+def test_unknown_writer_schema(session: SparkSession) -> None:
     with pytest.raises(ConfigError, match="the records' writer schema is unknown"):
         read(session, AvroFormat(), topic(session, "pg_avro_confluent", "customers"))
 
 
-def test_two_places_of_schemas() -> None:
+def test_registry_and_schema_file_are_exclusive() -> None:
     with pytest.raises(ValidationError, match=r"has both `registry` and `schema\.file`"):
         AvroFormat({"registry": "http://registry:8081", "schema.file": "row.avsc"})

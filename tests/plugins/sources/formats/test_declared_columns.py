@@ -1,4 +1,4 @@
-"""JSON without schemas, with the types of columns from the pipeline file."""
+"""JSON without schemas, with column types from the pipeline file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FIRST = event(
 )
 
 
-def test_columns_have_the_types_that_the_file_gives_them(tmp_path: Path, spark: SparkSession) -> None:
+def test_columns_have_declared_types(tmp_path: Path, spark: SparkSession) -> None:
     pipeline = job(tmp_path, [FIRST, event("c", 2, id=2, price=12.5, at=None, born=None, seen=None, n=2)])
     pipeline.run(spark)
     types = dict(pipeline.read("shop.orders", spark=spark).dtypes)
@@ -83,8 +83,8 @@ def test_columns_have_the_types_that_the_file_gives_them(tmp_path: Path, spark: 
     assert (rows[2]["price"], rows[2]["at"], rows[2]["born"]) == ("12.5000", None, None)
 
 
-def test_what_does_not_fit_its_type_is_a_dead_letter(tmp_path: Path, spark: SparkSession) -> None:
-    wrong = [
+def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spark: SparkSession) -> None:
+    invalid = [
         event("c", 2, id=2, price="much", n=2),
         event("c", 3, id=3, price="1.5", at="yesterday", n=3),
         event("c", 4, id=4, price="1.5", seen="yesterday", n=4),
@@ -93,13 +93,13 @@ def test_what_does_not_fit_its_type_is_a_dead_letter(tmp_path: Path, spark: Spar
         event("c", 7, id=7, price="1.5", n=9_223_372_036_854_775_808),
         event("c", 8, id=8, price="1.5", n=1.5),
     ]
-    pipeline = job(tmp_path, [FIRST, *wrong])
+    pipeline = job(tmp_path, [FIRST, *invalid])
     (summary,) = pipeline.run(spark).tables
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (8, 1, 7)
     assert set(read_texts(pipeline, spark)) == {1}
 
 
-def test_a_later_batch_has_the_same_types_and_new_columns(tmp_path: Path, spark: SparkSession) -> None:
+def test_later_batch_keeps_types_and_adds_columns(tmp_path: Path, spark: SparkSession) -> None:
     job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)]).run(spark)
     pipeline = job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)], [FIRST.replace('"lsn": 1,', '"lsn": 9,')])
     pipeline.run(spark)
@@ -107,7 +107,7 @@ def test_a_later_batch_has_the_same_types_and_new_columns(tmp_path: Path, spark:
     assert pipeline.read("shop.orders", spark=spark).select("price").head() == (Decimal("1234567890123456.7891"),)
 
 
-def test_a_table_that_is_there_gives_its_types(tmp_path: Path, spark: SparkSession) -> None:
+def test_existing_table_provides_types(tmp_path: Path, spark: SparkSession) -> None:
     columns = {"price": "decimal(12,4)", "n": "double", "weight": "decimal(9,2)"}
     first = [event("c", 1, id=1, price="1.5", n=1, weight=2)]
     job(tmp_path, first, columns=columns).run(spark)
@@ -123,18 +123,18 @@ def test_a_table_that_is_there_gives_its_types(tmp_path: Path, spark: SparkSessi
 
 
 @pytest.mark.parametrize("kind", ["decimall", "io.debezium.time.Microtimestamp", "int, b int", ""])
-def test_a_type_that_is_none(tmp_path: Path, spark: SparkSession, kind: str) -> None:
+def test_invalid_type(tmp_path: Path, spark: SparkSession, kind: str) -> None:
     with pytest.raises(ConfigError, match="is not a type of the column 'price'") as caught:
         job(tmp_path, [FIRST], columns={"price": kind}).run(spark)
     assert repr(kind) in str(caught.value)
 
 
-def test_records_that_bring_their_types(tmp_path: Path, spark: SparkSession) -> None:
+def test_declared_types_with_embedded_schema_are_rejected(tmp_path: Path, spark: SparkSession) -> None:
     schema = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
     with pytest.raises(ConfigError, match="but the records have a schema"):
         job(tmp_path, [json.dumps({"schema": schema, "payload": {"id": 1}})], columns={"id": "bigint"}).run(spark)
 
 
-def test_a_type_that_is_no_text(tmp_path: Path) -> None:
+def test_type_other_than_a_string(tmp_path: Path) -> None:
     with pytest.raises((ValidationError, ConfigError), match="price"):
         job(tmp_path, columns={"price": ["decimal"]})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""JSON that carries its schema: types are the schema's, and a record that does not fit is kept as it came."""
+"""JSON with an embedded schema: column types, and records that do not match their schema."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ C = "org.apache.kafka.connect.data."
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
-    """One like the engine's."""
+    """Return a session like the engine's."""
     return Sessions(spark, {"spark.sql.session.timeZone": "UTC"}).of("json")
 
 
 def samples(name: str, table: str) -> list[dict[str, Any]]:
-    """The records of a table, byte by byte as the converter wrote them."""
+    """Return the records of a table with the exact bytes of the converter."""
     found = json.loads((SAMPLES / f"{name}.json").read_text())
 
-    def whole(half: list[Any] | None) -> bytes | None:
+    def join_schema(half: list[Any] | None) -> bytes | None:
         return None if half is None else encode(found["schemas"][half[0]], half[1])
 
     return [
-        record(whole(r["value"]), key=whole(r["key"]), topic=r["topic"], offset=r["offset"])
+        record(join_schema(r["value"]), key=join_schema(r["key"]), topic=r["topic"], offset=r["offset"])
         for r in found["records"]
         if r["topic"].endswith(f".{table}")
     ]
 
 
 def encode(schema: str, payload: str) -> bytes:
-    """As JsonConverter writes it."""
+    """Return a record in JsonConverter's format."""
     return f'{{"schema":{schema},"payload":{payload}}}'.encode()
 
 
 def struct(**fields: Any) -> dict[str, Any]:
-    """A schema block; a field is a type's name, or a block."""
+    """Return a schema block; a field is a type name or a block."""
     blocks = [{**({"type": kind} if isinstance(kind, str) else kind), "field": name} for name, kind in fields.items()]
     return {"type": "struct", "fields": blocks, "optional": False, "name": "moma.Value"}
 
@@ -71,7 +71,7 @@ def decimal(scale: int, precision: int) -> dict[str, Any]:
 
 
 class Reader:
-    """A format and a log of schemas, batch after batch."""
+    """Format with a schema log that persists across batches."""
 
     def __init__(self, session: SparkSession, log: SchemaLog | None = None, column: str = "value") -> None:
         self.session, self.column, self.log, self.format = session, column, log or SchemaLog(), JsonFormat()
@@ -84,7 +84,7 @@ class Reader:
         return self.open(*values).schema
 
     def read(self, *values: Any, schema: StructType | None = None) -> list[Any]:
-        """The bodies, and the errors of those that have one; read again, as the engine does, where decimals may be numbers."""
+        """Return the values, or the errors of records that have one. Read again with numeric decimals if needed, as the engine does."""
         try:
             return self.read_as_known(*values, schema=schema)
         except Exception as error:
@@ -95,7 +95,7 @@ class Reader:
         return self.read_as_known(*values, schema=schema)
 
     def read_as_known(self, *values: Any, schema: StructType | None = None) -> list[Any]:
-        """The same by what the log has, which a task may find to be too little."""
+        """Return the same by the logged schemas, which may be incomplete."""
         frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
         reader = self.open(*values)
         found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")
@@ -104,7 +104,7 @@ class Reader:
 
 
 def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Types and rows of a sample, times as text."""
+    """Return types and rows of a sample, with times as strings."""
     from pyspark.sql import functions as F
 
     changes = changes_of(session, samples(name, table))[table]
@@ -113,13 +113,13 @@ def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str]
     cells = []
     for column, simple in types.items():
         cell = F.col("after").getField(column)
-        moments = any(word in simple for word in ("date", "timestamp"))
+        is_time = any(word in simple for word in ("date", "timestamp"))
         cells.append(
             (
                 cell.cast(simple.replace("timestamp_ntz", "string"))
-                if "<" in simple and moments
+                if "<" in simple and is_time
                 else cell.cast("string")
-                if moments
+                if is_time
                 else cell
             ).alias(column)
         )
@@ -129,7 +129,7 @@ def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str]
     return types, rows
 
 
-def there(row: dict[str, Any]) -> dict[str, Any]:
+def non_null(row: dict[str, Any]) -> dict[str, Any]:
     return {name: cell for name, cell in row.items() if cell is not None}
 
 
@@ -195,9 +195,9 @@ class TestSamples:
             "c_tsvector": "'fox':3 'quick':2",
             "c_oid": 42,
         }
-        assert there(rows[1]) == {"id": 2}
+        assert non_null(rows[1]) == {"id": 2}
         assert str(rows[2].pop("c_real")) == "nan"
-        assert there(rows[2]) == {
+        assert non_null(rows[2]) == {
             "id": 3,
             "c_small": 32767,
             "c_double": float("-inf"),
@@ -213,8 +213,8 @@ class TestSamples:
             "c_int_arr": [],
             "c_text": "",
         }
-        assert there(rows[3]) == {"id": 4, "c_num": "0.00000000000000000001", "c_tstz": "9999-12-31 00:00:00"}
-        assert there(rows[4]) == {"id": 5}  # NaN, for which Debezium sends null
+        assert non_null(rows[3]) == {"id": 4, "c_num": "0.00000000000000000001", "c_tstz": "9999-12-31 00:00:00"}
+        assert non_null(rows[4]) == {"id": 5}  # NaN, for which Debezium sends null
 
     def test_mariadb(self, session: SparkSession) -> None:
         _, rows = tables(session, "mariadb_schema", "all_types")
@@ -229,7 +229,7 @@ class TestSamples:
             "c_int": -2147483648,
             "c_intu": 4294967295,
             "c_big": -9223372036854775808,
-            "c_bigu": -1,  # what Debezium's default makes of 2^64-1
+            "c_bigu": -1,  # Debezium's default for 2^64-1
             "c_dec": Decimal("12345678.90"),
             "c_dec65": "9" * 65,
             "c_float": 1.5,
@@ -260,8 +260,8 @@ class TestSamples:
             "c_geom": {"wkb": wkb["c_geom"], "srid": None},
             "c_uuid": "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a",
         }
-        assert there(rows[1]) == {"id": 2}
-        assert there(rows[2]) == {
+        assert non_null(rows[1]) == {"id": 2}
+        assert non_null(rows[2]) == {
             "id": 3,
             "c_year": 1901,
             "c_enum": "",
@@ -272,7 +272,7 @@ class TestSamples:
 
     def test_sqlserver(self, session: SparkSession) -> None:
         _, rows = tables(session, "sqlserver_schema", "all_types")
-        wanted = {
+        expected = {
             "c_bigint": (1234567890123456789, None, -(2**63), 2**63 - 1),
             "c_decimal": ("12345.6789", None, "-99999999999999.9999", "99999999999999.9999", "0.0001"),
             "c_decimal38": (
@@ -296,13 +296,13 @@ class TestSamples:
             "c_datetime2_7": ("2026-02-28 13:14:15.123456", None, None, None, "1969-12-31 23:59:59.999999"),
             "c_dto7": ("2026-02-28 11:14:15.123456", None, "0000-12-30 00:00:00", "9999-12-31 23:59:59.999999"),
         }
-        for column, cells in wanted.items():
+        for column, cells in expected.items():
             found = [row[column] for row in rows][: len(cells)]
             assert found == [Decimal(cell) if isinstance(found[0], Decimal) and cell else cell for cell in cells], (
                 column
             )
 
-    def test_columns_that_come_and_go(self, session: SparkSession) -> None:
+    def test_added_and_removed_columns(self, session: SparkSession) -> None:
         changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
         kind: Any = changes.frame.schema["after"].dataType
         assert kind.names == ["id", "first_name", "last_name", "email", "balance", "created_at", "phone", "phone_no"]
@@ -340,7 +340,7 @@ B = struct(id="int64", price=decimal(2, 9))
 
 
 class TestWriters:
-    def test_several_in_one_batch(self, session: SparkSession) -> None:
+    def test_several_schemas_in_one_batch(self, session: SparkSession) -> None:
         reader = Reader(session)
         assert reader.read(value(A, {"id": 1, "name": "x"}), value(B, {"id": 2**40, "price": "/w=="})) == [
             {"id": 1, "name": "x", "price": None},
@@ -348,8 +348,8 @@ class TestWriters:
         ]
         assert reader.schema().simpleString() == "struct<id:bigint,name:string,price:decimal(9,2)>"
 
-    def test_a_new_one_in_a_later_batch(self, session: SparkSession, tmp_path: Path) -> None:
-        reader = Reader(session, SchemaLog(folder(session, tmp_path)))
+    def test_new_schema_in_a_later_batch(self, session: SparkSession, tmp_path: Path) -> None:
+        reader = Reader(session, SchemaLog(schema_folder(session, tmp_path)))
         reader.read(value(A, {"id": 1, "name": "x"}))
         later = value(A, {"id": 2, "name": "y"}), value(B, {"id": 3, "price": None})
         with pytest.raises(Exception, match="headrace-writer-schema") as raised:
@@ -361,36 +361,36 @@ class TestWriters:
             "  fix: run it again: the batch is planned with the new schema"
         )
         reader.log.note_unknown(found.schemas)
-        wanted = [{"id": 2, "name": "y", "price": None}, {"id": 3, "name": None, "price": None}]
-        assert reader.read(*later) == wanted
-        # another run has it from the checkpoint
-        assert Reader(session, SchemaLog(folder(session, tmp_path))).read(*later) == wanted
+        expected = [{"id": 2, "name": "y", "price": None}, {"id": 3, "name": None, "price": None}]
+        assert reader.read(*later) == expected
+        # another run reads the schema from the checkpoint
+        assert Reader(session, SchemaLog(schema_folder(session, tmp_path))).read(*later) == expected
 
-    def test_an_error_of_somebody_else(self, session: SparkSession) -> None:
+    def test_errors_of_other_decoders_are_not_explained(self, session: SparkSession) -> None:
         mark = "<headrace-writer-schema decoder=other subject=other-value id=1>"
         assert JsonFormat().explain(RuntimeError(mark)) is None
 
-    def test_types_that_have_nothing_in_common(self, session: SparkSession) -> None:
+    def test_incompatible_types(self, session: SparkSession) -> None:
         with pytest.raises(DataError, match=r"topic moma\.public\.artists: the column 'id' is int in some records"):
             Reader(session).schema(value(A, {"id": 1, "name": "x"}), value(struct(id="string"), {"id": "x"}))
 
-    def test_what_a_type_means_may_change(self, session: SparkSession) -> None:
+    def test_changed_semantic_type(self, session: SparkSession) -> None:
         millis = {"type": "int64", "name": "io.debezium.time.Timestamp"}
         micros = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
         found = Reader(session).read(value(struct(at=millis), {"at": 1000}), value(struct(at=micros), {"at": 1000}))
         assert [str(row["at"]) for row in found] == ["1970-01-01 00:00:01", "1970-01-01 00:00:00.001000"]
 
-    def test_it_costs_no_job_to_plan_what_is_known(self, session: SparkSession) -> None:
+    def test_planning_known_schemas_starts_no_job(self, session: SparkSession) -> None:
         reader = Reader(session)
         first = value(A, {"id": 1, "name": "x"})
         reader.schema(first)
-        with jobs(session) as started:
+        with collected_jobs(session) as started:
             reader.schema(first)
         assert started == []
 
 
 class TestRecords:
-    def test_what_does_not_fit_its_schema(self, session: SparkSession) -> None:
+    def test_records_that_do_not_match_their_schema(self, session: SparkSession) -> None:
         schema = struct(
             id="int32", price=decimal(2, 4), at={"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
         )
@@ -416,13 +416,13 @@ class TestRecords:
             {"id": 1, "price": Decimal("0.01"), "at": None},
         ]
 
-    def test_a_broken_schema_is_its_records_error_alone(self, session: SparkSession) -> None:
+    def test_broken_schema_affects_only_its_records(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})
         broken = value({"type": "int33"}, 1), good.replace(b'"int32"', b'"int32'), value({"type": "int32"}, 1)
         reader = Reader(session)
         assert reader.read(good, *broken) == [{"id": 1, "name": "x"}, *["undecodable"] * 3]
 
-    def test_a_schema_that_is_nested_too_deeply_is_its_records_error_alone(self, session: SparkSession) -> None:
+    def test_deeply_nested_schema_affects_only_its_records(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})
         deep = [
             encode('{"type":"struct","fields":[' * n + '{"type":"int32","field":"a"}' + '],"field":"a"}' * n, "{}")
@@ -430,8 +430,8 @@ class TestRecords:
         ]
         assert Reader(session).read(good, *deep) == [{"id": 1, "name": "x"}, *["undecodable"] * 2]
 
-    def test_nothing(self, session: SparkSession) -> None:
-        null = value(A, None)  # what ExtractNewRecordState makes of a delete
+    def test_null_values(self, session: SparkSession) -> None:
+        null = value(A, None)  # ExtractNewRecordState's value for a delete
         empty = b'{"schema":null,"payload":null}'
         assert Reader(session).read(None, value(A, {"id": 1, "name": None}), null, empty) == [
             None,
@@ -441,13 +441,15 @@ class TestRecords:
         ]
         assert Reader(session).schema(None, empty, None).fields == []
 
-    def test_what_others_write(self, session: SparkSession) -> None:
+    def test_records_of_other_producers(self, session: SparkSession) -> None:
         body = {"schema": A, "payload": {"id": 1, "name": ',"payload":'}}
-        backwards = dict(reversed(body.items()))
+        reversed_fields = dict(reversed(body.items()))
         spaced = value(A, body["payload"]).replace(b',"payload":{', b', "payload":{')
-        texts = [text.encode() for text in (json.dumps(body), json.dumps(backwards), json.dumps(body, indent=2))]
-        texts = [b"no json", *texts, spaced]
-        found = Reader(session).read(*texts, value(A, body["payload"]))
+        encoded = [
+            text.encode() for text in (json.dumps(body), json.dumps(reversed_fields), json.dumps(body, indent=2))
+        ]
+        encoded = [b"no json", *encoded, spaced]
+        found = Reader(session).read(*encoded, value(A, body["payload"]))
         assert found == ["undecodable", *[body["payload"]] * 5]
 
     def test_decimals_as_numbers(self, session: SparkSession) -> None:
@@ -472,14 +474,14 @@ class TestRecords:
 class TestMixed:
     PLAIN = b'{"id": 1, "name": "x"}'
 
-    def test_a_record_without_a_schema_among_those_with_one(self, session: SparkSession) -> None:
+    def test_record_without_schema_among_records_with_schema(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})
         assert Reader(session).read(good, self.PLAIN, b'{"schema":null,"payload":{"id":2}}', b"no json") == [
             {"id": 1, "name": "x"},
             *["undecodable"] * 3,
         ]
 
-    def test_a_schema_among_records_without(self, session: SparkSession) -> None:
+    def test_record_with_schema_among_records_without(self, session: SparkSession) -> None:
         message = "topic moma.public.artists: some records have a schema, but the first records did not"
         reader = Reader(session)
         with pytest.raises(DataError, match=message):
@@ -488,7 +490,7 @@ class TestMixed:
         with pytest.raises(DataError, match=message):
             reader.schema(value(A, {"id": 1, "name": "x"}))
 
-    def test_schemas_of_null(self, session: SparkSession) -> None:
+    def test_null_schemas(self, session: SparkSession) -> None:
         with pytest.raises(DataError) as raised:
             Reader(session).schema(b'{"schema":null,"payload":{"id":2}}')
         assert str(raised.value) == (
@@ -496,21 +498,21 @@ class TestMixed:
             "  fix: set `schemas.enable=false` in the converter: headrace then infers the types from the data"
         )
 
-    def test_columns_that_are_called_so(self, session: SparkSession) -> None:
+    def test_columns_named_schema_and_payload(self, session: SparkSession) -> None:
         row = {"schema": "public", "payload": "x"}
         assert Reader(session).read(json.dumps(row).encode()) == [row]
 
 
 class TestKeys:
-    def test_a_struct(self, session: SparkSession) -> None:
+    def test_struct_key(self, session: SparkSession) -> None:
         key = struct(id="int32")
         assert Reader(session, column="key").read(value(key, {"id": 7}), None) == [{"id": 7}, None]
 
-    def test_a_value_without_a_name_is_no_column(self, session: SparkSession) -> None:
+    def test_single_value_key_has_no_column(self, session: SparkSession) -> None:
         schema = Reader(session, column="key").schema(value({"type": "int32", "optional": False}, 7))
-        assert schema.fields == []  # a rule names the columns of the key
+        assert schema.fields == []  # a table rule names the columns of the key
 
-    def test_a_value_that_is_no_row(self, session: SparkSession) -> None:
+    def test_single_value_is_rejected(self, session: SparkSession) -> None:
         with pytest.raises(DataError) as raised:
             Reader(session).schema(value({"type": "string", "optional": False}, "x"))
         assert str(raised.value) == (
@@ -519,18 +521,18 @@ class TestKeys:
         )
 
 
-def test_no_python_touches_a_row(session: SparkSession) -> None:
+def test_plan_runs_no_python(session: SparkSession) -> None:
     changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
     plan = changes.frame._jdf.queryExecution().executedPlan().toString()
     assert "Python" not in plan.replace("ExistingRDD", "")
 
 
-def folder(session: SparkSession, path: Path) -> Folder:
+def schema_folder(session: SparkSession, path: Path) -> Folder:
     return Folder(session, str(path))
 
 
-def jobs(session: SparkSession) -> Any:
-    """The Spark jobs that are started inside."""
+def collected_jobs(session: SparkSession) -> Any:
+    """Collect the Spark jobs that start inside the context."""
     from contextlib import contextmanager
 
     @contextmanager

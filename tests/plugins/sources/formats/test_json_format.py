@@ -1,4 +1,4 @@
-"""JSON lines: types are taken once and stay, and a line that does not fit is kept as it came."""
+"""JSON lines: inferred types, which stay fixed, and lines that do not match them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ pytestmark = pytest.mark.spark
 TOPIC = "moma.public.artists"
 
 
-def lines(folder: Path, *written: Any, batch: int = 0) -> Path:
-    return write_lines(folder / TOPIC / f"{TOPIC}+0+{batch}.json", written)
+def write_records(folder: Path, *records: Any, batch: int = 0) -> Path:
+    return write_lines(folder / TOPIC / f"{TOPIC}+0+{batch}.json", records)
 
 
 def batch(spark: SparkSession, folder: Path, number: int, log: SchemaLog | None = None, **options: Any) -> Events:
-    """One file as a batch of its own."""
+    """Return the events of one file as a batch."""
     path = folder / TOPIC / f"{TOPIC}+0+{number}.json"
     [events] = events_of(spark, folder, "json", log=log, files=[path], **options)
     return events
 
 
 def read(spark: SparkSession, events: Events) -> list[tuple[Any, str | None, bytes]]:
-    """Body, error and bytes of every record, in order; of one with an error what could be read is left out."""
+    """Return value, error and bytes of every record, in order. A record with an error has no value."""
     rows = sorted(events.load(spark, events.schema).collect(), key=lambda row: row[PLACE])
     return [
         (None if row[ERROR] else row[VALUE] and row[VALUE].asDict(recursive=True), row[ERROR], bytes(row[RAW]))
@@ -52,17 +52,19 @@ def types(events: Events) -> str:
 
 
 class TestTypes:
-    def test_they_are_those_of_the_data(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, {"id": 1, "x": 1.5, "b": True, "s": "1", "o": {"a": [1]}, "n": None}, {"id": 2**40, "x": 2})
+    def test_types_are_inferred_from_the_data(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(
+            tmp_path, {"id": 1, "x": 1.5, "b": True, "s": "1", "o": {"a": [1]}, "n": None}, {"id": 2**40, "x": 2}
+        )
         assert (
             types(batch(spark, tmp_path, 0))
             == "struct<b:boolean,id:bigint,o:struct<a:array<bigint>>,s:string,x:double>"
         )
 
-    def test_they_never_flip(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_types_never_change(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"id": 1, "price": 10})
-        lines(tmp_path, {"id": "two", "price": 11}, {"id": 3, "price": 10.5}, {"id": 4, "price": 12}, batch=1)
+        write_records(tmp_path, {"id": 1, "price": 10})
+        write_records(tmp_path, {"id": "two", "price": 11}, {"id": 3, "price": 10.5}, {"id": 4, "price": 12}, batch=1)
         first, second = batch(spark, tmp_path, 0, log), batch(spark, tmp_path, 1, log)
         assert types(first) == types(second) == "struct<id:bigint,price:bigint>"
         assert read(spark, second) == [
@@ -71,7 +73,7 @@ class TestTypes:
             ({"id": 4, "price": 12}, None, b'{"id": 4, "price": 12}'),
         ]
 
-    def test_names_that_no_column_can_have(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_invalid_column_names(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         bad = [
             b'{"ID": 2, "o": {"a": 1}}',
@@ -82,8 +84,8 @@ class TestTypes:
             b'{"id": 6, "\\u0049d": 1}',
         ]
         good = b'{"id": 1, "o": {"a": 1}, "s": "\\"ID\\": 5", "t": "a\\nb\\": 1"}'
-        lines(tmp_path, good, good, *bad)
-        lines(tmp_path, *bad, good, batch=1)
+        write_records(tmp_path, good, good, *bad)
+        write_records(tmp_path, *bad, good, batch=1)
         row = {"id": 1, "o": {"a": 1}, "s": '"ID": 5', "t": 'a\nb": 1'}
         first = batch(spark, tmp_path, 0, log)
         assert types(first) == "struct<id:bigint,o:struct<a:bigint>,s:string,t:string>"
@@ -91,35 +93,37 @@ class TestTypes:
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert found == [*[(None, "undecodable", text) for text in bad], (row, None, good)]
 
-    def test_a_name_that_is_right_elsewhere(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_name_of_another_level_is_not_added(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
+        write_records(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
         many = {f"x{n}": n for n in range(field_names.MAX_NEW_COLUMNS)}
         good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
-        lines(tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1)
+        write_records(
+            tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1
+        )
         batch(spark, tmp_path, 0, log)
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert [row for row, _, _ in found] == [None, good, None, None]
 
-    def test_a_key_gets_no_new_fields(self, spark: SparkSession) -> None:
+    def test_keys_gain_no_new_fields(self, spark: SparkSession) -> None:
         keys, log = JsonFormat(), SchemaLog()
 
-        def of(*texts: str) -> list[Any]:
+        def decode(*texts: str) -> list[Any]:
             frame = spark.createDataFrame([(text,) for text in texts], "key string").coalesce(1)
             reader = keys.open(spark, frame, "key", Subject("orders", "key"), log)
             found = reader.decode(frame, "key", reader.schema, "error").collect()
             return [row["error"] or (row["key"] and row["key"].asDict()) for row in found]
 
-        assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [
+        assert decode('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [
             "undecodable",
             {"id": 1},
             {"id": 2},
             {"id": 3},
         ]
-        assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "undecodable", "undecodable"]
+        assert decode('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "undecodable", "undecodable"]
 
-    def test_runs_of_one_format_do_not_mix(self, spark: SparkSession) -> None:
-        """Same topic, same format object, two logs: what one run learns is nothing to the other."""
+    def test_runs_of_one_format_are_independent(self, spark: SparkSession) -> None:
+        """Both runs share the topic and the format object. A type that one run infers does not affect the other."""
         values = JsonFormat()
 
         def open_in(log: SchemaLog, *texts: str) -> Callable[[], list[Any]]:
@@ -137,33 +141,33 @@ class TestTypes:
         assert open_in(first, '{"id": 3, "price": 1}')() == [{"id": 3, "price": Decimal("1.00")}]
         assert open_in(second, '{"ID": "b", "price": 1}')() == [{"ID": "b", "price": 1.0}]
 
-    def test_one_text_makes_no_texts_of_objects(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_one_string_does_not_turn_objects_into_strings(self, spark: SparkSession, tmp_path: Path) -> None:
         good, bad = b'{"id": 1, "o": {"a": 1}, "s": "x"}', b'{"id": 2, "o": "lost", "s": "{}"}'
-        lines(tmp_path, good, bad, good)
+        write_records(tmp_path, good, bad, good)
         events = batch(spark, tmp_path, 0)
         assert types(events) == "struct<id:bigint,o:struct<a:bigint>,s:string>"
         row = {"id": 1, "o": {"a": 1}, "s": "x"}
         assert read(spark, events) == [(row, None, good), (None, "undecodable", bad), (row, None, good)]
 
-    def test_hundreds_of_names_in_one_batch_are_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_hundreds_of_new_names_in_one_batch_add_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"id": 0})
-        odd = [{"id": n, f"x{n}": n} for n in range(1, field_names.MAX_NEW_COLUMNS + 2)]
-        lines(tmp_path, *odd, {"id": -1}, batch=1)
-        lines(tmp_path, {"id": 0, "x1": 5}, batch=2)
+        write_records(tmp_path, {"id": 0})
+        wide_rows = [{"id": n, f"x{n}": n} for n in range(1, field_names.MAX_NEW_COLUMNS + 2)]
+        write_records(tmp_path, *wide_rows, {"id": -1}, batch=1)
+        write_records(tmp_path, {"id": 0, "x1": 5}, batch=2)
         batch(spark, tmp_path, 0, log)
         events = batch(spark, tmp_path, 1, log)
         assert types(events) == "struct<id:bigint>"
-        *lost, last = read(spark, events)
-        assert {error for _, error, _ in lost} == {"undecodable"}
+        *undecodable, last = read(spark, events)
+        assert {error for _, error, _ in undecodable} == {"undecodable"}
         assert last[:2] == ({"id": -1}, None)
         assert types(batch(spark, tmp_path, 2, log)) == "struct<id:bigint,x1:bigint>"
 
-    def test_they_grow(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_new_columns_are_added(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"after": {"id": 1}})
-        lines(tmp_path, {"after": {"id": 2, "name": "Arp"}, "op": "c"}, batch=1)
-        lines(tmp_path, {"after": {"id": 3}}, batch=2)
+        write_records(tmp_path, {"after": {"id": 1}})
+        write_records(tmp_path, {"after": {"id": 2, "name": "Arp"}, "op": "c"}, batch=1)
+        write_records(tmp_path, {"after": {"id": 3}}, batch=2)
         found = [batch(spark, tmp_path, number, log) for number in range(3)]
         assert list(map(types, found)) == [
             "struct<after:struct<id:bigint>>",
@@ -172,53 +176,53 @@ class TestTypes:
         ]
         assert in_order(spark, found[2]) == [{"after": {"id": 3, "name": None}, "op": None}]
 
-    def test_a_column_has_no_type_before_its_first_value(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_column_has_no_type_before_its_first_value(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"id": 1, "age": None, "tags": [], "more": {}})
-        lines(tmp_path, {"id": 2, "age": 30}, batch=1)
+        write_records(tmp_path, {"id": 1, "age": None, "tags": [], "more": {}})
+        write_records(tmp_path, {"id": 2, "age": 30}, batch=1)
         found = [batch(spark, tmp_path, number, log) for number in range(2)]
         assert list(map(types, found)) == ["struct<id:bigint>", "struct<id:bigint,age:bigint>"]
 
-    def test_an_empty_text_is_not_null(self, spark: SparkSession, tmp_path: Path) -> None:
-        """Spark takes it for null when it infers types, and a column that is null everywhere has none."""
+    def test_empty_string_is_not_null(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark's type inference treats an empty string as null, and a column of only nulls has no type."""
         rows: list[dict[str, Any]] = [
             {"id": 1, "v": "", "o": {"w": ""}, "l": [{"x": ""}], "t": ["", None], "u": [None, ""], "n": None},
             {"id": 2, "v": None, "o": None, "l": None, "t": None, "u": None, "n": None},
         ]
         spaced = b'{"id" : 3, "v" : "", "a\\\\":"", "s": "\\"v\\":\\"\\", \\\\"}'
-        lines(tmp_path, *rows, spaced)
+        write_records(tmp_path, *rows, spaced)
         events = batch(spark, tmp_path, 0)
         assert types(events) == (
             "struct<a\\:string,id:bigint,l:array<struct<x:string>>,o:struct<w:string>,"
             "s:string,t:array<string>,u:array<string>,v:string>"
         )
-        nothing = {"v": None, "o": None, "l": None, "t": None, "u": None, "s": None, "a\\": None}
-        first, second = ({**nothing, **{name: row[name] for name in row if name != "n"}} for row in rows)
-        third = {**nothing, "id": 3, "v": "", "a\\": "", "s": '"v":"", \\'}
+        all_null = {"v": None, "o": None, "l": None, "t": None, "u": None, "s": None, "a\\": None}
+        first, second = ({**all_null, **{name: row[name] for name in row if name != "n"}} for row in rows)
+        third = {**all_null, "id": 3, "v": "", "a\\": "", "s": '"v":"", \\'}
         assert [(row, error) for row, error, _ in read(spark, events)] == [(first, None), (second, None), (third, None)]
 
-    def test_an_empty_text_makes_no_text_of_a_number(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, {"id": 1, "n": ""}, {"id": 2, "n": 5}, {"id": 3, "o": ""}, {"id": 4, "o": {"a": 1}})
+    def test_empty_string_does_not_turn_numbers_into_strings(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, {"id": 1, "n": ""}, {"id": 2, "n": 5}, {"id": 3, "o": ""}, {"id": 4, "o": {"a": 1}})
         events = batch(spark, tmp_path, 0)
         assert types(events) == "struct<id:bigint,n:bigint,o:struct<a:bigint>>"
         assert [error for _, error, _ in read(spark, events)] == ["undecodable", None, "undecodable", None]
 
-    def test_an_empty_text_joins_what_is_known(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_empty_string_adds_a_column_to_known_types(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"after": {"id": 1, "n": 1}})
-        lines(tmp_path, {"after": {"id": 2, "v": "", "n": 2}}, batch=1)
+        write_records(tmp_path, {"after": {"id": 1, "n": 1}})
+        write_records(tmp_path, {"after": {"id": 2, "v": "", "n": 2}}, batch=1)
         found = [batch(spark, tmp_path, number, log) for number in range(2)]
         assert types(found[1]) == "struct<after:struct<id:bigint,n:bigint,v:string>>"
         assert in_order(spark, found[1]) == [{"after": {"id": 2, "n": 2, "v": ""}}]
 
-    def test_an_empty_list_is_not_null_where_the_file_says_of_what_it_is(self, spark: SparkSession) -> None:
+    def test_empty_list_with_declared_type_is_not_null(self, spark: SparkSession) -> None:
         log = SchemaLog(file_types=lambda topic: {"t": "array<string>", "m": "map<string,string>", "absent": "int"})
         frame = spark.createDataFrame([('{"after": {"id": 1, "t": [], "m" : { }}}',)], "value string")
         reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
         (row,) = reader.decode(frame, "value", reader.schema, "error").collect()
         assert row["value"].asDict(recursive=True) == {"after": {"id": 1, "t": [], "m": {}}}
 
-    def test_every_topic_has_its_own(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_every_topic_has_separate_types(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         for name, value in (("a", 1), ("b", "x")):
             write_lines(tmp_path / name / "x.json", [{"v": value}])
@@ -227,7 +231,7 @@ class TestTypes:
 
 
 class TestLines:
-    def test_what_does_not_fit_is_kept_with_its_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_undecodable_line_keeps_its_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         bad = [
             b"{not json",
             b"no json at all",
@@ -242,23 +246,23 @@ class TestLines:
             b'{"id": 1.5}',
             b'{"id": 9223372036854775808}',
             b"\x00\xff\xfe",
-            # Spark reads the first document of a line and says nothing of the others
+            # Spark reads the first document of a line and silently ignores the others.
             b'{"id": 1}{"id": 2}',
             b'{"id": 1} {"id": 2}',
             b'{"id": 1},{"id": 2}',
             b'{"id": 1} and more',
             b'{"t": "}{"}{"id": 2}',
         ]
-        lines(tmp_path, {"id": 0, "t": "x"}, *bad)
+        write_records(tmp_path, {"id": 0, "t": "x"}, *bad)
         log = SchemaLog()
         log.remember(Subject(TOPIC, "value"), spark.createDataFrame([], "id bigint, t string").schema)
         first, *others = read(spark, batch(spark, tmp_path, 0, log))
         assert first == ({"id": 0, "t": "x"}, None, b'{"id": 0, "t": "x"}')
         assert others == [(None, "undecodable", line) for line in bad]
 
-    def test_what_could_be_read_of_a_record_stands_beside_its_error(self, spark: SparkSession, tmp_path: Path) -> None:
-        """A mask hides that, and needs no bytes."""
-        lines(tmp_path, '{"id": "one", "t": "x"}', '{"id": 1, "t": "x"} more', '{"id": 1, "t": "x"', "no json")
+    def test_undecodable_record_keeps_readable_columns(self, spark: SparkSession, tmp_path: Path) -> None:
+        """The mask transform hides the readable columns and does not need the bytes."""
+        write_records(tmp_path, '{"id": "one", "t": "x"}', '{"id": 1, "t": "x"} more', '{"id": 1, "t": "x"', "no json")
         log = SchemaLog()
         log.remember(Subject(TOPIC, "value"), spark.createDataFrame([], "id bigint, t string").schema)
         events = batch(spark, tmp_path, 0, log)
@@ -266,7 +270,7 @@ class TestLines:
         assert {row[ERROR] for row in rows} == {"undecodable"}
         assert [row[VALUE] and tuple(row[VALUE]) for row in rows] == [(None, "x"), (1, "x"), (None, None), (None, None)]
 
-    def test_what_fits_is_read_whatever_it_looks_like(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_unusual_valid_lines_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
         good = {
             '{"id": 1, "t": "a } b"}': "a } b",
             '{"id": 1, "t": "}{"}': "}{",
@@ -278,20 +282,22 @@ class TestLines:
             '{"id": 1}': None,
             '{"id": 1, "t": {"a": 1}}': '{"a":1}',
         }
-        lines(tmp_path, *good)
+        write_records(tmp_path, *good)
         found = read(spark, batch(spark, tmp_path, 0))
         assert [(body["id"], body["t"], error) for body, error, _ in found] == [(1, t, None) for t in good.values()]
 
-    def test_empty_lines_are_no_records(self, spark: SparkSession, tmp_path: Path) -> None:
-        path = lines(tmp_path, {"id": 1}, "", "  \t", "\r")
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b'{"id": 2}')  # a mark at its begin, and no end of line
+    def test_empty_lines_are_skipped(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = write_records(tmp_path, {"id": 1}, "", "  \t", "\r")
+        path.write_bytes(
+            b"\xef\xbb\xbf" + path.read_bytes() + b'{"id": 2}'
+        )  # with a byte order mark, and no newline at the end
         assert in_order(spark, batch(spark, tmp_path, 0), "id") == [1, 2]
 
-    def test_lines_of_windows(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, b'{"id": 1}\r', b'{"id": 2}\r')
+    def test_windows_line_endings(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, b'{"id": 1}\r', b'{"id": 2}\r')
         assert [raw for _, _, raw in read(spark, batch(spark, tmp_path, 0))] == [b'{"id": 1}', b'{"id": 2}']
 
-    def test_a_file_that_is_compressed(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_compressed_file(self, spark: SparkSession, tmp_path: Path) -> None:
         import gzip
 
         path = tmp_path / TOPIC / f"{TOPIC}+0+7.json.gz"
@@ -302,9 +308,9 @@ class TestLines:
 
 
 class TestDeclaredTypes:
-    """`columns:` may say what Connect and Debezium say of a value, where they write no schema."""
+    """`columns:` accepts the semantic types of Connect and Debezium for values without a schema."""
 
-    def test_what_is_base64_or_a_count(self, spark: SparkSession) -> None:
+    def test_base64_and_numeric_encodings(self, spark: SparkSession) -> None:
         row = {
             "id": 7,
             "price": "MDk=",
@@ -326,9 +332,9 @@ class TestDeclaredTypes:
             "tree": "io.debezium.data.Ltree",
         }
         log = SchemaLog(file_types=lambda topic: declared)
-        wrong = {**row, "price": "AJiWgAA="}  # more digits than the file says
+        invalid = {**row, "price": "AJiWgAA="}  # more digits than the declared precision
         spark = Sessions(spark).of("json")
-        frame = spark.createDataFrame([(json.dumps(r),) for r in (row, wrong)], "value string").coalesce(1)
+        frame = spark.createDataFrame([(json.dumps(r),) for r in (row, invalid)], "value string").coalesce(1)
         reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
         assert {field.name: field.dataType.simpleString() for field in reader.schema} == {
             "id": "int",
@@ -348,16 +354,16 @@ class TestDeclaredTypes:
     @pytest.mark.parametrize(
         "text", ["org.apache.kafka.connect.data.Decimal", "org.apache.kafka.connect.data.Decimal(39,2)", "int128"]
     )
-    def test_a_type_that_says_too_little_is_refused(self, spark: SparkSession, text: str) -> None:
+    def test_incomplete_type_is_rejected(self, spark: SparkSession, text: str) -> None:
         log = SchemaLog(file_types=lambda topic: {"price": text})
         frame = spark.createDataFrame([('{"price": "MDk="}',)], "value string")
         with pytest.raises(ConfigError, match="is not a type of the column 'price'"):
             JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
 
 
-def test_a_payload_without_a_schema_says_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
+def test_payload_without_schema(spark: SparkSession, tmp_path: Path) -> None:
     event = {"before": None, "after": {"id": 1}, "source": {"connector": "mysql"}, "op": "c"}
-    lines(tmp_path, {"payload": event})
+    write_records(tmp_path, {"payload": event})
     with pytest.raises(DataError) as caught:
         batch(spark, tmp_path, 0)
     assert str(caught.value) == (
@@ -368,38 +374,38 @@ def test_a_payload_without_a_schema_says_what_it_is(spark: SparkSession, tmp_pat
 
 
 def nest(levels: int, opening: str = '{"a":', closing: str = "}") -> str:
-    """An object of so many levels in all."""
+    """Return an object with the given number of levels in total."""
     return '{"id":1,"a":' + opening * (levels - 1) + "1" + closing * (levels - 1) + "}"
 
 
 class TestDepth:
-    """A parser goes a level deeper for each bracket, and so does whatever walks its type: the JVM would end."""
+    """Parsers and traversals of types recurse once per level, so deep nesting would overflow the JVM's stack."""
 
-    def test_a_record_that_is_nested_too_deeply_is_kept_as_it_came(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_deeply_nested_record_keeps_its_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         for number, first in enumerate(({"id": 0, "b": '"{[\\'}, {"id": 0, "b": "x"})):
             deep = [nest(levels, *pair) for levels in (101, 1000, 5000) for pair in (('{"a":', "}"), ("[", "]"))]
-            lines(tmp_path, deep[0], first, *deep[1:], batch=number)
+            write_records(tmp_path, deep[0], first, *deep[1:], batch=number)
             events = batch(spark, tmp_path, number, log)
             assert types(events) == "struct<b:string,id:bigint>"
             bad = [(None, "undecodable", text.encode()) for text in deep]
             assert read(spark, events) == [bad[0], (first, None, json.dumps(first).encode()), *bad[1:]]
 
-    def test_a_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, nest(100))
+    def test_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, nest(100))
         ((row, error, _),) = read(spark, batch(spark, tmp_path, 0))
         assert error is None
         assert json.dumps(row).count("{") == 100
 
-    def test_many_brackets_side_by_side_are_no_levels(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_sibling_brackets_are_not_levels(self, spark: SparkSession, tmp_path: Path) -> None:
         row = {"id": 1, "l": [{"a": [1], "t": "[" * 200}] * 300, "t": '\\"{{' * 200}
-        lines(tmp_path, row)
+        write_records(tmp_path, row)
         assert read(spark, batch(spark, tmp_path, 0))[0][:2] == (row, None)
 
 
-class TestNothing:
-    def test_none_of_it_is_json(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, b"id,name", b"1,Arp")
+class TestNoRecords:
+    def test_no_json_at_all(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, b"id,name", b"1,Arp")
         with pytest.raises(DataError) as raised:
             batch(spark, tmp_path, 0)
         assert str(raised.value) == (
@@ -407,37 +413,37 @@ class TestNothing:
             "  fix: check `format:`, and that each line is one event"
         )
 
-    def test_later_the_types_are_known_and_it_is_all_kept(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_later_batch_without_json_keeps_all_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
-        lines(tmp_path, {"id": 1})
-        lines(tmp_path, b"1,Arp", batch=1)
+        write_records(tmp_path, {"id": 1})
+        write_records(tmp_path, b"1,Arp", batch=1)
         batch(spark, tmp_path, 0, log)
         assert read(spark, batch(spark, tmp_path, 1, log)) == [(None, "undecodable", b"1,Arp")]
 
     @pytest.mark.parametrize("content", [b"", b"\n\n"])
-    def test_an_empty_file_is_no_topic_yet(self, spark: SparkSession, tmp_path: Path, content: bytes) -> None:
-        path = lines(tmp_path)
+    def test_empty_file_adds_no_topic(self, spark: SparkSession, tmp_path: Path, content: bytes) -> None:
+        path = write_records(tmp_path)
         path.write_bytes(content)
         assert events_of(spark, tmp_path, "json") == []
 
-    def test_objects_without_a_field(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, {})
+    def test_objects_without_fields(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, {})
         with pytest.raises(DataError, match="none of the records is a JSON object"):
             batch(spark, tmp_path, 0)
 
 
 class TestOptions:
     def test_comments(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, '{"id": 1} // one', '/* two */ {"id": 2}')
+        write_records(tmp_path, '{"id": 1} // one', '/* two */ {"id": 2}')
         assert in_order(spark, batch(spark, tmp_path, 0, allowComments=True), "id") == [1, 2]
 
-    def test_everything_as_text(self, spark: SparkSession, tmp_path: Path) -> None:
-        lines(tmp_path, {"id": 1, "x": 1.50})
+    def test_primitives_as_strings(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_records(tmp_path, {"id": 1, "x": 1.50})
         events = batch(spark, tmp_path, 0, primitivesAsString=True)
         assert in_order(spark, events) == [{"id": "1", "x": "1.5"}]
 
-    def test_a_separator_of_ones_own(self, spark: SparkSession, tmp_path: Path) -> None:
-        path = lines(tmp_path)
+    def test_custom_line_separator(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = write_records(tmp_path)
         path.write_bytes(b'{"id": 1};{"id": 2}')
         assert in_order(spark, batch(spark, tmp_path, 0, lineSep=";"), "id") == [1, 2]
 

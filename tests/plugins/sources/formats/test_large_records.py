@@ -1,4 +1,4 @@
-"""Records that are too large to be parsed: dead letters with their place and their beginning, and the others go on."""
+"""Records that are too large to parse: dead letters with their offset and first bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ids(sink: MemorySink, spark: SparkSession) -> list[int]:
     return sorted(row["id"] for row in sink.read_back(spark, Table(TOPIC)).collect())
 
 
-def letters(pipeline: Pipeline, spark: SparkSession) -> list[Row]:
+def read_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[Row]:
     return pipeline.read("dead_letters", spark=spark).collect()
 
 
@@ -45,44 +45,42 @@ def job(
 ) -> tuple[Pipeline, MemorySink]:
     with (folder / "lines").open("w") as lines:
         for number, value in enumerate(values, 1):
-            said = {"line": number, "topic": TOPIC, "key": key or {"id": value["id"]}, "value": value}
-            print(json.dumps(said), file=lines)
+            line = {"line": number, "topic": TOPIC, "key": key or {"id": value["id"]}, "value": value}
+            print(json.dumps(line), file=lines)
     sink = MemorySink(store=str(folder))
     source = LinesSource(path=str(folder / "lines"), limit=limit)
     pipeline = Pipeline("orders", source, [sink], str(folder / "checkpoint"), value=JsonFormat(), settings=SETTINGS)
     return pipeline, sink
 
 
-def test_a_record_that_is_too_large_is_a_dead_letter_with_its_place_and_its_beginning(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_too_large_record_is_a_dead_letter_with_offset_and_first_bytes(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, sink = job(tmp_path, order(1), order(2, LIMIT), order(3))
     pipeline.run(spark)
     assert ids(sink, spark) == [1, 3]
-    (letter,) = letters(pipeline, spark)
-    assert (letter["reason"], letter["plugin"], letter["offset"]) == ("too-large", "headrace", 2)
-    assert bytes(letter["value"]) == json.dumps(order(2, LIMIT), separators=(",", ":")).encode()[:KEPT_BYTES]
-    assert bytes(letter["key"]) == b'{"id":2}'
-    # What is kept of it is not the record.
+    (dead_letter,) = read_dead_letters(pipeline, spark)
+    assert (dead_letter["reason"], dead_letter["plugin"], dead_letter["offset"]) == ("too-large", "headrace", 2)
+    assert bytes(dead_letter["value"]) == json.dumps(order(2, LIMIT), separators=(",", ":")).encode()[:KEPT_BYTES]
+    assert bytes(dead_letter["key"]) == b'{"id":2}'
+    # The kept bytes are not the complete record, so it is not replayed.
     assert list(replay(pipeline.plan, spark)) == []
-    assert [row["reason"] for row in letters(pipeline, spark)] == ["too-large"]
+    assert [row["reason"] for row in read_dead_letters(pipeline, spark)] == ["too-large"]
 
 
-def test_a_topic_may_begin_with_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_topic_starts_with_a_too_large_record(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, sink = job(tmp_path, order(1, LIMIT), order(2), limit=1)
     pipeline.run(spark)
     assert ids(sink, spark) == [2]
-    assert [row["offset"] for row in letters(pipeline, spark)] == [1]
+    assert [row["offset"] for row in read_dead_letters(pipeline, spark)] == [1]
 
 
-def test_a_key_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_too_large_key(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, _ = job(tmp_path, order(1), key={"id": 1, "x": "x" * LIMIT})
     pipeline.run(spark)
-    (letter,) = letters(pipeline, spark)
-    assert (letter["reason"], len(letter["key"])) == ("too-large", KEPT_BYTES)
+    (dead_letter,) = read_dead_letters(pipeline, spark)
+    assert (dead_letter["reason"], len(dead_letter["key"])) == ("too-large", KEPT_BYTES)
 
 
-def test_lines_of_files_likewise(spark: SparkSession, tmp_path: Path) -> None:
+def test_too_large_lines_of_files(spark: SparkSession, tmp_path: Path) -> None:
     for number, values in enumerate([[order(1, LIMIT)], [order(2), order(3, LIMIT), order(4)]]):
         write_lines(tmp_path / "bronze" / TOPIC / f"{TOPIC}+0+{number}.json", values)
     sink = MemorySink(store=str(tmp_path))
@@ -91,14 +89,14 @@ def test_lines_of_files_likewise(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = Pipeline("o", source, [sink], str(tmp_path / "checkpoint"), tables=[rule], settings=SETTINGS)
     pipeline.run(spark)
     assert ids(sink, spark) == [2, 4]
-    assert sorted((row["reason"], row["offset"], len(row["value"])) for row in letters(pipeline, spark)) == [
+    assert sorted((row["reason"], row["offset"], len(row["value"])) for row in read_dead_letters(pipeline, spark)) == [
         ("too-large", 0, KEPT_BYTES),
         ("too-large", 2, KEPT_BYTES),
     ]
 
 
-def test_a_topic_whose_first_records_have_no_column_loses_none(spark: SparkSession, tmp_path: Path) -> None:
-    """Their only names are such that no column can have them."""
+def test_topic_whose_first_record_has_no_column(spark: SparkSession, tmp_path: Path) -> None:
+    """The first records have only field names that cannot become columns."""
     bad = {"": 1}
     write_lines(tmp_path / "bronze" / TOPIC / f"{TOPIC}+0+0.json", [{"_headrace_x": 1, **bad}])
     write_lines(tmp_path / "bronze" / TOPIC / f"{TOPIC}+0+1.json", [order(1)])
@@ -108,4 +106,4 @@ def test_a_topic_whose_first_records_have_no_column_loses_none(spark: SparkSessi
     pipeline = Pipeline("o", source, [sink], str(tmp_path / "checkpoint"), tables=[rule])
     pipeline.run(spark)
     assert ids(sink, spark) == [1]
-    assert [row["reason"] for row in letters(pipeline, spark)] == ["undecodable"]
+    assert [row["reason"] for row in read_dead_letters(pipeline, spark)] == ["undecodable"]

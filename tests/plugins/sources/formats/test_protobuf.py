@@ -1,4 +1,4 @@
-"""Protobuf is refused with a reason."""
+"""Rejection of the Protobuf format with a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-def test_protobuf_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+def test_protobuf_is_rejected(tmp_path: Path, spark: SparkSession) -> None:
     kafka = {"bootstrap.servers": "broker:9092", "subscribe": "orders"}
     pipeline = pipelines.pipeline(tmp_path, source={"kafka": kafka, "value": {"protobuf": {}}}, tables=[])
     with pytest.raises(ConfigError, match="Protobuf is not supported") as caught:

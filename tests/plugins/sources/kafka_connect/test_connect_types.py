@@ -1,4 +1,4 @@
-"""Kafka Connect's and Debezium's types: each value is in the table what it was in the database."""
+"""Types of Kafka Connect and Debezium: each value in a table equals the value in the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ D, C = "io.debezium.time.", "org.apache.kafka.connect.data."
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
-    """One like the engine's; in a zone with summer time, which no wall clock's time may show."""
+    """Return a session like the engine's, in a zone with daylight saving time, which must not affect local times."""
     return Sessions(spark, {"spark.sql.session.timeZone": "America/New_York"}).of("connect")
 
 
@@ -42,18 +42,18 @@ def block(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 def decimal(scale: int, precision: int | None = None) -> dict[str, Any]:
-    said = {"connect.decimal.precision": str(precision)} if precision else {}
-    return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **said})
+    extra = {"connect.decimal.precision": str(precision)} if precision else {}
+    return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **extra})
 
 
 def encode_integer(number: int) -> bytes:
-    """As Java's BigInteger.toByteArray."""
+    """Return the bytes of Java's BigInteger.toByteArray."""
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Values on the wire and in the table, whose type is ``kind``; those of time as text, ``LOST`` for one that its type cannot hold."""
+    """Wire values and table values of the type ``kind``. Times are strings; ``LOST`` marks a value that the type cannot hold."""
 
     schema: dict[str, Any]
     kind: str
@@ -65,7 +65,7 @@ class Case:
 
 
 def convert_all(session: SparkSession, columns: Sequence[tuple[ConnectSchema, Sequence[Any]]]) -> list[list[Any]]:
-    """Return the values of every column in a table, of all columns in one plan. The last row is null everywhere."""
+    """Return the table values of every column from one plan. The last row is null in all columns."""
     from pyspark.sql import functions as F
 
     lists = [[*values, None] for _, values in columns]
@@ -96,19 +96,24 @@ def read(session: SparkSession, tree: ConnectSchema, values: Sequence[Any]) -> l
 
 
 def list_wall_clocks(unit: int) -> list[tuple[int, str]]:
-    moments = ["2026-11-21 13:14:15", "2026-03-08 02:30:00", "0001-01-01 00:00:00", "1500-02-28 01:02:03"]
-    return [((datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=unit), text) for text in moments]
+    timestamps = ["2026-11-21 13:14:15", "2026-03-08 02:30:00", "0001-01-01 00:00:00", "1500-02-28 01:02:03"]
+    return [((datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=unit), text) for text in timestamps]
 
 
 def list_edges(precision: int, scale: int) -> list[tuple[bytes, Decimal]]:
-    """Return the ends of a decimal, and what is around each byte."""
-    most = 10**precision - 1
-    edges = {0, most, -most, *(s * (2 ** (8 * n - 1) + d) for n in range(1, 17) for s in (1, -1) for d in (-1, 0, 1))}
-    return [(encode_integer(n), Decimal(n).scaleb(-scale, _exact)) for n in sorted(edges) if abs(n) <= most]
+    """Return the limits of a decimal, and values around each byte boundary."""
+    largest = 10**precision - 1
+    edges = {
+        0,
+        largest,
+        -largest,
+        *(s * (2 ** (8 * n - 1) + d) for n in range(1, 17) for s in (1, -1) for d in (-1, 0, 1)),
+    }
+    return [(encode_integer(n), Decimal(n).scaleb(-scale, _exact)) for n in sorted(edges) if abs(n) <= largest]
 
 
 _exact = Context(prec=400)
-# What PostgreSQL calls 1 BC is the year 0 of the calendar without a gap.
+# PostgreSQL's 1 BC is the year 0 of the proleptic calendar.
 DAYS = [
     (20778, "2026-11-21"),
     (0, "1970-01-01"),
@@ -117,7 +122,7 @@ DAYS = [
     (-719528, "0000-01-01"),
     (-735160, "-0043-03-15"),
 ]
-# What the stream sends, and the snapshot; and the first and the last day that PostgreSQL has.
+# Infinite dates of the stream and of the snapshot, and PostgreSQL's first and last day.
 INFINITE_DAYS = [
     (-2147472692, "9999-12-31"),
     (-622191234, "9999-12-31"),
@@ -156,13 +161,13 @@ TIMES = {
         )
         for name, infinity, before in (
             (f"{D}Timestamp", 9223372036825200, -9223372036832400),
-            (f"{D}Timestamp", 9223372036825200000, -9223372036832400000),  # of old connectors
+            (f"{D}Timestamp", 9223372036825200000, -9223372036832400000),  # from old connectors
             (f"{C}Timestamp", 9223372036825200, -9223372036832400),
             (f"{D}MicroTimestamp", 9223372036825200000, -9223372036832400000),
             (f"{D}NanoTimestamp", 2**63 - 1, -(2**63)),
         )
     },
-    # The first that PostgreSQL has, and the last of which there are 64 bits of microseconds.
+    # PostgreSQL's first timestamp, and the last that fits into 64 bits of microseconds.
     "near infinity, microseconds": Case(
         block("int64", f"{D}MicroTimestamp"),
         "timestamp_ntz",
@@ -198,7 +203,7 @@ TIMES = {
             ("0001-01-01Z", "0001-01-01"),
             ("-0043-03-15Z", "-0043-03-15"),
             ("soon", "LOST"),
-            # PostgreSQL's infinity, of the stream and of the snapshot.
+            # PostgreSQL's infinity in the stream and in the snapshot.
             ("-5877611-06-21Z", "9999-12-31"),
             ("+292278994-08-16Z", "9999-12-31"),
             ("-5877611-06-22Z", "0001-01-01"),
@@ -262,7 +267,7 @@ CASES = {**TIMES, **DECIMALS, **NESTED}
 
 @pytest.fixture(scope="module")
 def tables(session: SparkSession) -> dict[str, list[Any]]:
-    """The values of every case, from one plan."""
+    """Return the values of every case, from one plan."""
     columns = [(case.tree, [wire for wire, _ in case.pairs]) for case in CASES.values()]
     return dict(zip(CASES, convert_all(session, columns), strict=True))
 
@@ -271,17 +276,17 @@ def tables(session: SparkSession) -> dict[str, list[Any]]:
 def test_values(tables: dict[str, list[Any]], name: str) -> None:
     case = CASES[name]
     assert table_type(case.tree).simpleString() == case.kind
-    # Null is null, and not a value that its type cannot hold.
+    # Null stays null and is not marked as lost.
     assert tables[name] == [*(expected for _, expected in case.pairs), None]
 
 
 class TestTimes:
     @few
     @given(st.lists(st.datetimes(min_value=FIRST), min_size=50, max_size=200))
-    def test_every_microsecond(self, session: SparkSession, moments: list[datetime]) -> None:
-        micros = [(moment - EPOCH) // timedelta(microseconds=1) for moment in moments]
+    def test_every_microsecond(self, session: SparkSession, timestamps: list[datetime]) -> None:
+        micros = [(timestamp - EPOCH) // timedelta(microseconds=1) for timestamp in timestamps]
         tree = parse_connect_schema(block("int64", f"{D}MicroTimestamp"))
-        assert [datetime.fromisoformat(_full(text)) for text in read(session, tree, micros)] == moments
+        assert [datetime.fromisoformat(_full(text)) for text in read(session, tree, micros)] == timestamps
 
     @few
     @given(st.lists(st.dates(), min_size=50, max_size=200))
@@ -296,7 +301,7 @@ class TestDecimals:
         [
             (decimal(2, 10), "decimal(10,2)"),
             (decimal(0, 38), "decimal(38,0)"),
-            (decimal(2), "decimal(38,2)"),  # money says no precision
+            (decimal(2), "decimal(38,2)"),  # money has no precision
             (decimal(0, 65), "string"),
             (decimal(-2, 5), "string"),
             (decimal(2046, 5), "string"),
@@ -367,7 +372,7 @@ class TestOtherTypes:
     def test_types(self, schema: dict[str, Any], kind: str) -> None:
         assert table_type(parse_connect_schema(schema)).simpleString() == kind
 
-    def test_where_nothing_changes_nothing_is_done(self, session: SparkSession) -> None:
+    def test_columns_without_conversion_are_unchanged(self, session: SparkSession) -> None:
         from pyspark.sql import functions as F
 
         fields = [{"field": "x", **block("double")}, {"field": "wkb", **block("bytes")}]
@@ -379,7 +384,7 @@ class TestOtherTypes:
     @pytest.mark.parametrize(
         "schema", [None, "int32", {}, {"type": "int33"}, {"type": "array"}, {"type": "struct", "fields": [1]}]
     )
-    def test_what_is_no_schema(self, schema: Any) -> None:
+    def test_invalid_schemas(self, schema: Any) -> None:
         with pytest.raises(DataError, match="not a schema of Kafka Connect"):
             parse_connect_schema(schema)
 
@@ -435,10 +440,10 @@ class TestAvro:
         )
         assert table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
 
-    def test_it_is_what_spark_reads(self, session: SparkSession) -> None:
+    def test_wire_type_equals_spark_type(self, session: SparkSession) -> None:
         money = self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
         vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
-        # As PostgreSQL's connector writes numeric(5,-2).
+        # PostgreSQL's connector writes numeric(5,-2) like this.
         rounded = self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=5, scale=2046)
         tree, reader = self.tree(
             ("at", self.type_block("long", f"{C}Timestamp", logicalType="timestamp-millis")),
@@ -458,7 +463,7 @@ class TestAvro:
         found = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType().asNullable().json()
         assert T.StructType.fromJson(json.loads(found)) == wire_type(tree)
 
-    def test_a_type_inside_itself(self) -> None:
+    def test_recursive_type(self) -> None:
         node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
         with pytest.raises(DataError) as raised:
             self.tree(("list", node))
@@ -467,7 +472,7 @@ class TestAvro:
             "  fix: exclude the topic, or remove the field at the source"
         )
 
-    def test_two_types_of_one_name(self) -> None:
+    def test_duplicate_type_name(self) -> None:
         one, two = ({"type": "record", "name": "Point", "fields": [{"name": n, "type": "int"}]} for n in "xy")
         with pytest.raises(DataError) as raised:
             self.tree(("from", one), ("to", two))
@@ -476,25 +481,25 @@ class TestAvro:
             "  fix: give one of them another name or namespace at the source"
         )
 
-    def test_a_name_from_elsewhere(self) -> None:
+    def test_undefined_type_name(self) -> None:
         with pytest.raises(DataError, match=r"refers to 'other\.Thing', which is not defined"):
             self.tree(("thing", "other.Thing"))
 
 
-def test_decimals_that_json_writes_as_numbers() -> None:
+def test_numeric_decimals_of_json() -> None:
     fields = [{"field": "a", **decimal(2, 9)}, {"field": "b", **block("bytes")}, {"field": "c", **decimal(2046, 5)}]
     tree = with_numeric_decimals(parse_connect_schema(block("struct", fields=fields)))
     assert tree is not None
-    # With all places there is room for: Spark rounds what has more.
+    # The scale is the largest possible, because Spark rounds values with more digits.
     assert wire_type(tree).simpleString() == "struct<a:decimal(38,31),b:binary,c:binary>"
     assert table_type(tree).simpleString().startswith("struct<a:decimal(9,2),b:binary,")
     assert with_numeric_decimals(parse_connect_schema(block("bytes"))) is None
 
 
 def _full(text: str) -> str:
-    """Spark leaves out zeros at the end; Python wants three or six digits."""
-    whole, _, rest = text.partition(".")
-    return f"{whole}.{rest:0<6}"
+    """Pad the fraction to six digits: Spark omits trailing zeros, and Python requires three or six digits."""
+    seconds, _, fraction = text.partition(".")
+    return f"{seconds}.{fraction:0<6}"
 
 
 def _text(number: int, scale: int) -> str:

@@ -1,4 +1,4 @@
-"""Tests of enhanced fan-out: shards that push their records to a consumer.
+"""Enhanced fan-out: shards that push their records to a consumer.
 
 kinesis-local has the consumers. A proxy in front of it pushes records by the rules of the service, because kinesis-local implements
 few of them (see `Sender`); one test reads what kinesis-local pushes. A stub client returns the errors.
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
-#: Seconds until a shard may be subscribed to again, which are five at AWS.
-AGAIN = 1.0
+#: Seconds between two subscriptions to a shard. AWS requires five.
+RESUBSCRIBE_SECONDS = 1.0
 
 
 @pytest.fixture(autouse=True)
 def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinesis_source, "_SUBSCRIBE_SECONDS", AGAIN)
+    monkeypatch.setattr(kinesis_source, "_SUBSCRIBE_SECONDS", RESUBSCRIBE_SECONDS)
     Environment(spark, monkeypatch).set(kinesis.environment)
 
 
@@ -58,7 +58,7 @@ def stream(kinesis: Kinesis) -> str:
 @pytest.fixture
 def sender(kinesis: Kinesis) -> Iterator[Sender]:
     with Sender(kinesis) as proxy:
-        proxy.again = AGAIN
+        proxy.again = RESUBSCRIBE_SECONDS
         yield proxy
 
 
@@ -70,7 +70,7 @@ def options(proxy: KinesisProxy, name: str = "etl") -> dict[str, Any]:
     }
 
 
-def test_shards_that_split_send_all_they_have(
+def test_split_shards_push_all_records(
     kinesis: Kinesis, sender: Sender, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     writer = Writer(kinesis, stream)
@@ -84,10 +84,10 @@ def test_shards_that_split_send_all_they_have(
         writer.write()
         until_tables(query, lambda: (rows(pipeline, spark, stream), writer.versions), "while it runs")
     assert query.exception is None
-    done = [shard for shard, place in offset_of(tmp_path)["shards"].items() if place.get("is_done")]
+    done = [shard for shard, position in offset_of(tmp_path)["shards"].items() if position.get("is_done")]
     shards = {shard["ShardId"] for shard in kinesis.shards(stream)}
     assert sorted(done) == sorted(shards - set(writer.open_shards()))
-    # Nobody was asked for records, each shard was subscribed to, and one consumer was registered.
+    # The source sends no GetRecords, subscribes to each shard, and registers one consumer.
     assert (sender.operations["GetRecords"], sender.operations["RegisterStreamConsumer"]) == (0, 1)
     assert set(sender.subscriptions) == shards
     arn = kinesis.client().describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["StreamARN"]
@@ -96,21 +96,23 @@ def test_shards_that_split_send_all_they_have(
 
 
 @pytest.mark.nightly
-def test_a_batch_that_comes_again_is_the_same_records(
+def test_repeated_batch_has_the_same_records(
     kinesis: Kinesis, sender: Sender, stream: str, spark: SparkSession
 ) -> None:
-    """Though subscriptions end in the middle of a range, and what is there becomes more."""
+    """Subscriptions end in the middle of a range, and more records arrive between the reads."""
     sender.records, sender.longest = 10, 0.01
     kinesis.put(stream, *[row(number, "a") for number in range(40)])
-    few = {"stream": stream, "max.fetch.records.per.shard": 25}
-    first, second = (kinesis_source.KinesisSource(**few, **options(sender)) for _ in range(2))
+    limits = {"stream": stream, "max.fetch.records.per.shard": 25}
+    first, second = (kinesis_source.KinesisSource(**limits, **options(sender)) for _ in range(2))
     first.open(spark)
     start, sizes = first.initial(), []
     while (end := first.latest(start, None)) != start:
         kinesis.put(stream, row(1, "later"))
-        kept, again = (one.read(spark, start, end).orderBy("partition", "offset").collect() for one in (first, second))
-        assert kept == again
-        sizes.append(len(kept))
+        first_rows, second_rows = (
+            one.read(spark, start, end).orderBy("partition", "offset").collect() for one in (first, second)
+        )
+        assert first_rows == second_rows
+        sizes.append(len(first_rows))
         start = end
         if sum(sizes) > 40:
             break
@@ -118,50 +120,50 @@ def test_a_batch_that_comes_again_is_the_same_records(
     assert len(sender.subscriptions[FIRST]) >= 8
 
 
-def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -> None:
-    """Its frames, made by somebody else than this test's, but for the first one, which it leaves out and boto3 wants."""
+def test_pushes_of_kinesis_local_are_read(kinesis: Kinesis, stream: str) -> None:
+    """The frames come from kinesis-local, except the first one, which it omits and boto3 requires."""
 
     class FirstFrame(KinesisProxy):
         def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
             if not request.headers["X-Amz-Target"].endswith("SubscribeToShard"):
                 super().answer(request, body)
                 return
-            with self.hand_on(request, body) as answer, suppress(OSError):  # who subscribed has gone
+            with self.hand_on(request, body) as answer, suppress(OSError):  # the subscriber has disconnected
                 begin_events(request)
                 while content := answer.read1(65536):
                     send(request, content)
 
     kinesis.put(stream, *[("key", b"%d" % number) for number in range(3)], ("key", b""))
     with FirstFrame(kinesis) as proxy:
-        asked = KinesisStream(stream, kinesis.region, proxy.endpoint_url)
-        client = asked.make_client()
-        sent = replace(asked, consumer=find_consumer(asked, client, "etl"))
-        assert find_consumer(asked, client, "etl") == sent.consumer
+        positions = KinesisStream(stream, kinesis.region, proxy.endpoint_url)
+        client = positions.make_client()
+        sent = replace(positions, consumer=find_consumer(positions, client, "etl"))
+        assert find_consumer(positions, client, "etl") == sent.consumer
         found, (mark,) = read_rows(client, [Reading(FIRST, ShardPosition())], sent)
         assert [row["value"] for row in found] == [b"0", b"1", b"2", None]
-        before, _ = read_rows(client, [Reading(FIRST, ShardPosition())], asked)
+        before, _ = read_rows(client, [Reading(FIRST, ShardPosition())], positions)
         assert found == before
         assert (mark.is_at_end, mark.sequence) == (True, found[-1]["headers"][0]["value"].decode())
 
 
-class Refusing:
+class StubClient:
     """Client whose subscriptions return given events and a final error."""
 
-    def __init__(self, *several: list[Any]) -> None:
-        self.several = list(several)
-        self.asked: list[Any] = []
+    def __init__(self, *event_lists: list[Any]) -> None:
+        self.event_lists = list(event_lists)
+        self.positions: list[Any] = []
         self.sent: list[Sent] = []
 
     def subscribe_to_shard(self, StartingPosition: Any, **_: Any) -> Any:  # noqa: N803 - boto3's
-        self.asked.append(StartingPosition)
-        events = self.several.pop(0)
+        self.positions.append(StartingPosition)
+        events = self.event_lists.pop(0)
         if events and isinstance(events[0], ClientError):
             raise events[0]
-        self.sent.append(Sent(self._play(events)))
+        self.sent.append(Sent(self._yield_events(events)))
         return {"EventStream": self.sent[-1]}
 
     @staticmethod
-    def _play(events: list[Any]) -> Iterator[Any]:
+    def _yield_events(events: list[Any]) -> Iterator[Any]:
         for event in events:
             if isinstance(event, Exception):
                 raise event
@@ -177,11 +179,11 @@ def event(*sequences: str, behind: int = 5, seen: str | None = None) -> dict[str
     return {"Records": records, "MillisBehindLatest": behind, "ContinuationSequenceNumber": seen or sequences[-1]}
 
 
-def refusal(code: str, message: str = "no") -> ClientError:
+def client_error(code: str, message: str = "no") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": message}}, "SubscribeToShard")
 
 
-def cut(code: str) -> EventStreamError:
+def stream_error(code: str) -> EventStreamError:
     return EventStreamError({"Error": {"Code": code, "Message": "no"}}, "SubscribeToShard")
 
 
@@ -191,72 +193,72 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_pauses")
-def test_it_subscribes_again_after_what_was_seen() -> None:
-    """There may be no records for hours: then only the number of an event says how far it was."""
-    client = Refusing(
-        [refusal("ResourceInUseException", "less than 5 s ago")],
-        [cut("ResourceInUseException")],
+def test_resubscription_starts_after_the_last_event() -> None:
+    """Without records for hours, only an event's continuation sequence number marks the position."""
+    client = StubClient(
+        [client_error("ResourceInUseException", "less than 5 s ago")],
+        [stream_error("ResourceInUseException")],
         [event("1"), event("2")],
-        [refusal("LimitExceededException")],
-        [event(seen="7"), cut("InternalFailureException")],
+        [client_error("LimitExceededException")],
+        [event(seen="7"), stream_error("InternalFailureException")],
         [OSError("cut")],
         [event("8", behind=0)],
     )
     assert client.read() == [b"1", b"2", b"8"]
-    after = [position.get("SequenceNumber") for position in client.asked]
+    after = [position.get("SequenceNumber") for position in client.positions]
     assert after == [None, None, None, "2", "2", "7", "7"]
     assert all(sent.is_closed for sent in client.sent)
 
 
 @pytest.mark.usefixtures("_no_pauses")
 @pytest.mark.parametrize(
-    ("events", "kind", "said"),
+    ("events", "kind", "message"),
     [
         (
-            [event("1"), cut("ResourceInUseException")],
+            [event("1"), stream_error("ResourceInUseException")],
             ConfigError,
             f"took over {FIRST} from {SUBSCRIBED.consumer}; give each pipeline a `consumer.name` of its own",
         ),
-        ([refusal("AccessDeniedException")], ConfigError, "; allow kinesis:SubscribeToShard to this role or user"),
+        ([client_error("AccessDeniedException")], ConfigError, "; allow kinesis:SubscribeToShard to this role or user"),
         (
-            [refusal("ResourceNotFoundException", f"{SUBSCRIBED.consumer} not found")],
+            [client_error("ResourceNotFoundException", f"{SUBSCRIBED.consumer} not found")],
             RetriableError,
             "the consumer was deregistered",
         ),
         (
-            [refusal("ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")],
+            [client_error("ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")],
             DataError,
             "a shard no longer exists",
         ),
         ([], RetriableError, "the subscription to shardId-000000000000 has ended"),
     ],
 )
-def test_refusals_are_sentences(
-    monkeypatch: pytest.MonkeyPatch, events: list[Any], kind: type[HeadraceError], said: str
+def test_errors_have_plain_messages(
+    monkeypatch: pytest.MonkeyPatch, events: list[Any], kind: type[HeadraceError], message: str
 ) -> None:
     monkeypatch.setattr(shard_reader, "_TIMEOUT", -1.0)
-    client = Refusing(events)
+    client = StubClient(events)
     with pytest.raises(kind) as caught:
         client.read()
-    assert said in f"{caught.value.what}; {caught.value.fix}"
+    assert message in f"{caught.value.what}; {caught.value.fix}"
     assert caught.value.where == "Kinesis stream orders, eu-west-1"
     assert all(sent.is_closed for sent in client.sent)
 
 
-def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
-    """While one is silent the records of the other come, and no further than a page ahead of who takes them."""
-    other, come = FIRST.replace("0" * 12, "000000000001"), threading.Event()
+def test_silent_shard_does_not_delay_others() -> None:
+    """While one shard is silent, the reader returns the other shard's records, and reads at most one page ahead."""
+    other, arrived = FIRST.replace("0" * 12, "000000000001"), threading.Event()
     waited: list[bool] = []
 
-    class Silent(Refusing):
-        def subscribe_to_shard(self, StartingPosition: Any, **how: Any) -> Any:  # noqa: N803 - boto3's
-            if how["ShardId"] != FIRST:
+    class Silent(StubClient):
+        def subscribe_to_shard(self, StartingPosition: Any, **request: Any) -> Any:  # noqa: N803 - boto3's
+            if request["ShardId"] != FIRST:
                 return super().subscribe_to_shard(StartingPosition)
             return {"EventStream": Sent(iter(self.wait()))}
 
         @staticmethod
         def wait() -> Iterator[Any]:
-            waited.append(come.wait(5))
+            waited.append(arrived.wait(5))
             yield {"SubscribeToShardEvent": event("9", behind=0)}
 
     client = Silent([event("1"), event("2", behind=0)])
@@ -266,7 +268,7 @@ def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
     ):
         values += [row["value"] for row in batch.to_pylist() if row["mark"] is None]
         if len(values) == 2:
-            come.set()
+            arrived.set()
     assert (values, waited) == ([b"1", b"2", b"9"], [True])
 
 
@@ -280,22 +282,22 @@ class Consumers:
     def describe_stream_consumer(self, ConsumerName: str, **_: Any) -> Any:  # noqa: N803 - boto3's
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if state is None:
-            raise refusal("ResourceNotFoundException", f"ConsumerName {ConsumerName} not found on stream orders")
+            raise client_error("ResourceNotFoundException", f"ConsumerName {ConsumerName} not found on stream orders")
         return {"ConsumerDescription": {"ConsumerARN": SUBSCRIBED.consumer, "ConsumerStatus": state}}
 
     def register_stream_consumer(self, **_: Any) -> Any:
         self.registered += 1
         if self.registered == 1:
-            raise refusal("ResourceInUseException")
+            raise client_error("ResourceInUseException")
         return {"Consumer": {}}
 
 
-def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_waits_for_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     from headrace_sources.kinesis import fan_out_consumer
 
     monkeypatch.setattr(fan_out_consumer, "_PAUSE", 0.0)
     named = KinesisStream("orders", "eu-west-1", arn="arn:aws:kinesis:eu-west-1:123456789012:stream/orders")
-    # Somebody else deletes it, and another one registers it first.
+    # One client deletes the consumer, and another client registers it first.
     client = Consumers("DELETING", None, None, "CREATING", "ACTIVE")
     assert find_consumer(named, client, "etl") == SUBSCRIBED.consumer
     assert client.registered == 2
@@ -304,7 +306,7 @@ def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         find_consumer(named, Consumers("CREATING"), "etl")
 
 
-def test_options_that_contradict() -> None:
-    for wrong in ({"consumer.type": "SubscribeToShard"}, {"consumer.name": "etl"}):
+def test_contradictory_options() -> None:
+    for invalid in ({"consumer.type": "SubscribeToShard"}, {"consumer.name": "etl"}):
         with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` require each other"):
-            KinesisConfig(stream="orders", **wrong)
+            KinesisConfig(stream="orders", **invalid)

@@ -1,4 +1,4 @@
-"""Tests of ranges of a Kinesis stream without Spark and without a server: planning, reads and order."""
+"""Ranges of a Kinesis stream without Spark and without a server: planning, reads and order."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Model:
         (shard,) = (shard for shard in self.shards.values() if key in shard.keys and not shard.is_closed)
         self.sequence += self.random.randint(1, 10**20)
         data = data if data is not None else str(self.sequence).encode()
-        # Its clocks are not the same everywhere, says its documentation.
+        # AWS documents that the clocks of its servers differ.
         shard.records.append((self.sequence, self.now + self.random.randint(-5, 5), key, data))
         self.put_order[key].append(data)
 
@@ -95,10 +95,10 @@ class Model:
     def merge(self, one: str, other: str) -> None:
         self._make([one, other], self.shards[one].keys + self.shards[other].keys)
 
-    def _make(self, parents: list[str], *several: list[str]) -> None:
+    def _make(self, parents: list[str], *key_lists: list[str]) -> None:
         for parent in parents:
             self.shards[parent].is_closed = True
-        for keys in several:
+        for keys in key_lists:
             self.sequence += 1
             self.shards[shard_id(len(self.shards))] = ModelShard(keys, tuple(parents), self.sequence)
 
@@ -118,13 +118,13 @@ class Model:
     def describe_stream_summary(self, **_: Any) -> Any:
         return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
 
-    def get_shard_iterator(self, *, ShardId: str, ShardIteratorType: str, **how: Any) -> Any:  # noqa: N803 - boto3's
+    def get_shard_iterator(self, *, ShardId: str, ShardIteratorType: str, **request: Any) -> Any:  # noqa: N803 - boto3's
         shard = self.shards[ShardId]
         if ShardIteratorType == "AFTER_SEQUENCE_NUMBER":
-            after = int(how["StartingSequenceNumber"])
+            after = int(request["StartingSequenceNumber"])
             at = next((n for n, record in enumerate(shard.records) if record[0] > after), len(shard.records))
         elif ShardIteratorType == "AT_TIMESTAMP":
-            since = how["Timestamp"] * 1000
+            since = request["Timestamp"] * 1000
             at = next((n for n, record in enumerate(shard.records) if record[1] >= since), len(shard.records))
         else:
             at = 0
@@ -143,10 +143,10 @@ class Model:
             }
             for sequence, arrival, key, data in shard.records[at:end]
         ]
-        answer: Row = {"Records": records, "MillisBehindLatest": 0 if end == len(shard.records) else 1000}
+        parsed_response: Row = {"Records": records, "MillisBehindLatest": 0 if end == len(shard.records) else 1000}
         if not (shard.is_closed and end == len(shard.records)):
-            answer["NextShardIterator"] = json.dumps([name, end])
-        return answer
+            parsed_response["NextShardIterator"] = json.dumps([name, end])
+        return parsed_response
 
     def subscribe_to_shard(self, *, ConsumerARN: str, ShardId: str, StartingPosition: Row) -> Any:  # noqa: N803 - boto3's
         assert ConsumerARN == SUBSCRIBED.consumer
@@ -154,10 +154,10 @@ class Model:
             raise ClientError(
                 {"Error": {"Code": "ResourceInUseException", "Message": "less than 5 s ago"}}, "Subscribe"
             )
-        how = dict(StartingPosition)
-        if "SequenceNumber" in how:
-            how["StartingSequenceNumber"] = how.pop("SequenceNumber")
-        iterator = self.get_shard_iterator(ShardId=ShardId, ShardIteratorType=how.pop("Type"), **how)
+        request = dict(StartingPosition)
+        if "SequenceNumber" in request:
+            request["StartingSequenceNumber"] = request.pop("SequenceNumber")
+        iterator = self.get_shard_iterator(ShardId=ShardId, ShardIteratorType=request.pop("Type"), **request)
         return {"EventStream": Sent(self._send(iterator["ShardIterator"], self.random.randint(1, 3)))}
 
     def _send(self, iterator: str, events: int) -> Iterator[Row]:
@@ -206,12 +206,12 @@ class Run:
         return marks
 
     def batch(self, limit: int | None = None) -> bool:
-        """Whether there was one."""
+        """Read one batch, and return whether there was one."""
         self._found = []
         end = self.planner.find_end(self.offset, limit)
         if end == self.offset:
             return False
-        # As it is in the checkpoint.
+        # The offset passes through JSON, as in the checkpoint.
         start, self.offset = self.offset, json.loads(json.dumps(end))
         self.ranges.append((start, self.offset, self._found))
         self.rows += self._found
@@ -250,10 +250,10 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("stream", [STREAM, SUBSCRIBED], ids=["asked", "sent"])
+@pytest.mark.parametrize("stream", [STREAM, SUBSCRIBED], ids=["polled", "pushed"])
 @settings(max_examples=150)
 @given(seed=st.integers(0, 1000), steps=STEPS)
-def test_all_records_come_once_and_each_keys_in_order(
+def test_records_are_read_once_and_each_key_in_order(
     stream: KinesisStream, seed: int, steps: list[tuple[str, int]]
 ) -> None:
     model = Model(seed)
@@ -276,10 +276,10 @@ def test_all_records_come_once_and_each_keys_in_order(
     rows = run.read_everything()
     assert by_key(rows) == model.put_order
     assert len({(row["offset"], row["partition"]) for row in rows}) == len(rows)
-    # The same range is the same records, with the same offsets, however many came since.
+    # The same range has the same records and offsets, regardless of later records.
     for start, end, found in run.ranges:
-        again, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False), stream)
-        assert sorted(again, key=str) == sorted(found, key=str)
+        repeated, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False), stream)
+        assert sorted(repeated, key=str) == sorted(found, key=str)
 
 
 def test_both_parents_are_read_before_their_child() -> None:
@@ -301,7 +301,7 @@ def test_both_parents_are_read_before_their_child() -> None:
     assert [partitions for partitions in order if partitions] == [{1, 2}, {1, 2}, {1, 2}, {3}, {4}]
 
 
-def test_a_shard_is_forgotten_when_it_is_read_and_listed_no_more() -> None:
+def test_finished_shard_is_dropped_when_no_longer_listed() -> None:
     model = Model()
     model.put("key 0")
     model.split(shard_id(0))
@@ -317,8 +317,8 @@ def test_a_shard_is_forgotten_when_it_is_read_and_listed_no_more() -> None:
     assert by_key(run.read_everything()) == model.put_order
 
 
-def test_a_new_checkpoint_gives_later_records_higher_numbers() -> None:
-    """Rows that are ordered by their places must not lose against those of an older checkpoint."""
+def test_new_checkpoint_gives_later_records_higher_offsets() -> None:
+    """Rows that are ordered by their offsets must not lose against rows of an older checkpoint."""
     model = Model()
     model.put("key 0")
     (old,) = Run(model).read_everything()
@@ -331,7 +331,7 @@ def test_a_new_checkpoint_gives_later_records_higher_numbers() -> None:
     assert new["timestamp"] == datetime.fromtimestamp((new["offset"] >> COUNT_BITS) / 1000, UTC)
 
 
-def test_where_it_starts() -> None:
+def test_starting_positions() -> None:
     model = Model()
     model.put("key 0", b"old")
     model.split(shard_id(0))
@@ -353,7 +353,7 @@ def test_where_it_starts() -> None:
         Run(model, **at_time)
 
 
-def test_available_now_ends_at_what_was_there() -> None:
+def test_available_now_ends_at_existing_records() -> None:
     model = Model()
     for _ in range(5):
         model.put("key 0")
@@ -372,7 +372,7 @@ def test_available_now_ends_at_what_was_there() -> None:
     assert by_key(run.read_everything()) == model.put_order
 
 
-def test_records_that_are_gone_are_said() -> None:
+def test_lost_records_are_an_error() -> None:
     model = Model()
     model.put("key 0")
     run = Run(model)
@@ -390,7 +390,7 @@ def test_records_that_are_gone_are_said() -> None:
     )
 
 
-def test_it_goes_on_with_a_warning_where_the_file_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_records_are_a_warning_with_fail_on_data_loss_false(caplog: pytest.LogCaptureFixture) -> None:
     model = Model()
     model.put("key 0")
     run = Run(model, **{"fail.on.data.loss": False})
@@ -404,20 +404,20 @@ def test_it_goes_on_with_a_warning_where_the_file_says_so(caplog: pytest.LogCapt
     assert warning.endswith("retention of 24 hours. The run continues with the oldest record")
 
 
-def test_a_quiet_stream_lost_nothing() -> None:
-    """Nothing came for days, and the run that saw so wrote it down: its next one need not fear for records."""
+def test_idle_stream_loses_no_records() -> None:
+    """The run records the position of an idle stream, so the next run does not report lost records."""
     model = Model()
     model.put("key 0")
     run = Run(model)
     run.read_everything()
-    written = len(run.ranges)
+    ranges_before = len(run.ranges)
     for _ in range(7 * 24):
         model.now += HOUR
         run.batch()
-    # An offset every hour or two, and no record in it.
-    assert 80 <= len(run.ranges) - written <= 7 * 24
+    # The run writes an offset every hour or two, without records.
+    assert 80 <= len(run.ranges) - ranges_before <= 7 * 24
     assert len(run.rows) == 1
-    # Nor did the shards that come after a quiet one.
+    # The shards after an idle one have lost no records either.
     model.split(shard_id(0))
     model.put("key 0")
     run.read_everything()
@@ -427,7 +427,7 @@ def test_a_quiet_stream_lost_nothing() -> None:
     assert by_key(run.read_everything()) == model.put_order
 
 
-def test_a_stream_that_was_made_anew_is_noticed() -> None:
+def test_recreated_stream_is_detected() -> None:
     model = Model()
     model.put("key 0")
     run = Run(model)
@@ -441,7 +441,7 @@ def test_a_stream_that_was_made_anew_is_noticed() -> None:
         Planner(STREAM, run.config, model, lambda _: []).find_end(to_offset("invoices", {}), None)
 
 
-def test_a_range_whose_records_are_gone_is_not_read_as_another() -> None:
+def test_range_with_lost_records_is_not_read() -> None:
     model = Model()
     model.put("key 0")
     model.put("key 0")
@@ -469,7 +469,7 @@ def message_field(field_number: int, content: bytes) -> bytes:
 
 
 def aggregate(records: Sequence[tuple[str, bytes]]) -> bytes:
-    """As the Producer Library does: AggregatedRecord {partition_key_table = 1, explicit_hash_key_table = 2, records = 3}."""
+    """Aggregate like the Producer Library: AggregatedRecord {partition_key_table = 1, explicit_hash_key_table = 2, records = 3}."""
     keys = list(dict.fromkeys(key for key, _ in records))
     message = b"".join(message_field(1, key.encode()) for key in keys) + message_field(
         2, b"170141183460469231731687303715884105728"
@@ -486,26 +486,27 @@ RECORDS = st.lists(st.tuples(st.text(min_size=1, max_size=300), st.binary(max_si
 
 
 @given(RECORDS)
-def test_aggregated_records_come_apart(records: list[tuple[str, bytes]]) -> None:
+def test_aggregated_records_are_split(records: list[tuple[str, bytes]]) -> None:
     assert split("outer", aggregate(records)) == records
 
 
 @given(RECORDS, st.data())
-def test_a_damaged_aggregate_is_handed_on_as_it_is(records: list[tuple[str, bytes]], data: st.DataObject) -> None:
-    whole = bytearray(aggregate(records))
-    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
-    assert split("outer", bytes(whole)) == [("outer", bytes(whole))]
-    cut = bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+def test_damaged_aggregate_is_kept_unchanged(records: list[tuple[str, bytes]], data: st.DataObject) -> None:
+    content = bytearray(aggregate(records))
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    assert split("outer", bytes(content)) == [("outer", bytes(content))]
+    cut = bytes(content[: data.draw(st.integers(0, len(content) - 1))])
     assert split("outer", cut) == [("outer", cut)]
 
 
 @given(st.binary(max_size=60))
-def test_what_only_looks_like_an_aggregate_is_handed_on(message: bytes) -> None:
-    said = MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
-    assert split("outer", said) == [("outer", said)] or all(isinstance(data, bytes) for _, data in split("outer", said))
+def test_false_aggregate_is_kept_unchanged(message: bytes) -> None:
+    content = MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
+    records = split("outer", content)
+    assert records == [("outer", content)] or all(isinstance(data, bytes) for _, data in records)
 
 
-def test_records_of_an_aggregate_have_offsets_of_their_own() -> None:
+def test_aggregated_records_have_distinct_offsets() -> None:
     model = Model()
     records = [("a", b"1"), ("b", b""), ("a", b"2")]
     model.put("key 0", aggregate(records))
@@ -525,7 +526,7 @@ def test_records_of_an_aggregate_have_offsets_of_their_own() -> None:
     ]
 
 
-# The emulator throttles nobody and lets no iterator expire: what the service says then is said by botocore's Stubber.
+# The emulator does not throttle and its iterators do not expire, so botocore's Stubber returns these responses.
 @pytest.fixture
 def service() -> Iterator[tuple[Any, Stubber]]:
     keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "example"}
@@ -537,9 +538,9 @@ def service() -> Iterator[tuple[Any, Stubber]]:
 PAGE = {"Records": [], "MillisBehindLatest": 0, "NextShardIterator": "next"}
 
 
-def expect_iterator(stubber: Stubber, iterator: str, **how: str) -> None:
-    wanted = {"StreamName": "orders", "ShardId": ANY, **(how or {"ShardIteratorType": "TRIM_HORIZON"})}
-    stubber.add_response("get_shard_iterator", {"ShardIterator": iterator}, wanted)
+def expect_iterator(stubber: Stubber, iterator: str, **request: str) -> None:
+    expected = {"StreamName": "orders", "ShardId": ANY, **(request or {"ShardIteratorType": "TRIM_HORIZON"})}
+    stubber.add_response("get_shard_iterator", {"ShardIterator": iterator}, expected)
 
 
 def record(sequence: str, data: bytes = b"{}") -> Row:
@@ -551,7 +552,7 @@ def record(sequence: str, data: bytes = b"{}") -> Row:
     }
 
 
-def test_an_iterator_that_expired_is_made_anew_after_the_last_record(service: tuple[Any, Stubber]) -> None:
+def test_expired_iterator_is_renewed_after_the_last_record(service: tuple[Any, Stubber]) -> None:
     client, stubber = service
     expect_iterator(stubber, "first")
     page = {"Records": [record("17")], "MillisBehindLatest": 5, "NextShardIterator": "second"}
@@ -564,21 +565,23 @@ def test_an_iterator_that_expired_is_made_anew_after_the_last_record(service: tu
     stubber.assert_no_pending_responses()
 
 
-def test_a_range_that_ends_in_a_page_is_behind_the_rest_of_it(service: tuple[Any, Stubber]) -> None:
+def test_lag_of_a_range_that_ends_inside_a_page(service: tuple[Any, Stubber]) -> None:
     client, stubber = service
     page = [{**record(f"{n}"), "ApproximateArrivalTimestamp": 1_790_000_000.0 + n} for n in range(4)]
-    answer = {"Records": page, "MillisBehindLatest": 500, "NextShardIterator": "second"}
+    parsed_response = {"Records": page, "MillisBehindLatest": 500, "NextShardIterator": "second"}
     expect_iterator(stubber, "first")
-    stubber.add_response("get_records", answer, {"ShardIterator": "first", "Limit": ANY})
+    stubber.add_response("get_records", parsed_response, {"ShardIterator": "first", "Limit": ANY})
     _, (mark,) = read_rows(client, [Reading(shard_id(0), ShardPosition(), most_records=2)])
     assert (mark.sequence, mark.behind) == ("1", 2500)
     expect_iterator(stubber, "first")
-    stubber.add_response("get_records", {**answer, "MillisBehindLatest": 0}, {"ShardIterator": "first", "Limit": ANY})
+    stubber.add_response(
+        "get_records", {**parsed_response, "MillisBehindLatest": 0}, {"ShardIterator": "first", "Limit": ANY}
+    )
     _, (mark,) = read_rows(client, [Reading(shard_id(0), ShardPosition())])
     assert (mark.sequence, mark.behind, mark.is_at_end) == ("3", 0, True)
 
 
-def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_shard_does_not_delay_others(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PolledPages, "pause", 0.2)
     client, stubber = service
     expect_iterator(stubber, "busy")
@@ -588,13 +591,13 @@ def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], mo
     stubber.add_response("get_records", page, {"ShardIterator": "free", "Limit": ANY})
     stubber.add_response("get_records", PAGE, {"ShardIterator": "free, too", "Limit": ANY})
     stubber.add_response("get_records", PAGE, {"ShardIterator": "busy", "Limit": ANY})
-    began = time.monotonic()
+    started = time.monotonic()
     _, marks = read_rows(client, [Reading(shard_id(0), ShardPosition()), Reading(shard_id(1), ShardPosition())])
     assert [partition_of(mark.shard) for mark in marks] == [1, 0]
-    assert time.monotonic() - began >= 0.2
+    assert time.monotonic() - started >= 0.2
 
 
-def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> HeadraceError:
+def page_error(service: tuple[Any, Stubber], code: str, message: str = "no") -> HeadraceError:
     """Return the error of a page, as it comes from an executor."""
     client, stubber = service
     expect_iterator(stubber, "first")
@@ -607,31 +610,31 @@ def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> Hea
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("AccessDeniedException", "allow kinesis:GetRecords to this role or user"),
         ("ExpiredTokenException", "the session token has expired; log in again"),
         ("ResourceNotFoundException", "no such stream"),
     ],
 )
-def test_refusals_are_sentences(service: tuple[Any, Stubber], code: str, said: str) -> None:
-    error = refusal(service, code)
+def test_errors_have_plain_messages(service: tuple[Any, Stubber], code: str, message: str) -> None:
+    error = page_error(service, code)
     assert isinstance(error, ConfigError)
-    assert said in f"{error.what}; {error.fix}"
+    assert message in f"{error.what}; {error.fix}"
     assert error.where == "Kinesis stream orders, eu-west-1"
 
 
-def test_a_shard_that_is_gone_is_no_missing_stream(service: tuple[Any, Stubber]) -> None:
-    error = refusal(service, "ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")
+def test_missing_shard_is_not_a_missing_stream(service: tuple[Any, Stubber]) -> None:
+    error = page_error(
+        service, "ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist"
+    )
     assert isinstance(error, DataError)
     assert "a shard no longer exists" in error.what
 
 
-def test_a_shard_that_stays_busy_can_be_tried_again(
-    service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_persistently_busy_shard_is_retriable(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_TIMEOUT", -1.0)
-    error = refusal(service, "ProvisionedThroughputExceededException")
+    error = page_error(service, "ProvisionedThroughputExceededException")
     assert isinstance(error, RetriableError)
     assert "AWS is busy" in error.what
 
@@ -641,7 +644,7 @@ class Body(io.BytesIO):
         yield self.read()
 
 
-def answer(client: Any, body: bytes, status: int = 200) -> Any:
+def parsed_response(client: Any, body: bytes, status: int = 200) -> Any:
     """Return what a client parses from a response to GetRecords."""
 
     def send(**_: Any) -> AWSResponse:
@@ -659,11 +662,11 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """Return the client of the source and a plain boto3 client."""
     for name, value in (("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "example")):
         monkeypatch.setenv(name, value)
-    once = Config(retries={"total_max_attempts": 1})
-    return STREAM.make_client(), boto3.Session().client("kinesis", region_name="eu-west-1", config=once)
+    one_attempt = Config(retries={"total_max_attempts": 1})
+    return STREAM.make_client(), boto3.Session().client("kinesis", region_name="eu-west-1", config=one_attempt)
 
 
-def test_a_page_is_the_one_that_boto3_makes(clients: tuple[Any, Any]) -> None:
+def test_page_equals_page_of_boto3(clients: tuple[Any, Any]) -> None:
     records = [
         {
             "SequenceNumber": f"{n}",
@@ -676,7 +679,7 @@ def test_a_page_is_the_one_that_boto3_makes(clients: tuple[Any, Any]) -> None:
     ]
     shard = {"ShardId": "s", "ParentShards": ["t"], "HashKeyRange": {"StartingHashKey": "0", "EndingHashKey": "1"}}
     body = json.dumps({"Records": records, "MillisBehindLatest": 7, "ChildShards": [shard]}).encode()
-    ours, theirs = (answer(client, body) for client in clients)
+    ours, theirs = (parsed_response(client, body) for client in clients)
     for record in theirs["Records"]:
         record["ApproximateArrivalTimestamp"] = record["ApproximateArrivalTimestamp"].timestamp()
     assert ours == theirs
@@ -693,14 +696,14 @@ def test_a_page_is_the_one_that_boto3_makes(clients: tuple[Any, Any]) -> None:
         (b'{"__type": "InternalFailure"}', 500),
     ],
 )
-def test_an_answer_that_is_no_page_is_what_boto3_says_of_it(clients: tuple[Any, Any], body: bytes, status: int) -> None:
-    said: list[Any] = []
+def test_invalid_response_gives_the_error_of_boto3(clients: tuple[Any, Any], body: bytes, status: int) -> None:
+    message: list[Any] = []
     for client in clients:
         try:
-            said.append(answer(client, body, status))
-        except Exception as error:  # noqa: BLE001 - whatever it is
-            said.append(repr(error))
-    assert said[0] == said[1]
+            message.append(parsed_response(client, body, status))
+        except Exception as error:  # noqa: BLE001 - any error of boto3
+            message.append(repr(error))
+    assert message[0] == message[1]
 
 
 def test_options() -> None:

@@ -1,6 +1,6 @@
-"""Tests of Kinesis with a profile or a role, on the driver and on executors.
+"""Kinesis with a profile or a role, on the driver and on executors.
 
-The stand-in for Kinesis accepts any credentials, so a proxy in front of it records them. STS is moto's, which also accepts any keys
+kinesis-local accepts any credentials, so a proxy in front of it records them. STS is moto's, which also accepts any keys
 and reports the owner of issued ones. moto has no expiry and no denials; botocore's Stubber and a local server provide these.
 """
 
@@ -49,7 +49,7 @@ def sts() -> Iterator[Glue]:
         yield server
 
 
-class Watcher(KinesisProxy):
+class RecordingProxy(KinesisProxy):
     """Proxy that records key and token of each request."""
 
     def __init__(self, kinesis: Kinesis) -> None:
@@ -64,12 +64,12 @@ class Watcher(KinesisProxy):
 
 
 @pytest.fixture
-def proxy(kinesis: Kinesis) -> Iterator[Watcher]:
-    with Watcher(kinesis) as proxy:
+def proxy(kinesis: Kinesis) -> Iterator[RecordingProxy]:
+    with RecordingProxy(kinesis) as proxy:
         yield proxy
 
 
-class Refuses:
+class DenyingSts:
     """STS that denies every AssumeRole."""
 
     def __enter__(self) -> str:
@@ -96,10 +96,10 @@ class Refuses:
 def environment(
     kinesis: Kinesis, sts: Glue, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Environment:
-    made = Environment(spark, monkeypatch)
-    made.set(kinesis.environment)
-    made.set({"AWS_ENDPOINT_URL_STS": sts.endpoint_url, "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")})
-    return made
+    result = Environment(spark, monkeypatch)
+    result.set(kinesis.environment)
+    result.set({"AWS_ENDPOINT_URL_STS": sts.endpoint_url, "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")})
+    return result
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def stream(kinesis: Kinesis) -> str:
 
 
 def test_driver_and_executors_read_as_the_role(
-    kinesis: Kinesis, sts: Glue, proxy: Watcher, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, sts: Glue, proxy: RecordingProxy, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": proxy.endpoint_url, **AS_ROLE})
     with stop_at_end(pipeline.start(spark, "100 ms")) as query:
@@ -119,12 +119,12 @@ def test_driver_and_executors_read_as_the_role(
         kinesis.put(stream, row(1, "A"))
         until_tables(query, lambda: (rows(pipeline, spark, stream), {1: "A", 2: "b"}), "the next row")
     assert query.exception is None
-    assert len(proxy.keys) > 1  # the driver's, and an executor's
+    assert len(proxy.keys) > 1  # keys of the driver and of an executor
     for key, token in proxy.keys.items():
-        who = boto3.client(
+        caller = boto3.client(
             "sts", sts.region, aws_access_key_id=key, aws_secret_access_key="unknown", aws_session_token=token
         )
-        assert who.get_caller_identity()["Arn"] == "arn:aws:sts::123456789012:assumed-role/reader/orders"
+        assert caller.get_caller_identity()["Arn"] == "arn:aws:sts::123456789012:assumed-role/reader/orders"
     source = pipeline.plan.source
     assert isinstance(source, KinesisSource)
     assert SECRET not in repr(source.config) + repr(source._stream) + repr(pipeline)
@@ -132,7 +132,7 @@ def test_driver_and_executors_read_as_the_role(
 
 @pytest.mark.nightly
 def test_driver_and_executors_read_as_the_profile(
-    kinesis: Kinesis, proxy: Watcher, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, proxy: RecordingProxy, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
     pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": proxy.endpoint_url, "profile": "etl"})
@@ -141,8 +141,8 @@ def test_driver_and_executors_read_as_the_profile(
     assert proxy.keys == {"AKIDETL": None}
 
 
-def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, proxy: Watcher, stream: str, tmp_path: Path) -> None:
-    """boto3 asks STS in the session of the stream's client, which keeps the times of Kinesis's answers as numbers."""
+def test_profile_that_assumes_a_role(kinesis: Kinesis, proxy: RecordingProxy, stream: str, tmp_path: Path) -> None:
+    """boto3 calls STS in the session of the stream's client, which keeps the timestamps of Kinesis responses as numbers."""
     profiles = ["[default]", "aws_access_key_id = AKIDETL", "aws_secret_access_key = x"]
     profiles += ["[reader]", f"role_arn = {ROLE}", "source_profile = default", "region = us-east-1"]
     (tmp_path / "credentials").write_text("\n".join(profiles))
@@ -154,11 +154,11 @@ def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, proxy: Watcher, st
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("driver", [True, False])
-def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
+def test_role_denial_is_reported_without_its_external_id(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, environment: Environment, driver: bool
 ) -> None:
     pipeline = job(kinesis, stream, tmp_path, AS_ROLE)
-    with Refuses() as endpoint:
+    with DenyingSts() as endpoint:
         environment.set({"AWS_ENDPOINT_URL_STS": endpoint}, driver=driver)
         with pytest.raises(LoginError) as caught:
             pipeline.run(spark)
@@ -168,7 +168,7 @@ def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
     )
 
 
-def test_a_profile_that_is_not_there(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_unknown_profile(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="unknown profile 'etl'") as caught:
         job(kinesis, stream, tmp_path, {"profile": "etl"}).run(spark)
     assert "`profile` of the block" in str(caught.value)
@@ -183,39 +183,39 @@ class StubbedSts:
         self.answers.activate()
         patch.setattr(identity, "make_client", lambda *_: client)
 
-    def give(self, key: str, **left: int) -> None:
+    def add_response(self, key: str, **validity: int) -> None:
         keys = {"AccessKeyId": key * 16, "SecretAccessKey": SECRET, "SessionToken": "t"}
-        asked = {"RoleArn": ROLE, "RoleSessionName": "headrace", "ExternalId": "x-1"}
-        until_then = datetime.now(UTC) + timedelta(**left)
-        self.answers.add_response("assume_role", {"Credentials": {**keys, "Expiration": until_then}}, asked)
+        request = {"RoleArn": ROLE, "RoleSessionName": "headrace", "ExternalId": "x-1"}
+        expiration = datetime.now(UTC) + timedelta(**validity)
+        self.answers.add_response("assume_role", {"Credentials": {**keys, "Expiration": expiration}}, request)
 
 
-def test_keys_are_renewed_before_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_renewed_before_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     sts = StubbedSts(monkeypatch)
     credentials = Identity("eu-west-1", role_arn=ROLE, external_id="x-1").open_session("kinesis").get_credentials()
-    for key, left in (("A", 5), ("B", 9), ("C", 60)):  # botocore wants ten minutes
-        sts.give(key, minutes=left)
+    for key, validity in (("A", 5), ("B", 9), ("C", 60)):  # botocore renews keys ten minutes before they expire
+        sts.add_response(key, minutes=validity)
         assert credentials.get_frozen_credentials().access_key == key * 16
     assert credentials.get_frozen_credentials().access_key == "C" * 16
     sts.answers.assert_no_pending_responses()
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("ExpiredTokenException", f"role {ROLE}: the session token has expired"),
         ("InvalidClientTokenId", f"role {ROLE}: AWS rejected the credentials: InvalidClientTokenId"),
         ("ValidationError", f"role {ROLE}: AWS rejected the request: "),
     ],
 )
-def test_what_ends_a_role_in_mid_run(monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
+def test_role_errors_during_a_run(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:
     sts = StubbedSts(monkeypatch)
     source = KinesisSource(stream="orders", region="eu-west-1", **{"role.arn": ROLE, "external.id": "x-1"})
     client = source._stream.make_client()
     sts.answers.add_client_error("assume_role", code, "no")
     with pytest.raises(ConfigError) as caught:
         client.list_shards(StreamName="orders")
-    assert str(source._stream.explain(caught.value, "ListShards")).startswith(said)
+    assert str(source._stream.explain(caught.value, "ListShards")).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ def test_what_ends_a_role_in_mid_run(monkeypatch: pytest.MonkeyPatch, code: str,
         ({"session.name": "a b"}, "session.name"),
     ],
 )
-def test_options_that_contradict(options: dict[str, str], complaint: str) -> None:
+def test_contradictory_options(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         KinesisSource(stream="orders", **options)

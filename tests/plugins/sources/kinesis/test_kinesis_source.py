@@ -1,4 +1,4 @@
-"""Tests of full pipelines on the stand-in for Kinesis, with shards that split and merge."""
+"""Complete pipelines on kinesis-local, with shards that split and merge."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def change(op: str, id: int, name: str, *, lsn: int) -> tuple[str, bytes]:  # no
     return json.dumps({"id": id}), json.dumps({**images, "source": source, "op": op}).encode()
 
 
-def test_debezium_servers_changes_reach_the_table(
+def test_debezium_server_changes_reach_the_table(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     kinesis.put(stream, change("r", 1, "a", lsn=1), change("c", 2, "b", lsn=2), change("u", 1, "A", lsn=3))
@@ -101,7 +101,7 @@ def test_debezium_servers_changes_reach_the_table(
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (3, 2, 0)
     assert rows(pipeline, spark, stream) == {1: "A", 2: "b"}
     assert pipeline.run(spark).batches == 0
-    # Nothing is how a tombstone is sent.
+    # Debezium Server sends a tombstone as an empty record.
     kinesis.put(stream, change("d", 2, "b", lsn=4), (json.dumps({"id": 2}), b""), change("c", 3, "c", lsn=5))
     pipeline.run(spark)
     assert rows(pipeline, spark, stream) == {1: "A", 3: "c"}
@@ -109,7 +109,7 @@ def test_debezium_servers_changes_reach_the_table(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
+def test_flat_rows_follow_shard_order_and_tombstones_delete(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     kinesis.put(stream, *[row(1, f"version {n}") for n in range(30)], row(2, "b"))
@@ -123,14 +123,14 @@ def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_rows_and_changes_of_dms_lie_in_different_shards(
+def test_dms_rows_and_changes_in_different_shards(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """As DMS writes them with its own settings, made by hand: partition keys are no JSON, and records have many lines."""
+    """The records follow DMS's default settings: partition keys are not JSON, and each record spans many lines."""
 
     def dms(key: str, operation: str, second: int, kind: str = "data", **row: Any) -> tuple[str, bytes]:
-        written = {"timestamp": f"2026-11-24T08:12:{second:02}.000001Z", "record-type": kind, "operation": operation}
-        metadata = {**written, "schema-name": "public", "table-name": "orders"}
+        fields = {"timestamp": f"2026-11-24T08:12:{second:02}.000001Z", "record-type": kind, "operation": operation}
+        metadata = {**fields, "schema-name": "public", "table-name": "orders"}
         return key, f"{json.dumps({'data': row, 'metadata': metadata}, indent=chr(9))}\n".encode()
 
     kinesis.split(stream, FIRST)
@@ -176,7 +176,7 @@ class Writer:
 
 
 @pytest.mark.one_spark
-def test_shards_split_and_merge_while_it_runs_and_while_it_is_stopped(
+def test_shards_split_and_merge_during_and_between_runs(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     writer = Writer(kinesis, stream)
@@ -193,8 +193,8 @@ def test_shards_split_and_merge_while_it_runs_and_while_it_is_stopped(
     assert rows(pipeline, spark, stream) == writer.versions
     shards = kinesis.shards(stream)
     assert len(shards) == 1 + 4 * 5
-    # All that is closed was read to its end.
-    done = [shard for shard, place in offset_of(tmp_path)["shards"].items() if place.get("is_done")]
+    # All closed shards were read to their ends.
+    done = [shard for shard, position in offset_of(tmp_path)["shards"].items() if position.get("is_done")]
     assert sorted(done) == sorted({shard["ShardId"] for shard in shards} - set(writer.open_shards()))
 
 
@@ -205,14 +205,14 @@ def offset_of(folder: Path) -> Any:
 
 
 @pytest.mark.one_spark
-def test_a_batch_that_comes_again_is_the_same_records(
+def test_repeated_batch_has_the_same_records(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     writer = Writer(kinesis, stream)
     writer.write()
-    appends: dict[str, Any] = {"sinks": [{"files": {"path": str(tmp_path / "out")}}]}
-    appends["transforms"] = [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}]
-    pipeline = job(kinesis, stream, tmp_path, **appends)
+    append_options: dict[str, Any] = {"sinks": [{"files": {"path": str(tmp_path / "out")}}]}
+    append_options["transforms"] = [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}]
+    pipeline = job(kinesis, stream, tmp_path, **append_options)
     pipeline.run(spark)
 
     def lines() -> list[str]:
@@ -221,7 +221,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
 
     before = lines()
     assert len(before) == 20
-    # As a kill leaves it: planned, written perhaps, and not marked.
+    # State after a kill: the batch is planned, possibly written, and not committed.
     commits = tmp_path / "checkpoint/ranged/commits"
     for file in [*commits.iterdir()]:
         file.unlink()
@@ -233,7 +233,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
+def test_second_read_equals_cached_rows(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
     writer = Writer(kinesis, stream)
     writer.write()
     kinesis.put(
@@ -245,16 +245,16 @@ def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spar
     source.open(spark)
     start, records = source.initial(), 0
     while (end := source.latest(start, None)) != start:
-        if records == 18:  # two batches that a limit ended
+        if records == 18:  # after two batches that ended at the limit
             kinesis.put(stream, ("later", b"{}"))
             kinesis.split(stream, FIRST)
-            # As when an executor is lost: Spark reads anew, and finds more than there was.
+            # Spark reads again, as after the loss of an executor, and finds more records.
             spark.catalog.clearCache()
-        kept = source.read(spark, start, end)
+        cached = source.read(spark, start, end)
         other = KinesisSource(stream=stream, **{"endpoint.url": kinesis.endpoint_url})
-        again = other.read(spark, start, end)
-        assert again.columns == ["key", "value", "headers", "topic", "partition", "offset", "timestamp"]
-        first, second = (frame.orderBy("partition", "offset").collect() for frame in (kept, again))
+        uncached = other.read(spark, start, end)
+        assert uncached.columns == ["key", "value", "headers", "topic", "partition", "offset", "timestamp"]
+        first, second = (frame.orderBy("partition", "offset").collect() for frame in (cached, uncached))
         assert first == second
         records += len(first)
         start = end
@@ -263,10 +263,8 @@ def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spar
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_another_run_in_the_same_session_sees_what_came_since(
-    kinesis: Kinesis, stream: str, spark: SparkSession
-) -> None:
-    """Spark keeps what was read by the plan, and the next run's first look at a stream has the plan of this one's last."""
+def test_next_run_in_the_same_session_reads_new_records(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
+    """Spark caches rows by plan, and the first read of the next run has the same plan as the last read of this one."""
     options = {"stream": stream, "endpoint.url": kinesis.endpoint_url}
     first, second = (KinesisSource(options) for _ in range(2))
     first.open(spark)
@@ -280,19 +278,17 @@ def test_another_run_in_the_same_session_sees_what_came_since(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_records_that_a_producer_put_together_come_apart(
-    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_aggregated_records_are_split(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     damaged = b"\xf3\x89\x9a\xc2" + b"?" * 20
     kinesis.put(stream, ("outer", aggregate([row(1, "a"), row(2, "b"), row(1, "A")])), (json.dumps({"id": 3}), damaged))
     pipeline = job(kinesis, stream, tmp_path)
     pipeline.run(spark)
     assert rows(pipeline, spark, stream) == {1: "A", 2: "b"}
-    letters = pipeline.read_dead_letters(spark)
-    assert letters is not None
-    (letter,) = letters.collect()
-    assert bytes(letter["value"]) == damaged
-    (header,) = letter["headers"]
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    (dead_letter,) = dead_letters.collect()
+    assert bytes(dead_letter["value"]) == damaged
+    (header,) = dead_letter["headers"]
     assert (header["key"], len(header["value"])) == ("kinesis.sequence.number", 56)
 
 
@@ -314,7 +310,7 @@ def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_starting_positions(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "old"))
     time.sleep(1.2)
     between = datetime.now(UTC).isoformat()
@@ -331,29 +327,29 @@ def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: S
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_the_lag_is_a_time_and_ends_with_the_backlog(
+def test_lag_is_a_duration_and_ends_with_the_backlog(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     for number in range(4):
         kinesis.put(stream, row(number, "a"))
         time.sleep(0.4)
-    behind: list[int | None] = []
+    lags: list[int | None] = []
     pipeline = job(kinesis, stream, tmp_path, {"max.fetch.records.per.shard": 1})
     with stop_at_end(
-        pipeline.start(spark, "50 milliseconds", on_progress=lambda p: behind.append(p.tables[0].lag_ms))
+        pipeline.start(spark, "50 milliseconds", on_progress=lambda p: lags.append(p.tables[0].lag_ms))
     ) as query:
-        until(lambda: len(behind) == 4 or not query.is_active, "four batches")
+        until(lambda: len(lags) == 4 or not query.is_active, "four batches")
         (table,) = query.status.tables
-    assert None not in behind
-    assert behind == sorted(behind, key=lambda lag: -(lag or 0))
-    assert (behind[0] or 0) >= 1200
-    assert behind[-1] == 0
+    assert None not in lags
+    assert lags == sorted(lags, key=lambda lag: -(lag or 0))
+    assert (lags[0] or 0) >= 1200
+    assert lags[-1] == 0
     assert (table.lag, table.lag_seconds) == (None, 0.0)
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "a"))
     pipeline = job(kinesis, stream, tmp_path)
     with stop_at_end(pipeline.start(trigger="50 milliseconds", spark=spark)) as query:
@@ -362,51 +358,51 @@ def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: 
     assert [file.name for file in (tmp_path / "checkpoint/ranged/offsets").iterdir() if file.name.isdigit()] == ["0"]
 
 
-def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
+def config_error(pipeline: Pipeline, spark: SparkSession) -> str:
     with pytest.raises(ConfigError) as caught:
         pipeline.run(spark)
     return str(caught.value)
 
 
 @pytest.mark.one_spark
-def test_what_is_wrong_is_said(
+def test_configuration_errors(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = f"{kinesis.endpoint_url}: no such stream\n  fix: correct `stream` or `region`"
-    assert refusal(job(kinesis, "nothing", tmp_path), spark) == f"Kinesis stream nothing, {where}"
+    assert config_error(job(kinesis, "nothing", tmp_path), spark) == f"Kinesis stream nothing, {where}"
     item = next(item for item in job(kinesis, stream, tmp_path).check(spark, connect=True) if "source" in item.what)
     assert "ACTIVE, 1 open shard, records kept for 24 hours" in item.found
-    with AnswersHtml() as address:
-        said = refusal(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
-        assert "the response is not from AWS\n  fix: check the endpoint" in said
-    said = refusal(job(kinesis, stream, tmp_path / "url", {"endpoint.url": "kinesis"}), spark)
-    assert "the endpoint is not a URL: kinesis" in said
+    with HtmlServer() as address:
+        message = config_error(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
+        assert "the response is not from AWS\n  fix: check the endpoint" in message
+    message = config_error(job(kinesis, stream, tmp_path / "url", {"endpoint.url": "kinesis"}), spark)
+    assert "the endpoint is not a URL: kinesis" in message
     monkeypatch.delenv("AWS_REGION")
-    assert "no region is set\n  fix: set AWS_REGION" in refusal(job(kinesis, stream, tmp_path / "region"), spark)
+    assert "no region is set\n  fix: set AWS_REGION" in config_error(job(kinesis, stream, tmp_path / "region"), spark)
     monkeypatch.setenv("AWS_REGION", kinesis.region)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    assert "no AWS credentials found" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
+    assert "no AWS credentials found" in config_error(job(kinesis, stream, tmp_path / "login"), spark)
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_what_an_executor_is_refused_is_said(
+def test_missing_credentials_on_executors(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver has credentials here, and executors have none."""
+    """The driver has credentials, and the executors have none."""
     kinesis.put(stream, row(1, "a"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delitem(spark.sparkContext.environment, name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setitem(spark.sparkContext.environment, name, str(tmp_path / "none"))
-    said = refusal(job(kinesis, stream, tmp_path), spark)
-    assert said.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: no AWS credentials found")
+    message = config_error(job(kinesis, stream, tmp_path), spark)
+    assert message.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: no AWS credentials found")
 
 
-class AnswersHtml:
+class HtmlServer:
     """Server that is not AWS."""
 
     def __enter__(self) -> str:

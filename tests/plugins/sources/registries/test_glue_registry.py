@@ -1,4 +1,4 @@
-"""AWS Glue's schema registry, played by moto: in which region it is asked, and how often."""
+"""AWS Glue schema registry, emulated by moto: choice of the region, and number of requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = '{"type": "string"}'
 
 @pytest.fixture(autouse=True)
 def version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """A schema's version in Ireland. Who asks for it has keys, and no region."""
+    """Create a schema version in Ireland, and an environment with keys and without a region."""
     for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -41,7 +41,7 @@ def version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-2", "AWS_PROFILE": "ohio"},
     ],
 )
-def test_the_region_of_the_environment(
+def test_region_comes_from_the_environment(
     version: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():
@@ -56,7 +56,7 @@ def test_no_region(version: str) -> None:
         GlueRegistry(None, None).fetch_schema(f"glue/{version}", "AVRO")
 
 
-def test_a_version_is_asked_for_once(version: str) -> None:
+def test_schema_version_is_requested_once(version: str) -> None:
     registry = GlueRegistry("eu-west-1", None)
     assert registry.fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
     boto3.client("glue", region_name="eu-west-1").delete_registry(RegistryId={"RegistryName": "shop"})

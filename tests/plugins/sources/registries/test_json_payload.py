@@ -1,7 +1,7 @@
-"""JSON whose schema is in a registry, which is played.
+"""JSON whose schema is in a registry. A fake registry serves the schemas.
 
-What Apicurio's converter writes is as it was seen on the wire of a real one, and a live test has it again. Confluent's
-converter cannot be had here: its schemas are built as its published source (JsonSchemaData) builds them.
+The records of Apicurio's converter equal those of a real one, and a live test reads them again. Confluent's converter cannot
+be installed in tests, so its schemas are built as its published source (JsonSchemaData) builds them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
-from tests.plugins.sources.formats.test_avro_records import KAFKA, PlayedRegistry, fake_registry
+from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -51,49 +51,51 @@ def session(spark: SparkSession) -> SparkSession:
     return Sessions(spark, {"spark.sql.session.timeZone": "UTC"}).of("registered-json")
 
 
-# What is on the wire
+# Record formats
 
 
-def confluents(schema: Block) -> dict[str, Any]:
-    """Kafka Connect's schema as JsonSchemaData.fromConnectSchema writes it."""
+def confluent_schema(schema: Block) -> dict[str, Any]:
+    """Return Kafka Connect's schema as JsonSchemaData.fromConnectSchema writes it."""
     kind: str = schema["type"]
     name, parameters = schema.get("name"), schema.get("parameters")
-    made: dict[str, Any]
+    result: dict[str, Any]
     if kind == "struct":
-        made = {"type": "object", "properties": {}}
+        result = {"type": "object", "properties": {}}
         for i, field in enumerate(schema["fields"]):
-            made["properties"][field["field"]] = {**confluents(field), "connect.index": i}
-        made["properties"] = dict(sorted(made["properties"].items()))  # in no order: it is a HashMap's
+            result["properties"][field["field"]] = {**confluent_schema(field), "connect.index": i}
+        result["properties"] = dict(
+            sorted(result["properties"].items())
+        )  # the original is a HashMap, which has no order
     elif kind == "array":
-        made = {"type": "array", "items": confluents(schema["items"])}
+        result = {"type": "array", "items": confluent_schema(schema["items"])}
     elif kind == "map" and schema["keys"] == {"type": "string", "optional": False}:
-        made = {"type": "object", "connect.type": "map", "additionalProperties": confluents(schema["values"])}
+        result = {"type": "object", "connect.type": "map", "additionalProperties": confluent_schema(schema["values"])}
     elif kind == "map":
-        pair = {"key": {**confluents(schema["keys"]), "connect.index": 0}}
-        pair["value"] = {**confluents(schema["values"]), "connect.index": 1}
-        made = {"type": "array", "connect.type": "map", "items": {"type": "object", "properties": pair}}
+        pair = {"key": {**confluent_schema(schema["keys"]), "connect.index": 0}}
+        pair["value"] = {**confluent_schema(schema["values"]), "connect.index": 1}
+        result = {"type": "array", "connect.type": "map", "items": {"type": "object", "properties": pair}}
     elif kind in ("string", "boolean"):
-        made = {"type": kind}
+        result = {"type": kind}
     elif kind == "bytes":
-        made = {"type": "number" if name == DECIMAL else "string", "connect.type": "bytes"}
+        result = {"type": "number" if name == DECIMAL else "string", "connect.type": "bytes"}
     else:
         wide = {"float": "float32", "double": "float64"}.get(kind, kind)
-        made = {"type": "number" if wide.startswith("float") else "integer", "connect.type": wide}
-    said = {"title": name, "connect.version": schema.get("version"), "connect.parameters": parameters}
-    made |= {key: value for key, value in said.items() if value is not None}
-    return {"oneOf": [{"type": "null"}, made]} if schema.get("optional") else made
+        result = {"type": "number" if wide.startswith("float") else "integer", "connect.type": wide}
+    annotations = {"title": name, "connect.version": schema.get("version"), "connect.parameters": parameters}
+    result |= {key: value for key, value in annotations.items() if value is not None}
+    return {"oneOf": [{"type": "null"}, result]} if schema.get("optional") else result
 
 
 class Wire:
-    """How a converter frames records, and where the registry has its schemas."""
+    """Framing of records by a converter, and registration of its schemas."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.interface = "" if name == "confluent" else "/apis/registry/v2"
 
-    def register(self, fake_registry: PlayedRegistry, number: int, schema: Block) -> None:
+    def register(self, fake_registry: FakeRegistry, number: int, schema: Block) -> None:
         if self.name == "confluent":
-            answer = {"schema": json.dumps(confluents(schema)), "schemaType": "JSON"}
+            answer = {"schema": json.dumps(confluent_schema(schema)), "schemaType": "JSON"}
             fake_registry.answers[f"/schemas/ids/{number}"] = answer
         else:
             fake_registry.answers[f"/apis/registry/v2/ids/globalIds/{number}"] = schema
@@ -106,7 +108,7 @@ class Wire:
 
 
 WIRES = [Wire("confluent"), Wire("compact"), Wire("pretty")]
-every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 
 
 def block(kind: str, **more: Any) -> Block:
@@ -133,14 +135,14 @@ def topic(session: SparkSession, *records: bytes | None, keys: Sequence[bytes | 
 
 
 class Reader:
-    """A format with its memory, batch after batch."""
+    """Format with a schema log that persists across batches."""
 
     def __init__(self, session: SparkSession, registry: str, log: SchemaLog | None = None) -> None:
         self.session, self.log = session, log or SchemaLog()
         self.format = JsonFormat(registry=registry)
 
     def read(self, *records: bytes | None) -> list[Any]:
-        """Each record's row, its error, or nothing; planned again where the format says so, as the engine does."""
+        """Return each record's row or error, or None. Plan again when the format requires it, as the engine does."""
         topics = topic(self.session, *records)
         self.attempts = 0
         while True:
@@ -163,11 +165,9 @@ class Reader:
 # Rows
 
 
-@every_wire
-def test_every_type_is_that_of_records_that_bring_their_schema(
-    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire
-) -> None:
-    """The same bodies of a real connector, once as JsonConverter framed them."""
+@each_wire
+def test_types_equal_those_of_embedded_schemas(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
+    """Compare payloads of a real connector with the same payloads in JsonConverter's envelope."""
     sample = json.loads((SAMPLES / "pg_schema.json").read_text())
     records = [r for r in sample["records"] if r["topic"].endswith(".all_types") and r["value"]]
     for number, schema in enumerate(sample["schemas"], 1):
@@ -185,7 +185,7 @@ def test_every_type_is_that_of_records_that_bring_their_schema(
     tables = [
         events.load(session, events.schema).orderBy("offset").select("value", "error") for events in (found, wanted)
     ]
-    rows = [[str(row) for row in table.collect()] for table in tables]  # as text: NaN is equal to nothing
+    rows = [[str(row) for row in table.collect()] for table in tables]  # as strings, because NaN equals nothing
     assert rows[0] == rows[1]
     assert len(rows[0]) == len(records) > 3
     assert "'c_text'" not in rows[0][0], "a row is printed by its cells"
@@ -196,8 +196,8 @@ def _values(records: list[dict[str, Any]]) -> list[tuple[int, str]]:
     return [(record["value"][0], record["value"][1]) for record in records]
 
 
-@every_wire
-def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+@each_wire
+def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 300, struct(id=block("int64", optional=False), price=decimal(9, 2)))
     reader = Reader(session, fake_registry.url + wire.interface)
@@ -214,9 +214,9 @@ def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: PlayedR
     ]
 
 
-@every_wire
-def test_a_schema_that_comes_later(
-    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire, tmp_path: Path
+@each_wire
+def test_schema_in_a_later_batch(
+    session: SparkSession, fake_registry: FakeRegistry, wire: Wire, tmp_path: Path
 ) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, struct(id=block("int32"), name=block("string"), city=block("string")))
@@ -226,15 +226,15 @@ def test_a_schema_that_comes_later(
     wanted = [{"id": 1, "name": "a", "city": None}, {"id": 2, "name": None, "city": "Ulm"}]
     assert reader.read(first, later) == wanted
     assert reader.attempts == 2
-    asked = [path for path, _ in fake_registry.asked]
-    assert len(asked) == len(set(asked)), "each schema is asked for once"
+    requests = [path for path, _ in fake_registry.requests]
+    assert len(requests) == len(set(requests)), "each schema is asked for once"
     fake_registry.answers.clear()
     again = Reader(session, fake_registry.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
     assert again.read(first, later) == wanted, "from the checkpoint"
 
 
-def test_runs_of_one_format_do_not_mix(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """Same topic, same format object, two logs: each run knows the schemas that its own records had."""
+def test_runs_of_one_format_are_independent(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """Both runs share the topic and the format object. Each knows only the schemas of its own records."""
     WIRES[0].register(fake_registry, 7, ROW)
     WIRES[0].register(fake_registry, 8, struct(city=block("string")))
     decoder = RecordDecoder(JsonFormat(registry=fake_registry.url))
@@ -253,8 +253,8 @@ def test_runs_of_one_format_do_not_mix(session: SparkSession, fake_registry: Pla
     assert [events.schema.names for events in opened] == [["id", "name", "city"], ["city"]]
 
 
-def test_heartbeats_beside_records_with_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    """Their converter is another one; the dialect knows them by their topic."""
+def test_heartbeats_among_records_with_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """Another converter writes heartbeats, and the dialect detects them by their topic."""
     decoder = RecordDecoder(JsonFormat(registry=fake_registry.url), metadata_topic=DebeziumDialect().metadata_topic)
     [records] = topic(session, b'{"ts_ms":1}').values()
     [events] = decoder.decode(SourceContext(session, SchemaLog()), {"__debezium-heartbeat.shop": records})
@@ -263,9 +263,9 @@ def test_heartbeats_beside_records_with_ids(session: SparkSession, fake_registry
         decoder.decode(SourceContext(session, SchemaLog()), {"shop": records})
 
 
-@every_wire
-def test_a_delete_without_a_row(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
-    """Null bodies: Kafka's, and what a converter makes of one that still has its schema."""
+@each_wire
+def test_null_values(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
+    """Null values: Kafka's tombstones, and null payloads that still have a schema id."""
     wire.register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url + wire.interface)
     good = wire.frame(7, b'{"id":1,"name":null}')
@@ -273,8 +273,8 @@ def test_a_delete_without_a_row(session: SparkSession, fake_registry: PlayedRegi
     assert Reader(session, fake_registry.url + wire.interface).read(None, None) == []
 
 
-@every_wire
-def test_keys(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+@each_wire
+def test_keys(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, struct(id=block("int32", optional=False)))
     wire.register(fake_registry, 9, block("int64", optional=False))
@@ -310,7 +310,7 @@ COLUMNS = st.lists(st.sampled_from(sorted(CELLS)), min_size=1, unique=True)
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[list[str]], list[tuple[int, dict[str, Any]]]]:
-    """Columns by version, and rows by the version that they were written with, in any order."""
+    """Draw columns by version, and rows by the version that they were written with, in any order."""
     versions = draw(st.lists(COLUMNS, min_size=1, max_size=4))
     order = draw(st.lists(st.integers(0, len(versions) - 1), min_size=1, max_size=8))
     return versions, [(i, {name: draw(st.none() | CELLS[name][1]) for name in versions[i]}) for i in order]
@@ -322,11 +322,11 @@ def test_any_schemas_in_any_order(
     session: SparkSession, history: tuple[list[list[str]], list[tuple[int, dict[str, Any]]]], wire: Wire
 ) -> None:
     versions, rows = history
-    log = SchemaLog()  # has what a registry would have answered
+    log = SchemaLog()  # holds the schemas that a registry would return
     reader = Reader(session, f"http://{wire.name}{wire.interface}", log)
     for number, columns in enumerate(versions, 1):
         schema = struct(**{name: CELLS[name][0] for name in columns})
-        text = json.dumps(confluents(schema) if wire.name == "confluent" else schema)
+        text = json.dumps(confluent_schema(schema) if wire.name == "confluent" else schema)
         log.add_writer(Subject("rows", "value"), f"globalId/{number}" if wire.name == "pretty" else f"{number}", text)
     bodies = [json.dumps(row, ensure_ascii=False).encode() for _, row in rows]
     records = [wire.frame(i + 1, body) for (i, _), body in zip(rows, bodies, strict=True)]
@@ -376,8 +376,8 @@ BAD = {
 }
 
 
-@every_wire
-def test_a_body_that_its_schema_does_not_fit(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+@each_wire
+def test_value_that_does_not_match_its_schema(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, FULL)
     reader = Reader(session, fake_registry.url + wire.interface)
     found = reader.read(*[wire.frame(7, body) for body in (GOOD, *BAD.values(), GOOD)])
@@ -386,8 +386,8 @@ def test_a_body_that_its_schema_does_not_fit(session: SparkSession, fake_registr
     assert [{**row, **item, "raw": bytes(item["raw"])} for item in (found[0], found[-1])] == [row, row]
 
 
-@every_wire
-def test_what_only_looks_broken(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+@each_wire
+def test_valid_values_with_special_characters(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
     wire.register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url + wire.interface)
     texts = ["\ufffd", "😀中", '}{"', '"}, {"a":1', "],null]", ',"payload":{}', "null}", "\\u0000", "\t"]
@@ -398,14 +398,14 @@ def test_what_only_looks_broken(session: SparkSession, fake_registry: PlayedRegi
     assert found == [row for row in rows for _ in range(2)] + [rows[0]]
 
 
-def test_a_text_takes_any_json_and_a_field_may_be_missing(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_string_accepts_any_json_and_fields_may_be_missing(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     bodies = b'{"id":1,"name":{"a":[1]}}', b'{"id":2,"name":5}', b'{"id":3}', b'{"id":4,"name":"a","more":1}'
     found = Reader(session, fake_registry.url).read(*[WIRES[0].frame(7, body) for body in bodies])
     assert [(row["id"], row["name"]) for row in found] == [(1, '{"a":[1]}'), (2, "5"), (3, None), (4, "a")]
 
 
-def test_decimals_that_say_no_precision(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_decimals_without_precision(session: SparkSession, fake_registry: FakeRegistry) -> None:
     money = block("bytes", name=DECIMAL, version=1, parameters={"scale": "2"})
     long = decimal(60, 10)
     WIRES[0].register(fake_registry, 7, struct(fee=money, total=long))
@@ -430,8 +430,8 @@ def test_decimals_that_say_no_precision(session: SparkSession, fake_registry: Pl
         b"x",
     ],
 )
-def test_records_without_an_id_among_those_with_one(
-    session: SparkSession, fake_registry: PlayedRegistry, late: bytes
+def test_record_without_id_among_records_with_ids(
+    session: SparkSession, fake_registry: FakeRegistry, late: bytes
 ) -> None:
     wire = Wire("pretty")
     wire.register(fake_registry, 7, ROW)
@@ -441,7 +441,7 @@ def test_records_without_an_id_among_those_with_one(
     assert reader.read(good, late) == [{"id": 1, "name": "a"}, "undecodable"]
 
 
-def test_a_record_of_no_row_among_rows(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_record_without_row_among_rows(session: SparkSession, fake_registry: FakeRegistry) -> None:
     wire = Wire("confluent")
     wire.register(fake_registry, 7, ROW)
     wire.register(fake_registry, 8, block("int64", optional=False))
@@ -477,18 +477,18 @@ BLOCKS = st.recursive(
 
 
 @given(schema=BLOCKS)
-def test_confluents_schema_says_what_connects_own_does(spark: SparkSession, schema: Block) -> None:
+def test_confluent_schema_equals_connect_schema(spark: SparkSession, schema: Block) -> None:
     def tree(kind: Block) -> Any:
         return JsonPayloadParser({}).parse_schema(json.dumps(kind))[0].tree
 
-    # Keys that may be null are no text to Confluent's converter, and the map is a list of pairs.
+    # Confluent's converter writes maps with nullable keys as a list of pairs.
     pairs = json.dumps(schema).replace('"keys": {"type": "string", "optional": true}', '"keys": {"type": "struct"}')
     wanted = parse_connect_schema(json.loads(pairs))
-    assert _plain(tree(confluents(schema))) == _plain(wanted)
+    assert _plain(tree(confluent_schema(schema))) == _plain(wanted)
 
 
 def _plain(tree: Any) -> str:
-    """A tree as text: the order of columns is part of it."""
+    """Return a tree as a string that includes the order of columns."""
     children = {name: _plain(inner) for name, inner in (tree.fields or {}).items()}
     others = [inner and _plain(inner) for inner in (tree.element, tree.value)]
     return str((tree.data_type, tree.name, sorted(tree.parameters.items()), list(children.items()), others))
@@ -520,7 +520,7 @@ def test_json_schema_of_other_producers(spark: SparkSession, schema: Block, kind
         True,
     ],
 )
-def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedRegistry, part: Any) -> None:
+def test_schema_parts_without_column_type(session: SparkSession, fake_registry: FakeRegistry, part: Any) -> None:
     schema = json.dumps({"type": "object", "properties": {"c": part}})
     fake_registry.answers["/schemas/ids/7"] = {"schema": schema, "schemaType": "JSON"}
     with pytest.raises(DataError) as caught:
@@ -545,10 +545,10 @@ def nest(levels: int) -> Any:
         '{"type":"object","properties":{"c":' * 5000 + "{}" + "}}" * 5000,
         '{"type":"object","properties":{"c":{"$ref":"#"}}}',
     ],
-    ids=["300 levels", "5000 levels", "itself"],
+    ids=["300 levels", "5000 levels", "recursive"],
 )
-def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
-    session: SparkSession, fake_registry: PlayedRegistry, deep: str
+def test_records_of_unbounded_schemas_become_dead_letters(
+    session: SparkSession, fake_registry: FakeRegistry, deep: str
 ) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
@@ -558,9 +558,7 @@ def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
         Reader(session, fake_registry.url).read(records[1])
 
 
-def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
-    session: SparkSession, fake_registry: PlayedRegistry
-) -> None:
+def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:
     levels = MAX_LEVELS - 1
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels)), "schemaType": "JSON"}
     [row] = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"c":' * levels + b"5" + b"}" * levels))
@@ -569,10 +567,10 @@ def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
     assert row == 5
 
 
-# What is refused
+# Rejected schemas and responses
 
 
-def test_a_registry_that_has_it_not(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_error_statuses_of_the_registry(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError, match="returned 404 Not Found") as caught:
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert caught.value.where == f"{fake_registry.url}/schemas/ids/7"
@@ -584,16 +582,16 @@ def test_a_registry_that_has_it_not(session: SparkSession, fake_registry: Played
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_a_login(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_basic_authentication(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
     reader = Reader(session, fake_registry.url)
     reader.format = JsonFormat({"registry": fake_registry.url, "basic.auth.user.info": "me:secret"})
     assert reader.read(WIRES[0].frame(7, b'{"id":1,"name":null}')) == [{"id": 1, "name": None}]
-    assert {authorization for _, authorization in fake_registry.asked} == {"Basic bWU6c2VjcmV0"}
+    assert {authorization for _, authorization in fake_registry.requests} == {"Basic bWU6c2VjcmV0"}
     assert "secret" not in repr(reader.format.config)
 
 
-def test_what_check_tries(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_check_counts_subjects(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/subjects"] = ["a", "b"]
     assert list(JsonFormat(registry=fake_registry.url).connect(session)) == [
         (f"registry {fake_registry.url}", "responds, 2 subjects")
@@ -601,17 +599,17 @@ def test_what_check_tries(session: SparkSession, fake_registry: PlayedRegistry) 
     assert list(JsonFormat().connect(session)) == []
 
 
-def test_global_ids_where_nobody_knows_them(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_global_id_at_an_address_without_global_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError) as caught:
         Reader(session, f"{fake_registry.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
     assert str(caught.value) == (
         f"{fake_registry.url}/apis/ccompat/v7: a record has Apicurio's global id 7, which this address cannot look up\n"
         "  fix: set `registry:` to Apicurio's own API, which ends in /apis/registry/v2 or /apis/registry/v3"
     )
-    assert fake_registry.asked == []
+    assert fake_registry.requests == []
 
 
-def test_the_newer_interface_of_apicurio(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_apicurio_v3_api(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/apis/registry/v3/ids/globalIds/7"] = ROW
     fake_registry.answers["/apis/registry/v3/ids/globalIds/7/references"] = []
     found = Reader(session, f"{fake_registry.url}/apis/registry/v3").read(
@@ -621,25 +619,21 @@ def test_the_newer_interface_of_apicurio(session: SparkSession, fake_registry: P
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         ({"schema": "{}"}, "the schema is AVRO, not JSON"),
         ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, not JSON"),
         ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "schema 7 refers to other schemas"),
     ],
 )
-def test_schemas_that_are_not_read(
-    session: SparkSession, fake_registry: PlayedRegistry, answer: Any, says: str
-) -> None:
+def test_unsupported_schemas(session: SparkSession, fake_registry: FakeRegistry, answer: Any, message: str) -> None:
     fake_registry.answers["/schemas/ids/7"] = answer
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=message):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_a_schema_without_an_end_is_its_records_error_alone(
-    session: SparkSession, fake_registry: PlayedRegistry
-) -> None:
-    """The registry may have it in no other form a minute later: nothing is waited for."""
+def test_recursive_schema_affects_only_its_records(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    """The registry cannot return another form of the schema later, so the error is not retried."""
     deep = '{"type":"object","properties":{"a":' * 1000 + '{"type":"integer"}' + "}}" * 1000
     itself = {"type": "object", "properties": {"id": {"type": "integer"}, "next": {"$ref": "#"}}}
     maybe = {**itself, "properties": {"next": {"oneOf": [{"type": "null"}, {"$ref": "#"}]}}}
@@ -655,7 +649,7 @@ def test_a_schema_without_an_end_is_its_records_error_alone(
         Reader(session, fake_registry.url).read(bad[1])
 
 
-def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_records_without_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
@@ -664,18 +658,18 @@ def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistr
     )
 
 
-def test_types_that_the_file_gives(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_declared_types_are_rejected(session: SparkSession, fake_registry: FakeRegistry) -> None:
     log = SchemaLog(file_types=lambda topic: {"price": "decimal(10,2)"})
     with pytest.raises(ConfigError, match="but the records have a schema"):
         Reader(session, fake_registry.url, log).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_aws_glue() -> None:
+def test_aws_glue_is_rejected() -> None:
     with pytest.raises(ValidationError, match="supports only Avro, not JSON"):
         JsonFormat(registry="glue")
 
 
-def test_no_python_touches_a_row(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_plan_runs_no_python(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[2].register(fake_registry, 7, FULL)
     json_format = JsonFormat(registry=fake_registry.url + WIRES[2].interface)
     topics = topic(session, WIRES[2].frame(7, GOOD))
@@ -684,8 +678,8 @@ def test_no_python_touches_a_row(session: SparkSession, fake_registry: PlayedReg
     assert "Python" not in frame._jdf.queryExecution().executedPlan().toString().replace("ExistingRDD", "")
 
 
-def test_times(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+def test_timestamps(session: SparkSession, fake_registry: FakeRegistry) -> None:
     at = block("int64", name="io.debezium.time.MicroTimestamp", version=1)
     WIRES[0].register(fake_registry, 7, struct(at=at))
     found = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"at":1767323045678901}'))
-    assert found == [{"at": datetime(2026, 1, 2, 3, 4, 5, 678901)}]  # noqa: DTZ001 - a wall clock's
+    assert found == [{"at": datetime(2026, 1, 2, 3, 4, 5, 678901)}]  # noqa: DTZ001 - local time without a zone

@@ -1,4 +1,4 @@
-"""What a schema registry may answer: it gets no login to another host, no time without end and no memory without bound."""
+"""Limits of the schema registry client: no credentials for other hosts, bounded time, and bounded memory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def fetch_schema(url: str, **options: str) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers by path; ``asked`` has the logins that it got."""
+    """Registry that answers by path; ``requests`` holds the path and credentials of each request."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
 
     @property
     def url(self) -> str:
@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers["Authorization"]))
+        self.server.requests.append((self.path, self.headers["Authorization"]))
         answer = self.server.answers[self.path]
         if callable(answer):
             answer(self)
@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(json.dumps(answer).encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 def redirect(address: str, status: int = 302) -> Answer:
@@ -65,7 +65,7 @@ def redirect(address: str, status: int = 302) -> Answer:
 
 
 def drip(text: bytes) -> Answer:
-    """A byte after the other: none comes late, and all of them do."""
+    """Send one byte at a time. Each byte arrives before the timeout, but the whole response does not."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         with suppress(ConnectionError):
@@ -77,7 +77,7 @@ def drip(text: bytes) -> Answer:
 
 
 @pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSES", ())
     monkeypatch.setattr(client, "TIMEOUT", 0.5)
 
@@ -88,7 +88,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[Server]:
+def other_host() -> Iterator[Server]:
     yield from _serve()
 
 
@@ -109,40 +109,40 @@ def schema(text: Any, *references: str) -> dict[str, Any]:
 
 class TestRedirects:
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    def test_no_other_host_gets_the_login(self, server: Server, stranger: Server, status: int) -> None:
-        server.answers["/schemas/ids/1"] = redirect(f"{stranger.url}/schemas/ids/1", status)
-        stranger.answers["/schemas/ids/1"] = schema("string")
+    def test_credentials_are_not_sent_to_another_host(self, server: Server, other_host: Server, status: int) -> None:
+        server.answers["/schemas/ids/1"] = redirect(f"{other_host.url}/schemas/ids/1", status)
+        other_host.answers["/schemas/ids/1"] = schema("string")
         with pytest.raises(ConfigError) as raised:
             fetch_schema(server.url, login="me:secret")
-        assert stranger.asked == []
+        assert other_host.requests == []
         assert str(raised.value) == (
-            f"{server.url}/schemas/ids/1: the schema registry redirects to {stranger.url}\n"
+            f"{server.url}/schemas/ids/1: the schema registry redirects to {other_host.url}\n"
             "  fix: set `registry:` to that address if it is the registry: credentials are not sent to another host"
         )
 
-    def test_no_other_scheme_of_the_host_gets_the_login(self, server: Server) -> None:
+    def test_credentials_are_not_sent_to_another_scheme(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect(f"{server.url.replace('http', 'https')}/schemas/ids/1")
         with pytest.raises(ConfigError, match=r"redirects to https://127\.0\.0\.1:\d+\n"):
             fetch_schema(server.url, token="secret")
 
-    def test_a_redirect_on_the_host_is_followed_with_the_login(self, server: Server) -> None:
+    def test_redirect_on_same_host_keeps_credentials(self, server: Server) -> None:
         server.answers |= {"/schemas/ids/1": redirect("/v2/schemas/ids/1"), "/v2/schemas/ids/1": schema("string")}
         assert fetch_schema(server.url, token="secret") == '"string"'
-        assert server.asked == [("/schemas/ids/1", "Bearer secret"), ("/v2/schemas/ids/1", "Bearer secret")]
+        assert server.requests == [("/schemas/ids/1", "Bearer secret"), ("/v2/schemas/ids/1", "Bearer secret")]
 
-    def test_a_circle_of_redirects_ends(self, server: Server) -> None:
+    def test_redirect_loop_ends(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("/schemas/ids/1")
         with pytest.raises(RetriableError, match="returned 302"):
             fetch_schema(server.url)
 
-    def test_what_a_stranger_is_called_is_shown_without_a_login_or_control_characters(self, server: Server) -> None:
+    def test_error_shows_redirect_without_credentials_and_control_characters(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("http://me:secret@a\x07b/")
         with pytest.raises(ConfigError, match=r"redirects to http://a%07b:80\n"):
             fetch_schema(server.url)
 
 
 class TestBounds:
-    def test_an_answer_that_drips_is_given_up(self, server: Server) -> None:
+    def test_slow_response_times_out(self, server: Server) -> None:
         body = json.dumps(schema("string")).encode()
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
         with pytest.raises(
@@ -150,7 +150,7 @@ class TestBounds:
         ):
             fetch_schema(server.url)
 
-    def test_headers_that_drip_are_given_up(self, server: Server) -> None:
+    def test_slow_headers_time_out(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
         with pytest.raises(
             RetriableError, match="the schema registry did not respond: the response did not finish in time"
@@ -158,9 +158,7 @@ class TestBounds:
             fetch_schema(server.url)
 
     @pytest.mark.parametrize("status", [200, 500])
-    def test_an_answer_without_end_is_given_up(
-        self, server: Server, monkeypatch: pytest.MonkeyPatch, status: int
-    ) -> None:
+    def test_oversized_response_is_rejected(self, server: Server, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(status)
             handler.end_headers()
@@ -172,7 +170,7 @@ class TestBounds:
         with pytest.raises(ConfigError, match="not a schema registry: the response exceeds 1,000,000 bytes"):
             fetch_schema(server.url)
 
-    def test_an_answer_that_breaks_off_is_asked_for_again(self, server: Server) -> None:
+    def test_truncated_response_is_retriable(self, server: Server) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
             handler.send_header("Content-Length", "1000")
@@ -188,7 +186,7 @@ NODE = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"
 
 
 class TestReferences:
-    def test_references_in_a_circle_are_a_sentence(self, server: Server) -> None:
+    def test_cyclic_references_are_rejected(self, server: Server) -> None:
         server.answers |= {
             "/schemas/ids/1": schema("Node", "a"),
             "/subjects/a/versions/1": schema(NODE, "b"),
@@ -201,17 +199,17 @@ class TestReferences:
             "or through others\n  fix: register the schema without that reference, or exclude the topic"
         )
 
-    def test_what_several_refer_to_is_asked_for_once(self, server: Server) -> None:
-        """Each level of two that refer to the same two would double the requests."""
+    def test_shared_references_are_requested_once(self, server: Server) -> None:
+        """Each level refers twice to the next level, so requests would double per level without a cache."""
         server.answers["/schemas/ids/1"] = schema("Node", "a0", "b0")
         for i in range(10):
             deeper = () if i == 9 else (f"a{i + 1}", f"b{i + 1}")
             for letter in "ab":
                 server.answers[f"/subjects/{letter}{i}/versions/1"] = schema(NODE, *deeper)
         assert json.loads(fetch_schema(server.url)) == NODE
-        assert len(server.asked) == 21
+        assert len(server.requests) == 21
 
-    def test_references_without_end_are_a_sentence(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_references_are_rejected(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(http_registries, "MAX_REFERENCES", 20)
         server.answers["/schemas/ids/1"] = schema("Node", "a0")
         server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}

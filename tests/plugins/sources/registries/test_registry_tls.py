@@ -1,7 +1,7 @@
-"""Avro's schemas through mutual TLS.
+"""Avro schemas over mutual TLS.
 
-The registry is real. Whether it asks for a client's certificate is fixed when Quarkus builds it
-(``quarkus.http.ssl.client-auth``), and this build does not: a proxy in front of it does.
+The registry is real. Quarkus fixes client authentication at build time (``quarkus.http.ssl.client-auth``), and the
+distributed build does not enable it, so a proxy in front of the registry requires the client certificate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["session"]
 
 
 class TlsProxy(ThreadingHTTPServer):
-    """Hands requests on to ``target``, from clients with a certificate that it knows."""
+    """Proxy that forwards requests to ``target`` for clients with a trusted certificate."""
 
     def __init__(self, target: str, tls: ssl.SSLContext) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -54,7 +54,7 @@ class TlsProxy(ThreadingHTTPServer):
         try:
             connection.do_handshake()
         except ssl.SSLError:
-            # With TLS 1.3 the client writes before it learns of the refusal: whom nobody reads may miss the words of it.
+            # With TLS 1.3 the client writes before it receives the alert. An unread socket could drop the alert.
             with connection, suppress(ConnectionError):
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(4096):
@@ -73,12 +73,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.read())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of certificates, ``NAME.pem``, and their keys, ``NAME.key``: the registry's, a client's, a stranger's."""
+    """Return a folder with certificates (``NAME.pem``) and keys (``NAME.key``) of the registry, a client and a third party."""
     folder = tmp_path_factory.mktemp("pem")
     for name in ("registry", "client", "stranger"):
         key_stores.make(folder, name)
@@ -94,7 +94,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
-    """The address of a registry whose only schema, 1, is ROW."""
+    """Return the address of a registry whose only schema, 1, is ROW."""
     with SchemaRegistry() as server:
         schema = {"schema": json.dumps(ROW)}
         assert request("POST", f"{server.ccompat_url}/subjects/rows/versions", schema) == (200, {"id": 1})
@@ -126,14 +126,14 @@ def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
     return [tuple(row) for row in found.select("value.*").collect()]
 
 
-def test_records_are_read_with_a_clients_certificate(session: SparkSession, url: str, pem: Path) -> None:
-    whole = avro(url, pem, "registry.pem", "client.pem", "client.key")
-    assert records(session, whole) == [(1, "a")]
-    assert list(whole.connect(session)) == [(f"registry {url}", "responds, 1 subjects")]
+def test_records_are_read_with_a_client_certificate(session: SparkSession, url: str, pem: Path) -> None:
+    avro_format = avro(url, pem, "registry.pem", "client.pem", "client.key")
+    assert records(session, avro_format) == [(1, "a")]
+    assert list(avro_format.connect(session)) == [(f"registry {url}", "responds, 1 subjects")]
 
 
 @pytest.mark.nightly
-def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, pem: Path) -> None:
+def test_certificate_and_key_in_one_file(session: SparkSession, url: str, pem: Path) -> None:
     both = pem / "both.pem"
     both.write_text((pem / "client.pem").read_text() + (pem / "client.key").read_text())
     assert records(session, avro(url, pem, "registry.pem", "both.pem")) == [(1, "a")]
@@ -141,7 +141,7 @@ def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("files", "says", "fix"),
+    ("files", "message", "fix"),
     [
         (
             ("registry.pem",),
@@ -175,27 +175,27 @@ def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, 
             "and have no password",
         ),
     ],
-    ids=["no certificate", "unknown", "wrong ca", "no such ca", "no such certificate", "another's key", "locked key"],
+    ids=["no certificate", "untrusted", "wrong ca", "no such ca", "no such certificate", "another's key", "locked key"],
 )
-def test_what_does_not_fit(
+def test_invalid_certificates(
     session: SparkSession,
     url: str,
     pem: Path,
     monkeypatch: pytest.MonkeyPatch,
     files: tuple[str, ...],
-    says: str,
+    message: str,
     fix: str,
 ) -> None:
     monkeypatch.setattr(registry_client, "PAUSES", (0.01,))
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         records(session, avro(url, pem, *files))
     assert caught.value.where == url
     assert fix in str(caught.value)
 
 
 @pytest.mark.nightly
-def test_a_registry_that_hangs_up(session: SparkSession, pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does that does not want this client, and does not say so."""
+def test_registry_closes_the_connection(session: SparkSession, pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may reject a client by closing the connection without an alert."""
     monkeypatch.setattr(registry_client, "PAUSES", ())
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -1,4 +1,4 @@
-"""Files find their topics, their records their order, and a file that cannot be read is told by name."""
+"""Files source: topics by path, order of records, and errors that name the unreadable file."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def numbers(path: Path, *values: int) -> Path:
 
 
 def folders_of_one_checksum(folder: Path) -> tuple[Path, Path]:
-    """Two folders of one topic in which a file of the same name has a path with the same CRC-32."""
+    """Return two folders of one topic in which files of the same name have paths with the same CRC-32."""
     seen: dict[int, Path] = {}
-    chance = Random(0)  # names that differ in a few digits have no checksum in common
-    paths = (folder / "t" / f"day={chance.getrandbits(64)}" for _ in itertools.count())
+    random = Random(0)  # names that differ only in a few digits never share a checksum
+    paths = (folder / "t" / f"day={random.getrandbits(64)}" for _ in itertools.count())
     checksums = ((path, zlib.crc32(f"file://{path}/x.json".encode())) for path in paths)
     return next((other, path) for path, sum_ in checksums if (other := seen.setdefault(sum_, path)) != path)
 
@@ -61,20 +61,20 @@ def test_topics_of_names_and_folders(path: str, topic: str) -> None:
 
 @pytest.mark.spark
 class TestOrder:
-    def test_records_of_two_partitions_have_no_place_in_common(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_records_of_two_partitions_have_different_positions(self, spark: SparkSession, tmp_path: Path) -> None:
         for partition in range(3):
             numbers(tmp_path / f"t/partition={partition}/t+{partition}+0.json", partition, partition + 10)
         [events] = events_of(spark, tmp_path, "json")
         assert sorted(in_order(spark, events, "n")) == [0, 1, 2, 10, 11, 12]
 
-    def test_files_of_one_name_and_time_have_no_place_in_common(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_files_with_equal_name_and_time_have_different_positions(self, spark: SparkSession, tmp_path: Path) -> None:
         first, second = folders_of_one_checksum(tmp_path)
         for number, folder in enumerate((first, second)):
             set_mtime(numbers(folder / "x.json", number), 1_700_000_000)
         [events] = events_of(spark, tmp_path, "json")
         assert sorted(in_order(spark, events, "n")) == [0, 1]
 
-    def test_by_the_offsets_in_the_names(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_by_offsets_in_file_names(self, spark: SparkSession, tmp_path: Path) -> None:
         folder = tmp_path / "t"
         for second, offset in enumerate((1000, 0, 999)):
             set_mtime(numbers(folder / f"t+0+{offset}.avro", offset, offset + 1, offset + 2), 1_700_000_000 + second)
@@ -83,7 +83,7 @@ class TestOrder:
         assert in_order(spark, events, "n") == [0, 1, 2, 999, 1000, 1001, 1000, 1001, 1002]
         assert offsets(spark, events) == {0, 999, 1000}
 
-    def test_else_by_time_and_then_by_name(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_by_time_and_name_without_offsets(self, spark: SparkSession, tmp_path: Path) -> None:
         for name, second in (("b", 10.5), ("a", 10.5), ("z", 10.25), ("m", 2000)):
             set_mtime(numbers(tmp_path / "t" / f"{name}.json", ord(name)), second)
         [events] = events_of(spark, tmp_path, "json")
@@ -97,7 +97,7 @@ class TestOrder:
         assert in_order(spark, events, "n") == [1, 2, 3]
         assert offsets(spark, events) == {5, None}
 
-    def test_within_a_file_that_is_read_in_parts(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_within_split_files(self, spark: SparkSession, tmp_path: Path) -> None:
         records = [{"n": n} for n in range(4000)]
         write_avro(tmp_path / "t" / "t+0+0.avro", NUMBER, records, sync_interval=500)
         write_lines(tmp_path / "u" / "u+0+0.json", records)
@@ -110,14 +110,14 @@ class TestOrder:
         finally:
             spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
-    def test_what_a_record_knows_of_where_it_came_from(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_record_has_partition_file_and_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         path = numbers(tmp_path / "t" / "partition=3" / "t+3+40.avro", 7)
         [events] = events_of(spark, tmp_path, "avro")
         [row] = events.load(spark, events.schema).collect()
         assert (row[PARTITION], row[ERROR], row[FILE]) == (3, None, f"file:{path}")
         assert bytes(row[RAW]) == b'{"n":7}'
 
-    def test_only_what_is_needed_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_only_required_columns_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
         bronze = Bronze(tmp_path)
         artists = bronze.topic("t", key="id", columns={"id": "int", "name": "string", "age": "int"})
         artists.update({"id": 1, "name": "x"}, {"id": 1, "name": "y"})
@@ -135,8 +135,8 @@ class TestPaths:
     NAMES = ("t [1]", "t {a,b}", "t*?", "100%", "a%20b", "größe", "x+y", "#1")
 
     @pytest.mark.parametrize("kind", ["avro", "json"])
-    def test_brackets_spaces_and_worse(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
-        """Through a stream, for its listing and its log write paths in their own ways."""
+    def test_special_characters_in_paths(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+        """Use a stream, because its listing and its log encode paths differently."""
         bronze = tmp_path / "bronze [2] of%20all"
         for n, name in enumerate(self.NAMES):
             numbers(bronze / name / f"part [0]-{name}.{kind}", n)
@@ -159,8 +159,8 @@ class TestPaths:
 
 @pytest.mark.spark
 class TestStream:
-    def test_a_batchs_files_come_from_the_streams_own_log(self, spark: SparkSession, tmp_path: Path) -> None:
-        """Also from the tenth entry, which Spark writes together with those before it, and with empty files."""
+    def test_files_of_a_batch_come_from_the_stream_log(self, spark: SparkSession, tmp_path: Path) -> None:
+        """The tenth entry, which Spark compacts with the earlier entries, and empty files are included."""
         for n in range(12):
             set_mtime(numbers(tmp_path / "bronze" / "t" / f"t+0+{n}.json", *range(n % 3)), 1_700_000_000 + n)
         source = FilesSource(path=str(tmp_path / "bronze"), format="json", maxFilesPerTrigger=1)
@@ -174,8 +174,8 @@ class TestStream:
         stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
         assert planned == [[f"file://{tmp_path}/bronze/t/t+0+{n}.json"] for n in range(12)]
 
-    def test_entries_that_a_crash_left_are_of_the_next_batch(self, spark: SparkSession, tmp_path: Path) -> None:
-        """The log was written, and the machine died before the batch was planned: two entries are one batch."""
+    def test_entries_before_a_crash_belong_to_the_next_batch(self, spark: SparkSession, tmp_path: Path) -> None:
+        """The log was written, and the process ended before Spark planned the batch: two entries are one batch."""
         write_lines(tmp_path / "offsets" / "0", ["v1", "{}", '{"logOffset":1}'])
         for entry in (0, 1):
             line = {"path": f"file:///b/t/{entry}%20.json", "timestamp": 0, "batchId": entry}
@@ -183,12 +183,12 @@ class TestStream:
         context = SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path)))
         assert read_planned_files(context) == ["file:///b/t/0 .json", "file:///b/t/1 .json"]
 
-    def test_without_a_log_the_batch_itself_tells(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_no_planned_files_without_a_log(self, spark: SparkSession, tmp_path: Path) -> None:
         assert read_planned_files(SourceContext(spark, SchemaLog())) is None
         assert read_planned_files(SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path / "none")))) is None
 
-    def test_an_old_file_that_comes_late_is_not_forgotten(self, spark: SparkSession, tmp_path: Path) -> None:
-        """Spark would leave out what is a week older than the newest file it has seen."""
+    def test_late_old_file_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
+        """By default, Spark ignores files that are a week older than the newest file it has read."""
         source = FilesSource(path=str(tmp_path / "b"), format="json")
         seen: list[str] = []
         for name, second in (("new", 1_700_000_000), ("old", 1_600_000_000)):
@@ -198,7 +198,7 @@ class TestStream:
             stream.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
         assert [path.rsplit("/", 1)[1] for path in seen] == ["new.json", "old.json"]
 
-    def test_a_glob_of_names(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_path_glob_filter(self, spark: SparkSession, tmp_path: Path) -> None:
         numbers(tmp_path / "t" / "a.avro", 1)
         (tmp_path / "t" / "README.txt").write_text("not a bronze file")
         source = FilesSource(path=str(tmp_path), format="avro", pathGlobFilter="*.avro")
@@ -219,12 +219,12 @@ class TestCheck:
         with pytest.raises(ConfigError, match=r'path s4://lake: .*"s4"\n  fix: '):
             FilesSource(path="s4://lake", format="avro").check(spark)
 
-    def test_an_empty_folder_is_a_beginning(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_empty_folder_is_valid(self, spark: SparkSession, tmp_path: Path) -> None:
         source = FilesSource(path=str(tmp_path), format="avro")
         source.check(spark)
         assert source.known_schemas(SourceContext(spark, SchemaLog())) == []
 
-    def test_one_file_of_each_topic_is_looked_at(self, spark: SparkSession, tmp_path: Path) -> None:
+    def test_check_reads_one_file_of_each_topic(self, spark: SparkSession, tmp_path: Path) -> None:
         for name in ("a/a+0+0.avro", "a/a+0+9.avro", "b/b+0+0.avro"):
             numbers(tmp_path / name, 1)
         (tmp_path / "a" / "a+0+0.avro").write_bytes(b"not read")
@@ -234,15 +234,15 @@ class TestCheck:
 
 @pytest.mark.spark
 class TestUnreadable:
-    """What Spark says in a hundred lines, in one."""
+    """One-line errors in place of Spark's long stack traces."""
 
     @pytest.mark.parametrize(("kind", "name"), [("avro", "t+0+0.avro"), ("json", "t [1] ä.json")])
-    def test_a_file_that_goes_while_it_is_read(self, spark: SparkSession, tmp_path: Path, kind: str, name: str) -> None:
+    def test_file_is_deleted_while_it_is_read(self, spark: SparkSession, tmp_path: Path, kind: str, name: str) -> None:
         path = numbers(tmp_path / "t" / name, 1)
         [events] = events_of(spark, tmp_path, kind)
         frame = events.load(spark, events.schema)
         path.unlink()
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception of Spark
             frame.collect()
         found = FilesSource(path=str(tmp_path), format=kind).explain(raised.value)
         assert found is not None
@@ -253,26 +253,26 @@ class TestUnreadable:
             "  fix: restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it"
         )
 
-    def test_a_file_that_is_gone_when_its_batch_comes(self, spark: SparkSession, tmp_path: Path) -> None:
-        gone = tmp_path / "t" / "t+0+1.json"
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
-            events_of(spark, tmp_path, "json", files=[numbers(tmp_path / "t" / "t+0+0.json", 1), gone])
+    def test_file_is_deleted_before_its_batch(self, spark: SparkSession, tmp_path: Path) -> None:
+        missing = tmp_path / "t" / "t+0+1.json"
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception of Spark
+            events_of(spark, tmp_path, "json", files=[numbers(tmp_path / "t" / "t+0+0.json", 1), missing])
         found = FilesSource(path=str(tmp_path), format="json").explain(raised.value)
         assert found is not None
-        assert str(found).startswith(f"file:{gone}: a listed file no longer exists")
+        assert str(found).startswith(f"file:{missing}: a listed file no longer exists")
 
     @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
-    def test_a_missing_file_that_may_be_missing(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    def test_missing_file_with_ignore_missing_files(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
         good = tmp_path / "t" / f"t+0+0.{kind}"
         if kind == "parquet":
             good.parent.mkdir()
             pq.write_table(pa.table({"n": [1]}), good)
         else:
             numbers(good, 1)
-        gone = tmp_path / "t" / f"t+0+1.{kind}"
-        [events] = events_of(spark, tmp_path, kind, files=[good, gone], ignoreMissingFiles=True)
+        missing = tmp_path / "t" / f"t+0+1.{kind}"
+        [events] = events_of(spark, tmp_path, kind, files=[good, missing], ignoreMissingFiles=True)
         assert in_order(spark, events, "n") == [1]
-        assert events_of(spark, tmp_path, kind, files=[gone], ignoreMissingFiles=True) == []
+        assert events_of(spark, tmp_path, kind, files=[missing], ignoreMissingFiles=True) == []
 
-    def test_an_error_of_something_else_is_not_explained(self) -> None:
+    def test_other_errors_are_not_explained(self) -> None:
         assert FilesSource(path="x", format="avro").explain(ValueError("File size is 7")) is None

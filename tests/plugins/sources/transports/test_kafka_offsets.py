@@ -1,4 +1,4 @@
-"""What is noted of a batch's offsets means the same records whenever it is read."""
+"""Offset ranges for replay, which must name the same records at any later time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING: Any = None
 
 
 class Folder:
-    """Spark's folder of a stream, as it is before and after its second batch."""
+    """Spark's folder of a stream, before and after its second batch."""
 
     def __init__(self, *offsets: Mapping[str, Mapping[str, int]]) -> None:
         self.texts = {str(number): f"v1\n{{}}\n{json.dumps(offset)}" for number, offset in enumerate(offsets)}
@@ -33,16 +33,16 @@ class Folder:
 
 
 class Cluster:
-    """Says which records are left."""
+    """Kafka client with fixed earliest offsets."""
 
     def earliest(self, partitions: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
         return {topic: dict.fromkeys(numbers, 3) for topic, numbers in partitions.items()}
 
 
-def test_what_begins_at_the_earliest_is_noted_by_the_offset_that_this_is() -> None:
+def test_replay_range_resolves_the_earliest_offset() -> None:
     source = KafkaSource({"bootstrap.servers": "broker:9092", "subscribePattern": "shop.*"})
     source._client = cast("Any", Cluster())
-    # A topic that came later, a partition that was added, and a topic that was made anew.
+    # A new topic, an added partition, and a re-created topic.
     before = {"shop.a": {"0": 5}, "shop.c": {"0": 90}}
     after = {"shop.a": {"0": 7, "1": 4}, "shop.b": {"0": 9}, "shop.c": {"0": 10}}
     stream: Any = Folder(before, after)

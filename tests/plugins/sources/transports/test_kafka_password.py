@@ -1,4 +1,4 @@
-"""A password that is changed at the broker while pipelines run, and in the file from which they have it."""
+"""Password change at the broker while pipelines run, and in the file that holds the password."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class Login:
-    """A user of the broker, a topic, and a file with the password."""
+    """User of the broker, with a topic and a password file."""
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         name = uuid.uuid4().hex[:8]
@@ -41,7 +41,7 @@ class Login:
         return f"${{file:{self.file}}}"
 
     def change(self, *, in_file: bool = True) -> None:
-        """Another password, which the file has as well or not yet."""
+        """Set a new password at the broker, and by default in the file too."""
         self.passwords.append(f"canary-{uuid.uuid4().hex}")
         self.kafka.change_password(self.user, self.passwords[-1])
         if in_file:
@@ -54,7 +54,7 @@ class Login:
         self.kafka.produce(self.topic, change("c", number, f"row {number}", lsn=number))
 
     def config(self, password: str | None = None, **changed: Any) -> dict[str, Any]:
-        """Every record is a row: what is read twice, or not at all, shows."""
+        """Return the pipeline file. Each record becomes a row, so that skipped and repeated records are visible."""
         source = {
             "bootstrap.servers": self.kafka.sasl.bootstrap_servers,
             "subscribe": self.topic,
@@ -86,7 +86,7 @@ def login(kafka: Kafka, tmp_path: Path) -> Login:
     return login
 
 
-def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, spark: SparkSession) -> None:
+def test_program_uses_new_password_and_logs_no_password(login: Login, spark: SparkSession) -> None:
     file, log = login.folder / "orders.yaml", login.folder / "log"
     settings = {"spark.master": "local[2]", "spark.log.level": "INFO", "spark.driver.memory": "1g"}
     file.write_text(yaml.safe_dump(login.config(spark=settings, trigger="200 ms")))
@@ -104,12 +104,12 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
             login.produce(2)
             wait_for("authentication failed")
             login.write()
-            wait_for("orders batch 1 ", times=2)  # the first time it says why there are no rows
+            wait_for("orders batch 1 ", times=2)  # the first occurrence explains why the batch has no rows
             wait_for("the source answers again")
             login.change()
             login.produce(3)
             wait_for("orders batch 2 ")
-            # A login that was under way when the password changed is refused once more.
+            # An authentication that is in progress during the password change fails once more.
             until(lambda: login.ids(spark) == [1, 2, 3] or process.poll() is not None, "the row after the change")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -119,13 +119,13 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
                 process.wait(30)
     assert login.ids(spark) == [1, 2, 3]
     assert " INFO " in log.read_text()
-    told = [path for path in (log, *(login.folder / "checkpoint").rglob("*")) if path.is_file()]
+    output_files = [path for path in (log, *(login.folder / "checkpoint").rglob("*")) if path.is_file()]
     assert len(login.passwords) == 3
-    assert not [path for path in told for password in login.passwords if password.encode() in path.read_bytes()]
+    assert not [path for path in output_files for password in login.passwords if password.encode() in path.read_bytes()]
 
 
 @pytest.mark.nightly
-def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
+def test_wrong_password_ends_the_run_and_error_names_its_reference(
     login: Login, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 2.0)
@@ -139,14 +139,14 @@ def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     assert f"{login.reference} resolved to the same rejected credentials again" in str(caught.value.fix)
     assert not [password for password in login.passwords if password in str(caught.value)]
     assert login.ids(spark) == [1]
-    # What the file says by then counts for the next run, also of a pipeline that was built before.
+    # The next run reads the file again, even for a pipeline that was built earlier.
     login.write()
     Pipeline.from_dict(login.config()).run(spark)
     assert login.ids(spark) == [1, 2]
 
 
 @pytest.mark.nightly
-def test_a_pipeline_is_run_again_hours_after_it_was_built(login: Login, spark: SparkSession) -> None:
+def test_second_run_of_a_pipeline_reads_the_new_password(login: Login, spark: SparkSession) -> None:
     pipeline = Pipeline.from_dict(login.config())
     pipeline.run(spark)
     login.change()
@@ -156,14 +156,14 @@ def test_a_pipeline_is_run_again_hours_after_it_was_built(login: Login, spark: S
 
 
 @pytest.mark.nightly
-def test_without_a_reference_nobody_is_asked(login: Login, spark: SparkSession) -> None:
+def test_literal_password_is_not_resolved_again(login: Login, spark: SparkSession) -> None:
     pipeline = Pipeline.from_dict(login.config(password=login.passwords[0]))
     query = pipeline.start(spark, "200 ms")
     until(lambda: query.last_progress, "the first batch")
     login.change()
     login.produce(2)
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(ConfigError, match="authentication failed") as caught:
         query.await_termination(120)
-    assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS
+    assert time.monotonic() - started < credential_rotation.PATIENCE_SECONDS
     assert "asked again" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What a batch has of each topic: as much as Spark planned for all, fairly, and the same whenever the batch comes."""
+"""Fair shares of a batch per topic: Spark's total, and the same ranges when a batch is repeated."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ WANTED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 200), min_s
 
 
 @given(WANTED, st.integers(0, 600))
-def test_a_limit_is_used_up_and_equal_parts_are_given(wanted: dict[str, int], limit: int) -> None:
+def test_limit_is_used_and_shares_are_equal(wanted: dict[str, int], limit: int) -> None:
     parts = share(limit, wanted)
     assert parts.keys() == wanted.keys()
     assert sum(parts.values()) == min(limit, sum(wanted.values()))
     assert all(0 <= parts[name] <= wanted[name] for name in wanted)
     short = [parts[name] for name in wanted if parts[name] < wanted[name]]
-    # Who does not get all has no less than anybody else, but for the one that is left over.
+    # A topic that gets less than it requested is at most one record below the largest share, because of the remainder.
     assert all(part >= max(parts.values()) - 1 for part in short)
 
 
-def test_what_one_does_not_use_goes_to_the_others() -> None:
+def test_unused_share_goes_to_other_topics() -> None:
     wanted = {"hot": 1_000_000, "warm": 40_000, "quiet": 7, "idle": 0}
     assert share(100_000, wanted) == {"hot": 59_993, "warm": 40_000, "quiet": 7, "idle": 0}
 
 
 class Folder:
-    """A folder in memory."""
+    """In-memory folder."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -55,10 +55,10 @@ class Folder:
 
 
 class Stream:
-    """A cluster, and Spark's stream of its topics: as many records a batch as ``limit`` says, shared by what waits."""
+    """Cluster with Spark's stream of its topics: ``limit`` records per batch, in proportion to the backlog."""
 
     def __init__(self, topics: dict[str, list[int]], limit: int, *, ends: bool = False) -> None:
-        """``topics``: how many records each partition has; ``ends``: what comes later is not read."""
+        """Start with ``topics`` (records per partition); with ``ends``, later records are not read."""
         self.latest = {t: {f"{p}": n for p, n in enumerate(counts)} for t, counts in topics.items()}
         self.available = _copy(self.latest) if ends else None
         self.folder, self.limit, self.batch = Folder(), limit, -1
@@ -71,7 +71,7 @@ class Stream:
         return FairShares(stream, self.limit, lambda _: self.available or _copy(self.latest))
 
     def plan(self) -> bool:
-        """Whether there is another batch, of which Spark has written down where it ends."""
+        """Plan the next batch as Spark does, and return whether there is one."""
         latest = self.available or self.latest
         waiting = {(t, p): latest[t][p] - last for t, parts in self.end.items() for p, last in parts.items()}
         if not (total := sum(waiting.values())):
@@ -103,10 +103,10 @@ TOPICS = st.fixed_dictionaries(dict.fromkeys(("hot", "warm", "cold"), COUNTS))
 
 
 @given(TOPICS, st.lists(TOPICS, max_size=5), st.integers(1, 80), st.booleans(), st.data())
-def test_every_record_is_in_one_batch_and_none_is_larger_than_sparks(
-    there: dict[str, list[int]], later: list[dict[str, list[int]]], limit: int, ends: bool, data: st.DataObject
+def test_every_record_is_in_one_batch_of_the_planned_size(
+    initial: dict[str, list[int]], later: list[dict[str, list[int]]], limit: int, ends: bool, data: st.DataObject
 ) -> None:
-    stream = Stream(there, limit, ends=ends)
+    stream = Stream(initial, limit, ends=ends)
     read = _copy(stream.end)
     while True:
         before = sum(sum(parts.values()) for parts in stream.end.values())
@@ -131,7 +131,7 @@ def test_every_record_is_in_one_batch_and_none_is_larger_than_sparks(
     assert read == (stream.available or stream.latest)
 
 
-def test_a_quiet_topic_has_all_that_came_though_another_has_a_backlog() -> None:
+def test_quiet_topic_is_read_fully_despite_backlog_of_another() -> None:
     stream = Stream({"hot": [50_000, 50_000], "quiet": [40, 0]}, limit=1_000)
     stream.plan()
     assert stream.end == {"hot": {"0": 499, "1": 499}, "quiet": {"0": 1, "1": 0}}
@@ -141,7 +141,7 @@ def test_a_quiet_topic_has_all_that_came_though_another_has_a_backlog() -> None:
     assert stream.shares.ranges(1)["quiet"] == {"1": (0, 500)}
 
 
-def test_a_topic_that_joins_or_is_made_anew_is_read_as_spark_planned() -> None:
+def test_new_or_recreated_topic_follows_the_plan_of_spark() -> None:
     stream = Stream({"hot": [500], "quiet": [40]}, limit=100)
     stream.plan()
     assert stream.shares.ranges(0)["quiet"] == {"0": (0, 40)}
@@ -154,7 +154,7 @@ def test_a_topic_that_joins_or_is_made_anew_is_read_as_spark_planned() -> None:
     assert ranges["hot"]["0"][1] == planned["hot"]["0"]
 
 
-def test_one_topic_alone_costs_no_file_and_old_files_go() -> None:
+def test_single_topic_writes_no_file_and_old_files_are_deleted() -> None:
     stream = Stream({"hot": [10_000], "quiet": [0]}, limit=10)
     for _ in range(5):
         stream.plan()

@@ -1,4 +1,4 @@
-"""Kafka topics of a real broker, through whole pipelines."""
+"""Kafka source with a real broker, in complete pipelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zlib import crc32
 import py4j.clientserver
 import pytest
 from pydantic import ValidationError
-from tests.plugins.sources.formats.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
+from tests.plugins.sources.formats.test_avro_records import ROW, FakeRegistry, body, encode, fake_registry
 from tests.support import pipelines
 from tests.support.tiers import nightly_after
 from tests.support.waiting import until
@@ -37,12 +37,12 @@ __all__ = ["fake_registry"]
 
 @pytest.fixture
 def prefix() -> str:
-    """Topics of one test: the broker is shared."""
+    """Return a topic prefix that is unique to the test, because tests share the broker."""
     return f"shop{uuid.uuid4().hex[:8]}.public"
 
 
 class TestKit(SourceConformance):
-    """What every source has to keep; each folder has a topic of its own."""
+    """Conformance kit of sources, with one topic per folder."""
 
     plugin_class = KafkaSource
 
@@ -66,7 +66,7 @@ def _topic_of(folder: Path) -> str:
 
 
 def change(op: str, id: int, name: str | None = None, *, lsn: int) -> Record:  # noqa: A002
-    """What Debezium's PostgreSQL connector and the JSON converter make of a change, without schemas."""
+    """Return a change event in the format of Debezium's PostgreSQL connector and the JSON converter without schemas."""
     row = {"id": id, "name": name}
     source = {"connector": "postgresql", "ts_ms": 1_700_000_000_000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
     images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
@@ -91,7 +91,7 @@ def names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int, str]
     return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
 
 
-def test_changes_reach_the_table_and_the_next_run_goes_on(
+def test_changes_reach_the_table_and_the_next_run_resumes(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
@@ -108,7 +108,7 @@ def test_changes_reach_the_table_and_the_next_run_goes_on(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_delete_of_which_compaction_left_the_tombstone(
+def test_delete_is_applied_when_compaction_left_only_the_tombstone(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
@@ -118,7 +118,7 @@ def test_a_delete_of_which_compaction_left_the_tombstone(
     pipeline = job(kafka, tmp_path, {"subscribe": topic})
     pipeline.run(spark)
     kafka.produce(topic, change("d", 1, "a", lsn=3), tombstone(1))
-    time.sleep(0.2)  # what comes next begins a segment, and those before it are compacted
+    time.sleep(0.2)  # the next record starts a segment, and earlier segments are compacted
     kafka.produce(topic, change("c", 3, "c", lsn=4))
     until(lambda: [record.offset for record in kafka.read(topic)] == [1, 3, 4], "the compaction")
     (summary,) = pipeline.run(spark).tables
@@ -142,9 +142,7 @@ def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: 
 
 
 @pytest.mark.one_spark
-def test_a_topic_that_appears_later_joins_a_running_pipeline(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_new_topic_joins_a_running_pipeline(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.one", change("c", 1, "a", lsn=1))
     rule = {"source": f"/{prefix}[.].*/", "target": "shop.{table}"}
     source = {"subscribePattern": f"{prefix}[.].*", "kafka.metadata.max.age.ms": 500}
@@ -162,7 +160,7 @@ def test_a_topic_that_appears_later_joins_a_running_pipeline(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_quiet_topic_waits_for_no_backlog_of_another(
+def test_quiet_topic_is_read_despite_backlog_of_another(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     hot, quiet, idle = (f"{prefix}.{name}" for name in ("hot", "quiet", "idle"))
@@ -184,7 +182,7 @@ def test_a_quiet_topic_waits_for_no_backlog_of_another(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
+def test_pipeline_without_checkpoint_reads_everything_again(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     one, two = f"{prefix}.one", f"{prefix}.two"
@@ -194,7 +192,7 @@ def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
     pipeline.run(spark)
     kafka.produce(two, *[change("c", number, "a", lsn=number + 1) for number in range(5, 30)])
     shutil.rmtree(pipeline.checkpoint)
-    # The same object goes on: what it knew of the batches before is of a checkpoint that is gone.
+    # The same object continues: its state of earlier batches belongs to the deleted checkpoint.
     assert {t.table: t.rows_in for t in pipeline.run(spark).tables} == {one: 5, two: 30}
     assert (len(names(pipeline, spark, one)), len(names(pipeline, spark, two))) == (5, 30)
 
@@ -214,15 +212,13 @@ def test_two_tables_of_one_batch_read_their_own_topics(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_table_that_fails_is_given_what_it_missed(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_failed_table_catches_up(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     good, bad = f"{prefix}.good", f"{prefix}.bad"
     for topic in (good, bad):
         kafka.create_topic(topic, partitions=2)
-    in_the_way = tmp_path.joinpath("lake/iceberg", *bad.split("."))
-    in_the_way.parent.mkdir(parents=True)
-    in_the_way.write_text("a file, and no table")
+    blocking_file = tmp_path.joinpath("lake/iceberg", *bad.split("."))
+    blocking_file.parent.mkdir(parents=True)
+    blocking_file.write_text("a file, and no table")
     pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "maxOffsetsPerTrigger": 6})
     for first in (0, 10):
         for topic in (good, bad):
@@ -230,7 +226,7 @@ def test_a_table_that_fails_is_given_what_it_missed(
         with pytest.raises(HeadraceError, match="bad"):
             pipeline.run(spark)
         assert sorted(names(pipeline, spark, good)) == list(range(first + 10))
-    in_the_way.unlink()
+    blocking_file.unlink()
     kafka.produce(bad, change("u", 3, "newer", lsn=100))
     pipeline.run(spark)
     assert names(pipeline, spark, bad) == {n: "newer" if n == 3 else bad for n in range(20)}
@@ -238,13 +234,13 @@ def test_a_table_that_fails_is_given_what_it_missed(
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)
-def test_where_a_stream_starts(
+def test_stream_start(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, start: str, seen: list[int]
 ) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "x", lsn=number) for number in (1, 2, 3)])
-    where: Any = {topic: {"0": 1}} if start == "offsets" else start
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": where})
+    starting_offsets: Any = {topic: {"0": 1}} if start == "offsets" else start
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": starting_offsets})
     pipeline.run(spark)
     kafka.produce(topic, change("c", 9, "new", lsn=9))
     pipeline.run(spark)
@@ -254,12 +250,14 @@ def test_where_a_stream_starts(
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
-def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str) -> None:
+def test_stream_starts_at_a_timestamp(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str
+) -> None:
     topic = f"{prefix}.orders"
     records = {millis: change("c", millis, "x", lsn=millis) for millis in (1000, 2000, 3000)}
     kafka.produce(topic, *[Record(r.value, key=r.key, timestamp=millis) for millis, r in records.items()])
-    where: Any = 2000 if option == "startingTimestamp" else {topic: {"0": 2000}}
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, option: where})
+    starting_offsets: Any = 2000 if option == "startingTimestamp" else {topic: {"0": 2000}}
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, option: starting_offsets})
     pipeline.run(spark)
     assert list(names(pipeline, spark, topic)) == [2000, 3000]
 
@@ -276,15 +274,13 @@ def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: S
     assert list(names(pipeline, spark, topic)) == [2]
 
 
-def test_a_transaction_that_was_given_up_never_happened(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_aborted_transaction_is_not_read(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     with kafka.transaction() as kept:
         kept.produce(topic, change("c", 1, "kept", lsn=1))
-    with kafka.transaction() as given_up:
-        given_up.produce(topic, change("u", 1, "given up", lsn=2), change("c", 2, "given up", lsn=3))
-        given_up.abort()
+    with kafka.transaction() as aborted:
+        aborted.produce(topic, change("u", 1, "given up", lsn=2), change("c", 2, "given up", lsn=3))
+        aborted.abort()
     with kafka.transaction() as kept:
         kept.produce(topic, change("c", 3, "kept", lsn=4))
     pipeline = job(kafka, tmp_path, {"subscribe": topic})
@@ -293,7 +289,7 @@ def test_a_transaction_that_was_given_up_never_happened(
 
 
 @pytest.mark.one_spark
-def test_a_record_without_a_key_becomes_a_dead_letter_alone(
+def test_record_without_key_becomes_a_dead_letter(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
@@ -304,9 +300,7 @@ def test_a_record_without_a_key_becomes_a_dead_letter_alone(
     assert names(pipeline, spark, topic) == {1: "a"}
 
 
-def test_a_batch_that_comes_again_has_the_same_records(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_repeated_batch_has_the_same_records(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))
     pipeline = job(
@@ -326,7 +320,7 @@ def test_a_batch_that_comes_again_has_the_same_records(
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
 
 
-#: What the connectors of MySQL and of SQL Server keep in `schema.history.internal.kafka.topic`, as they write it.
+#: Records of `schema.history.internal.kafka.topic`, as written by the connectors of MySQL and SQL Server.
 HISTORIES = (
     b"""{
   "source" : {
@@ -368,9 +362,7 @@ HISTORIES = (
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_tables_of_one_topic_have_keys_of_their_own(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_tables_of_one_topic_have_separate_keys(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     def item(op: str, number: int, lsn: int, text: str) -> Record:
         row = {"order_id": 1, "number": number, "text": text}
         source = {"connector": "postgresql", "table": "items", "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
@@ -395,9 +387,7 @@ def test_tables_of_one_topic_have_keys_of_their_own(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_topics_that_hold_no_rows_become_no_tables(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_metadata_topics_become_no_tables(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     server = prefix.split(".", 1)[0]
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     kafka.produce(f"__debezium-heartbeat.{server}", Record(b'{"ts_ms": 1}', key=_bytes({"serverName": server})))
@@ -426,8 +416,8 @@ def test_topics_that_hold_no_rows_become_no_tables(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_history_of_schemas_is_json_among_topics_of_avro(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
+def test_json_schema_history_among_avro_topics(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry
 ) -> None:
     fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
     server = prefix.split(".", 1)[0]
@@ -449,8 +439,8 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_schema_that_no_registry_has(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
+def test_schema_missing_in_registry(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry
 ) -> None:
     topic = f"{prefix}.orders"
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
@@ -462,12 +452,16 @@ def test_a_schema_that_no_registry_has(
     tables = [{"source": topic, "key": ["id"]}]
     with pytest.raises(DataError, match="returned 404 Not Found"):
         pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables).run(spark)
-    aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
-    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables, **aside)
+    policy: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables, **policy)
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 3: "a"}
-    (letter,) = pipeline.read("dead_letters", spark=spark).collect()
-    assert (letter["reason"], letter["plugin"], bytes(letter["value"])) == ("schema-unknown", "avro", lost.value)
+    (dead_letter,) = pipeline.read("dead_letters", spark=spark).collect()
+    assert (dead_letter["reason"], dead_letter["plugin"], bytes(dead_letter["value"])) == (
+        "schema-unknown",
+        "avro",
+        lost.value,
+    )
     kafka.produce(topic, four, lost)
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
@@ -489,8 +483,8 @@ def json_of(kind: str, value: Any, number: int) -> bytes:
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("wire", ["avro", "json"])
-def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
-    wire: str, kafka: Kafka, prefix: str, fake_registry: PlayedRegistry, tmp_path: Path, spark: SparkSession
+def test_changed_type_stops_its_table_or_becomes_dead_letters(
+    wire: str, kafka: Kafka, prefix: str, fake_registry: FakeRegistry, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
     for id_, kind in ((7, "string"), (8, "int")):
@@ -509,18 +503,18 @@ def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
     pipeline = pipelines.pipeline(
         tmp_path, "iceberg", **config, **{"dead.letters": {"schema-incompatible": "dead-letter"}}
     )
-    for _ in range(2):  # as it is planned when the types are known to contradict each other, too
+    for _ in range(2):  # the second run plans when the conflicting types are already known
         pipeline.run(spark)
         kafka.produce(topic, Record(of("string", "d", 4)), changed)
     assert names(pipeline, spark, topic) == {1: "a", 3: "c", 4: "d"}
-    letters = pipeline.read("dead_letters", spark=spark).collect()
-    assert [(letter["reason"], letter["plugin"], bytes(letter["value"])) for letter in letters] == [
-        ("schema-incompatible", wire, changed.value)
-    ] * 2
+    dead_letters = pipeline.read("dead_letters", spark=spark).collect()
+    assert [
+        (dead_letter["reason"], dead_letter["plugin"], bytes(dead_letter["value"])) for dead_letter in dead_letters
+    ] == [("schema-incompatible", wire, changed.value)] * 2
 
 
 @pytest.mark.nightly
-def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_lag_counts_unread_records(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
     batches: list[BatchProgress] = []
@@ -528,12 +522,12 @@ def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path
     assert [batch.tables[0].lag for batch in batches] == [3, 1, 0]
 
 
-# Before a run
+# Checks before a run
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_masked_column_is_missing_in_all_topics(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     mask = {"mask": {"columns": {"email": {"nullify": True}}}}
     source = {"subscribePattern": f"{prefix}[.].*"}
@@ -550,7 +544,7 @@ def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Pat
     assert customer == {"id": 1, "email": None}
 
 
-def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_check_reports_findings(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1), change("d", 1, "a", lsn=2), tombstone(1))
     kafka.create_topic(f"{prefix}.empty", partitions=2)
     kafka.produce(f"{prefix}.broken", Record(b"no JSON", key=_bytes({"id": 1})))
@@ -566,7 +560,7 @@ def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, s
     assert items[f"topic {prefix}.broken"].found == "none of the records is a JSON object"
 
 
-def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_check_reports_errors(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     (tmp_path / "lake").write_text("a file where the folder would be")
     pipeline = job(kafka, tmp_path, {"subscribe": f"{prefix}.order"})
@@ -574,8 +568,8 @@ def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Pat
     assert f"no such topic: '{prefix}.order'" in str(errors["kafka"])
     assert f"did you mean '{prefix}.orders'?" in str(errors["kafka"])
     assert "lake" in str(errors["iceberg"])
-    wrong = job(kafka, tmp_path, {"subscribePattern": "none[.].*", **sasl(kafka, "not-the-password")})
-    errors = {item.what: item.error for item in wrong.check(spark, connect=True) if item.error}
+    failing = job(kafka, tmp_path, {"subscribePattern": "none[.].*", **sasl(kafka, "not-the-password")})
+    errors = {item.what: item.error for item in failing.check(spark, connect=True) if item.error}
     assert "authentication failed" in str(errors["kafka"])
     assert "not-the-password" not in str(errors["kafka"])
     (found,) = [
@@ -586,11 +580,11 @@ def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Pat
     assert found.startswith("none matches none[.].*: the stream waits for a topic; the cluster has ")
 
 
-# What goes wrong
+# Errors
 
 
 @pytest.mark.nightly
-def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_recreated_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "old", lsn=number) for number in range(5)])
     pipeline = job(kafka, tmp_path, {"subscribe": topic})
@@ -601,13 +595,13 @@ def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, s
         pipeline.run(spark)
     assert f"Partition {topic}-0" in str(caught.value)
     assert "offset was changed from 5 to 1" in str(caught.value)
-    going_on = job(kafka, tmp_path, {"subscribe": topic, "failOnDataLoss": False})
-    going_on.run(spark)
-    assert names(going_on, spark, topic) == {**dict.fromkeys(range(5), "old"), 7: "new"}
+    tolerant_pipeline = job(kafka, tmp_path, {"subscribe": topic, "failOnDataLoss": False})
+    tolerant_pipeline.run(spark)
+    assert names(tolerant_pipeline, spark, topic) == {**dict.fromkeys(range(5), "old"), 7: "new"}
 
 
 @pytest.mark.one_spark
-def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
+def test_unreachable_broker(tmp_path: Path, spark: SparkSession) -> None:
     source = {
         "bootstrap.servers": "127.0.0.1:1",
         "subscribe": "orders",
@@ -624,7 +618,7 @@ def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSession) -> None:
+def test_unreachable_broker_is_reported_within_a_minute(tmp_path: Path, spark: SparkSession) -> None:
     source = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])
     clock = time.monotonic()
@@ -636,7 +630,7 @@ def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSes
 _LOGINS = {
     "SCRAM-SHA-512": 'scram.ScramLoginModule required username="{}" password="{}";',
     "PLAIN": 'plain.PlainLoginModule required username="{}" password="{}";',
-    # A token of its own making, which nobody signed.
+    # An unsigned token.
     "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{}";',
 }
 
@@ -665,7 +659,7 @@ def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSe
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", nightly_after(1, ["SCRAM-SHA-512", "PLAIN"]))
-def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
+def test_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     source = {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password", mechanism)}
     pipeline = job(kafka, tmp_path, source)
@@ -676,7 +670,7 @@ def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: Spar
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_plaintext_to_a_tls_port(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     source = {
         "bootstrap.servers": kafka.sasl.bootstrap_servers,
         "subscribe": f"{prefix}.orders",
@@ -696,12 +690,12 @@ def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, s
         ({"subscribe": "a", "startingOffset": "latest"}, "unknown key startingOffset"),
     ],
 )
-def test_a_wrong_block(options: dict[str, Any], complaint: str) -> None:
+def test_invalid_options(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         KafkaSource({"bootstrap.servers": "localhost", **options})
 
 
-def test_an_admin_client_that_is_forgotten_while_a_call_from_java_is_read_leaves_the_call_whole(
+def test_admin_client_collected_during_a_java_call_keeps_the_call_intact(
     kafka: Kafka, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admins = [KafkaAdmin(spark, {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "forgotten"})]
@@ -710,7 +704,7 @@ def test_an_admin_client_that_is_forgotten_while_a_call_from_java_is_read_leaves
     read = py4j.clientserver.get_return_value
 
     def forget(*args: Any) -> Any:
-        admins.clear()  # as Python's search for cycles may, at any time
+        admins.clear()  # as Python's garbage collector may do at any time
         return read(*args)
 
     monkeypatch.setattr(py4j.clientserver, "get_return_value", forget)

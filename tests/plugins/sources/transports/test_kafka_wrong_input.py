@@ -1,4 +1,4 @@
-"""Records that nobody should have written, and topics that are not as they were."""
+"""Malformed records, and topics that changed or were deleted."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def reasons(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     return [row["reason"] for row in pipeline.read("dead_letters", spark=spark).collect()]
 
 
-def test_a_topic_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_missing_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="no such topic") as caught:
         job(kafka, tmp_path, {"subscribe": f"{prefix}.nothing"}).run(spark)
     assert f"{prefix}.nothing" in str(caught.value)
 
 
-def test_a_topic_that_is_deleted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_deleted_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     for name in ("kept", "gone"):
         kafka.produce(f"{prefix}.{name}", change("c", 1, "a", lsn=1))
     pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*"})
@@ -53,13 +53,13 @@ def test_a_topic_that_is_deleted(kafka: Kafka, prefix: str, tmp_path: Path, spar
     with pytest.raises(DataError, match="a topic was deleted") as caught:
         pipeline.run(spark)
     assert f"{prefix}.gone-0" in str(caught.value)
-    going_on = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "failOnDataLoss": False})
-    going_on.run(spark)
-    assert names(going_on, spark, f"{prefix}.kept") == {1: "a", 2: "b"}
-    assert names(going_on, spark, f"{prefix}.gone") == {1: "a"}
+    tolerant_pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "failOnDataLoss": False})
+    tolerant_pipeline.run(spark)
+    assert names(tolerant_pipeline, spark, f"{prefix}.kept") == {1: "a", 2: "b"}
+    assert names(tolerant_pipeline, spark, f"{prefix}.gone") == {1: "a"}
 
 
-def test_an_offset_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_missing_starting_offset(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))
     with pytest.raises(DataError, match="records were deleted before they were read") as caught:
@@ -67,40 +67,45 @@ def test_an_offset_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, 
     assert "999" in str(caught.value)
 
 
-def test_a_dead_letter_is_the_record_as_it_came(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_dead_letter_keeps_the_original_record(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     good = change("c", 1, "a", lsn=1)
     kafka.produce(topic, good, Record(b"{cut", key=b'{"id": 2}', headers=(("trace", b"\x00\x01"), ("trace", None))))
     pipeline = job(kafka, tmp_path, {"subscribe": topic})
     pipeline.run(spark)
-    (letter,) = pipeline.read("dead_letters", spark=spark).collect()
-    assert (bytes(letter["key"]), bytes(letter["value"])) == (b'{"id": 2}', b"{cut")
-    assert [(h["key"], h["value"] and bytes(h["value"])) for h in letter["headers"]] == [
+    (dead_letter,) = pipeline.read("dead_letters", spark=spark).collect()
+    assert (bytes(dead_letter["key"]), bytes(dead_letter["value"])) == (b'{"id": 2}', b"{cut")
+    assert [(h["key"], h["value"] and bytes(h["value"])) for h in dead_letter["headers"]] == [
         ("trace", b"\x00\x01"),
         ("trace", None),
     ]
-    assert (letter["topic"], letter["partition"], letter["offset"], letter["plugin"]) == (topic, 0, 1, "json")
+    assert (dead_letter["topic"], dead_letter["partition"], dead_letter["offset"], dead_letter["plugin"]) == (
+        topic,
+        0,
+        1,
+        "json",
+    )
 
 
 def price_record(number: int, price: float, *, lsn: int) -> Record:
-    said = json.loads(change("c", number, f"lsn {lsn}", lsn=lsn).value or b"")
-    said["after"]["price"] = price
-    return Record(json.dumps(said).encode(), key=json.dumps({"id": number}).encode())
+    event_value = json.loads(change("c", number, f"lsn {lsn}", lsn=lsn).value or b"")
+    event_value["after"]["price"] = price
+    return Record(json.dumps(event_value).encode(), key=json.dumps({"id": number}).encode())
 
 
-#: Where dead letters are kept when not in files.
+#: Options that keep dead letters in a table; the default is files.
 IN_TABLE = {"dead.letters.table": "ops.dead_letters"}
 
 
 def changelog(kafka: Kafka, topic: str, folder: Path, kept: dict[str, str], price: str) -> Pipeline:
-    """Prices of that type, every change appended: what is applied twice shows."""
+    """Return a pipeline that appends every change, with prices of the given type. Repeated changes are visible as rows."""
     rule = {"source": topic, "columns": {"price": price}}
     sink = pipelines.sink_block("iceberg", folder, mode="changelog")
     return job(kafka, folder, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
 
 
 @pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
-def test_dead_letters_are_replayed_in_their_order_and_once(
+def test_dead_letters_are_replayed_once_and_in_order(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, kept: dict[str, str]
 ) -> None:
     topic = f"{prefix}.orders"
@@ -122,17 +127,17 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert reasons(narrow, spark) == ["undecodable"] * 3
     assert list(replay(wide.plan, spark, table="others")) == []
     assert list(replay(wide.plan, spark, reason="undecodable")) == [ReplayResult(topic, 3, 1)]
-    # What is older than the row lost against it, as it would have then.
+    # The older change lost against the row, as it would have without the replay.
     assert names(wide, spark, topic) == {1: "lsn 10", 2: "lsn 11"}
-    (left,) = wide.read("dead_letters", spark=spark).collect()
-    assert bytes(left["value"]) == b"{cut"
+    (remaining,) = wide.read("dead_letters", spark=spark).collect()
+    assert bytes(remaining["value"]) == b"{cut"
     assert list(replay(wide.plan, spark)) == [ReplayResult(topic, 1, 1)]
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
-def test_a_replay_that_was_cut_short_goes_on(
+def test_interrupted_replay_resumes(
     kafka: Kafka,
     prefix: str,
     tmp_path: Path,
@@ -147,7 +152,7 @@ def test_a_replay_that_was_cut_short_goes_on(
     wide = pipeline("decimal(9,2)")
     delete = Folder.delete
     with monkeypatch.context() as patched:
-        # The table is written, and nothing is noted.
+        # The process is killed after the table is written and before the replay is recorded.
         patched.setattr(Folder, "delete", lambda f, n: pytest.fail("killed") if "+" in n else delete(f, n))
         with pytest.raises(BaseException, match="killed"):
             list(replay(wide.plan, spark))
@@ -159,7 +164,7 @@ def test_a_replay_that_was_cut_short_goes_on(
 
 
 @pytest.mark.nightly
-def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
+def test_replay_interrupted_before_dead_letters_are_removed(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"{prefix}.orders"
@@ -177,7 +182,7 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
 
 
 @pytest.mark.nightly
-def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_values_in_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     good = change("c", 1, "a", lsn=1)
     body = good.value or b""
@@ -213,7 +218,7 @@ def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, s
 
 
 @pytest.mark.nightly
-def test_an_unknown_connector_is_applied_in_the_topics_order(
+def test_events_of_unknown_connector_are_applied_in_topic_order(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
@@ -226,8 +231,8 @@ def test_an_unknown_connector_is_applied_in_the_topics_order(
 
 
 @pytest.mark.nightly
-def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
-    """In a process of its own, with the memory that a user has: this one is full of what other tests left."""
+def test_value_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    """Run the pipeline in a new process with default memory, because the test process holds data of other tests."""
     topic = f"{prefix}.orders"
     kafka.create_topic(topic, config={"max.message.bytes": str(60 * MB)})
     kafka.produce(topic, change("c", 1, "a", lsn=1), change("c", 2, "x" * (50 * MB), lsn=2), change("c", 3, "c", lsn=3))
@@ -245,12 +250,12 @@ def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path,
     assert done.returncode == 0, done.stderr
     assert "3 rows in, 2 applied, 0 late, 1 dead letter" in done.stdout
     assert names(Pipeline.from_file(file), spark, topic) == {1: "a", 3: "c"}
-    (letter,) = Pipeline.from_file(file).read("dead_letters", spark=spark).collect()
-    assert (letter["reason"], letter["offset"], len(letter["value"])) == ("too-large", 1, KEPT_BYTES)
+    (dead_letter,) = Pipeline.from_file(file).read("dead_letters", spark=spark).collect()
+    assert (dead_letter["reason"], dead_letter["offset"], len(dead_letter["value"])) == ("too-large", 1, KEPT_BYTES)
 
 
 @pytest.mark.nightly
-def test_a_database_whose_clock_is_ahead(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_database_clock_is_ahead(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     ahead = {"connector": "postgresql", "ts_ms": 4_102_444_800_000, "lsn": 5}
     kafka.produce(topic, event(ahead, 1))

@@ -1,4 +1,4 @@
-"""A broker that goes away while a pipeline runs, and comes back."""
+"""Broker that stops while a pipeline runs, and restarts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 TOPIC = "shop.public.orders"
-#: An outage is noticed within seconds.
-IMPATIENT = {
+#: Timeouts with which an outage is noticed within seconds.
+SHORT_TIMEOUTS = {
     "kafka.default.api.timeout.ms": 2000,
     "kafka.request.timeout.ms": 1000,
     "kafka.metadata.max.age.ms": 1000,
@@ -34,13 +34,13 @@ def kafka() -> Iterator[Kafka]:
         yield server
 
 
-def test_the_run_goes_on_where_it_was(
+def test_run_resumes_after_an_outage(
     kafka: Kafka, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "FIRST_PAUSE_SECONDS", 0.2)
     monkeypatch.setattr(engine, "LONGEST_PAUSE_SECONDS", 1.0)
     kafka.produce(TOPIC, change("c", 1, "a", lsn=1))
-    pipeline = job(kafka, tmp_path, {"subscribe": TOPIC, **IMPATIENT})
+    pipeline = job(kafka, tmp_path, {"subscribe": TOPIC, **SHORT_TIMEOUTS})
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:
         until(lambda: query.recent_progress, "the first batch")
         kafka.kill()

@@ -139,7 +139,11 @@ def _pagila(stack: ExitStack, _: Any) -> _Database:
     with closing(postgres.connect()) as connection:
         pagila.load(connection)
     settings = {"publish.via.partition.root": "true", "table.exclude.list": "public[.]payment_p.*"}
-    return postgres.query, databases.of_postgres(postgres.query, "public"), {**postgres.debezium("pagila"), **settings}
+    return (
+        postgres.query,
+        databases.describe_postgres_tables(postgres.query, "public"),
+        {**postgres.debezium("pagila"), **settings},
+    )
 
 
 def _sakila(stack: ExitStack, kafka: Any) -> _Database:
@@ -148,7 +152,7 @@ def _sakila(stack: ExitStack, kafka: Any) -> _Database:
     mariadb = stack.enter_context(MariaDb())
     mariadb.execute(databases.sakila())
     connector = {**mariadb.debezium("sakila", kafka.bootstrap_servers), "database.include.list": "sakila"}
-    return mariadb.query, databases.of_mariadb(mariadb.query, "sakila"), connector
+    return mariadb.query, databases.describe_mariadb_tables(mariadb.query, "sakila"), connector
 
 
 def _report(results: list[Result]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.rooms import FilesAndGroups, Times, add_groups, sort_longest_first
+from tests.support.rooms import FileAndGroupScheduling, Times, add_groups, sort_longest_first
 from tests.support.spark_conf import INTERPRETED
 
 from headrace_stack.servers.kafka import Kafka
@@ -31,8 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesAndGroups | None:
-    return FilesAndGroups(config, log) if config.getvalue("dist") == "loadgroup" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileAndGroupScheduling | None:
+    return FileAndGroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

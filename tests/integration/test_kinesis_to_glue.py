@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.conftest import start
-from tests.support.glue import Glue, lend_keys
+from tests.support.glue import Glue, set_aws_keys
 from tests.support.waiting import until
 
 from headrace import Pipeline
@@ -43,7 +43,7 @@ def environment(aws: Glue, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
-    with lend_keys(spark):
+    with set_aws_keys(spark):
         yield
 
 

@@ -94,7 +94,7 @@ def test_pagila_and_tickit_in_iceberg(
         tables = {
             f"shop_{schema}.{table.name}": (f"{schema}.{table.name}", table)
             for schema in ("public", "tickit")
-            for table in databases.of_postgres(query, schema)
+            for table in databases.describe_postgres_tables(query, schema)
             if schema == "tickit" or table.name in PAGILA_TABLES
         }
         assert len(tables) == 11
@@ -122,7 +122,7 @@ if "hudi" in pipelines.TABLE_SINKS:
         tables = {
             f"rental_{schema}.{table.name}": (f"{schema}.{table.name}", table)
             for schema in ("sakila", "inventory")
-            for table in databases.of_mariadb(mariadb.query, schema)
+            for table in databases.describe_mariadb_tables(mariadb.query, schema)
         }
         assert len(tables) == 20
         settings = {"database.include.list": "sakila,inventory", **JSON}

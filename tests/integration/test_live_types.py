@@ -180,7 +180,7 @@ def capture_events(
 def prepare(server: Postgres | MariaDb, types: TypeTable) -> None:
     """Create the table with the rows of the snapshot."""
     if isinstance(server, Postgres):
-        server.execute(f"create schema {SCHEMA};{types_postgres.TYPES_OF_ITS_OWN.format(schema=SCHEMA)}")
+        server.execute(f"create schema {SCHEMA};{types_postgres.CUSTOM_TYPES.format(schema=SCHEMA)}")
     else:
         server.execute(f"create database {SCHEMA} character set utf8mb4")
     server.execute(_session_settings(server) + types.create(f"{SCHEMA}.all_types"))

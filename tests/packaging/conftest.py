@@ -22,7 +22,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dist.Built:
 def venv(distributions: dist.Built, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     folder = tmp_path_factory.mktemp("dist")
     wheel, stack = distributions.wheel, distributions.stack
-    acme = dist.wheel_of(Path(__file__).parent / "headrace_acme", folder)
+    acme = dist.build_project_wheel(Path(__file__).parent / "headrace_acme", folder)
     # The Spark line of this environment. The extra pins the exact version.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
     environment = Venv(

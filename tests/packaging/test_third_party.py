@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
-from tests.support.dist import run, wheel_of
+from tests.support.dist import build_project_wheel, run
 from tests.support.spark_conf import interpret_plans
 from tests.support.venv import Venv
 
@@ -27,7 +27,7 @@ SMALL_SESSION = 'spark: {spark.master: "local[2]", spark.sql.shuffle.partitions:
 def rival(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Install one more distribution in a folder and return it for ``PYTHONPATH``."""
     folder = tmp_path_factory.mktemp("rival")
-    wheel = wheel_of(PROJECTS / "headrace_rival", folder)
+    wheel = build_project_wheel(PROJECTS / "headrace_rival", folder)
     run([venv.bin / "pip", "install", "--quiet", "--no-deps", "--target", folder / "site", wheel], folder)
     return str(folder / "site")
 

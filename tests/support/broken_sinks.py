@@ -472,19 +472,19 @@ class IgnoresVersion(MemorySink):
         return super().version(table, None)
 
 
-class Modest(MemorySink):
+class MinimalSink(MemorySink):
     """Sink without optional capabilities."""
 
     capabilities = Capabilities()
 
 
 @fails("test_time_travel_is_rejected")
-class IgnoresAsOf(Modest):
+class IgnoresAsOf(MinimalSink):
     def version(self, table: Table, as_of: str | None) -> Version:
         return super().version(table, None)
 
 
 @fails("test_new_column_is_rejected")
-class DropsNewColumns(Modest):
+class DropsNewColumns(MinimalSink):
     def union(self, old: Version, incoming: DataType) -> DataType:
         return _keep_first(old.schema, incoming)

@@ -43,13 +43,13 @@ class Printed:
     lake: tuple[str, ...]
 
 
-def of_postgres(query: Query, schema: str) -> list[Printed]:
+def describe_postgres_tables(query: Query, schema: str) -> list[Printed]:
     """Describe the tables of a schema; a partitioned table counts as one."""
     is_not_partition = "format('%I.%I', table_schema, table_name)::regclass not in (select inhrelid from pg_inherits)"
     return _list_tables(query, schema, is_not_partition, _POSTGRES, '"{}"')
 
 
-def of_mariadb(query: Query, schema: str) -> list[Printed]:
+def describe_mariadb_tables(query: Query, schema: str) -> list[Printed]:
     """Describe the tables of a database."""
     return _list_tables(query, schema, "true", _MARIADB, "`{}`")
 

@@ -78,7 +78,7 @@ def distributions(folder: Path) -> Built:
     return Built(sdist, wheel, *others)
 
 
-def wheel_of(project: Path, folder: Path) -> Path:
+def build_project_wheel(project: Path, folder: Path) -> Path:
     """Build the wheel of a third-party project."""
     copy = shutil.copytree(project, folder / project.name, ignore=shutil.ignore_patterns("__pycache__"))
     return _build_wheel(copy, folder / f"{project.name}-dist")

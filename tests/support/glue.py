@@ -67,14 +67,14 @@ class Glue(AwsServer):
 
 
 @contextmanager
-def lend_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_key: str = "example") -> Iterator[None]:
+def set_aws_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_key: str = "example") -> Iterator[None]:
     """Set AWS keys in the JVM for a block. Other tests share the JVM."""
-    with lend_properties(spark, {"aws.accessKeyId": access_key, "aws.secretAccessKey": secret_key}):
+    with set_jvm_properties(spark, {"aws.accessKeyId": access_key, "aws.secretAccessKey": secret_key}):
         yield
 
 
 @contextmanager
-def lend_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+def set_jvm_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
     """Set system properties of the JVM for a block."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
     for name, value in properties.items():

@@ -7,7 +7,7 @@ from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_table_services import TableServices
 
 
-def services_of(target: Target) -> TableServices:
+def load_table_services(target: Target) -> TableServices:
     assert isinstance(target.sink, HudiSink)
     services = target.sink._services(target.session, target.table)
     assert services is not None

@@ -16,7 +16,7 @@ def name_of(target: Target) -> str:
     return target.sink._name(target.session, target.table)
 
 
-def load_handle(target: Target) -> TableHandle:
+def load_table_handle(target: Target) -> TableHandle:
     """Load the table under test."""
     with active(target.session):
         handle = TableHandle.load(target.session, name_of(target))
@@ -26,4 +26,4 @@ def load_handle(target: Target) -> TableHandle:
 
 def java_table(target: Target) -> Any:
     """Load Iceberg's table object of the table under test."""
-    return load_handle(target).java
+    return load_table_handle(target).java

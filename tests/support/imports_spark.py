@@ -1,7 +1,7 @@
 """Authentication plugin whose module imports Spark."""
 
 import pyspark  # noqa: F401 - this import is the defect
-from tests.support.broken_logins import Login
+from tests.support.broken_auth_plugins import Login
 
 
 class ImportsSpark(Login):

@@ -61,7 +61,7 @@ def reply(request: BaseHTTPRequestHandler, status: int, content: bytes, headers:
     request.wfile.write(content)
 
 
-def begin_events(request: BaseHTTPRequestHandler) -> None:
+def start_event_stream(request: BaseHTTPRequestHandler) -> None:
     """Send the head of a response that continues for minutes, and the first frame that boto3 requires."""
     request.send_response(200)
     request.send_header("Content-Type", "application/vnd.amazon.eventstream")
@@ -129,7 +129,7 @@ class Sender(KinesisProxy):
                 return
             starts.append(now)
         try:
-            begin_events(request)
+            start_event_stream(request)
             self._send(request, parameters, now)
         except (OSError, BotoCoreError):  # the subscriber disconnected, or the test ended
             return

@@ -19,7 +19,7 @@ _ROW_COUNT_TESTS = {
 }
 
 
-def for_another_type(kit: _K) -> _K:
+def skip_type_independent_tests(kit: _K) -> _K:
     """Remove the tests of every plugin and of histories, which run on the first type of table of the sink.
 
     The engine calls every type of table the same way, and the kit tests each call on this type too. Random histories run on
@@ -28,7 +28,7 @@ def for_another_type(kit: _K) -> _K:
     return _leave_out(kit, _list_tests(PluginConformance, HistoryConformance))
 
 
-def for_another_format(kit: _K) -> _K:
+def skip_format_independent_tests(kit: _K) -> _K:
     """Keep only the tests of values, columns and row counts.
 
     A sink treats the files of all formats the same way, so its first format covers the other tests.

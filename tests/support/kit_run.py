@@ -20,7 +20,7 @@ Broken = dict[str, list[type[Plugin]]]
 
 
 #: Further tests that each plugin fails, because they depend on the same requirement.
-ALSO: dict[type[Plugin], set[str]] = {}
+OTHER_FAILED_TESTS: dict[type[Plugin], set[str]] = {}
 
 
 def fails(broken: Broken, test: str, *also: str) -> Any:
@@ -28,7 +28,7 @@ def fails(broken: Broken, test: str, *also: str) -> Any:
 
     def register(plugin: type[Plugin]) -> type[Plugin]:
         broken.setdefault(test, []).append(plugin)
-        ALSO[plugin] = set(also)
+        OTHER_FAILED_TESTS[plugin] = set(also)
         return plugin
 
     return register

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support import ranged
-from tests.support.ranged import HeldSink, LinesSource, append
+from tests.support.ranged import LinesSource, PausableSink, append
 from tests.support.spark_conf import INTERPRETED
 from tests.support.waiting import until
 
@@ -64,8 +64,8 @@ class Orders:
             return LinesSource(path=str(self.log), **{**self.options, **options})
         return FilesSource(path=str(self.landing), format="json", **{**self.options, **options})
 
-    def sink(self) -> HeldSink:
-        return HeldSink(self.hold, path=str(self.folder / "out"))
+    def sink(self) -> PausableSink:
+        return PausableSink(self.hold, path=str(self.folder / "out"))
 
     def pipeline(self, source: Source | None = None) -> Pipeline:
         value = JsonFormat() if self.kind == "ranged" else None

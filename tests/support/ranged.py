@@ -92,7 +92,7 @@ class LinesSource(RangedSource):
         return Path(self.config.path).read_bytes().count(b"\n")
 
 
-class HeldSink(FilesSink):
+class PausableSink(FilesSink):
     """Files sink that reports its current batch and holds it while a marker file exists."""
 
     name = "held"
@@ -130,7 +130,7 @@ def pipeline(source: LinesSource, sinks: Iterable[Sink], checkpoint: Path) -> Pi
 
 
 def main(path: str, checkpoint: str, out: str, hold: str) -> None:
-    sinks = [FilesSink(path=f"{out}/first"), HeldSink(Path(hold), path=f"{out}/second")]
+    sinks = [FilesSink(path=f"{out}/first"), PausableSink(Path(hold), path=f"{out}/second")]
     pipeline(LinesSource(path=path, limit=4), sinks, Path(checkpoint)).run()
 
 

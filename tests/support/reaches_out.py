@@ -3,7 +3,7 @@
 import socket
 from contextlib import suppress
 
-from tests.support.broken_logins import Login
+from tests.support.broken_auth_plugins import Login
 
 with suppress(OSError), socket.socket() as one:
     one.connect(("127.0.0.1", 9))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def plan_reading(target: Target) -> DataFrame:
+def plan_read(target: Target) -> DataFrame:
     """Plan a read of a table: the files are determined, and none is read yet."""
     frame = target.read()
     frame._jdf.queryExecution().executedPlan()

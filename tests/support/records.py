@@ -39,7 +39,7 @@ def record(value: Any, *, key: Any = None, topic: str = "moma.public.artists", o
     return {"topic": topic, "offset": offset, "key": key, "value": value}
 
 
-def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+def make_kafka_frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     """Return records in the format of Spark's Kafka source."""
     rows = [
         (_bytes(r["key"]), _bytes(r["value"]), r["topic"], r.get("partition", 0), r["offset"], None) for r in records
@@ -47,15 +47,15 @@ def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     return spark.createDataFrame(rows, _KAFKA)
 
 
-def topics_of(spark: SparkSession, records: Iterable[Record]) -> dict[str, Records]:
+def make_topic_readers(spark: SparkSession, records: Iterable[Record]) -> dict[str, Records]:
     """Return the reader of the records of each topic."""
     topics: dict[str, list[Record]] = {}
     for found in records:
         topics.setdefault(str(found["topic"]), []).append(found)
-    return {topic: partial(move_to_session, frame_of(spark, topics[topic])) for topic in sorted(topics)}
+    return {topic: partial(move_to_session, make_kafka_frame(spark, topics[topic])) for topic in sorted(topics)}
 
 
-def changes_of(
+def make_changes(
     spark: SparkSession,
     records: Iterable[Record],
     *,
@@ -73,7 +73,7 @@ def changes_of(
     context = SourceContext(spark, SchemaLog())
     found = {}
     decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
-    for events in decoder.decode(context, topics_of(spark, records)):
+    for events in decoder.decode(context, make_topic_readers(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
         frame = events.load(spark, schema)
         if not tombstones and dialect.position_parts(events) is not None:

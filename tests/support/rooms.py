@@ -30,7 +30,7 @@ GROUPS = {
 SECONDS = {"slow": 20, "dist": 3, "spark": 1}
 
 
-class FilesAndGroups(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
+class FileAndGroupScheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
     """Scheduler that runs the tests of a group in one process, and those of a file that have no group."""
 
     def _split_scope(self, nodeid: str) -> str:

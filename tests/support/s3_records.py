@@ -138,7 +138,7 @@ def read_object(path: Path) -> list[Any]:
     return data.split(b"\n")[:-1]
 
 
-def cut_as_connector(
+def split_like_connector(
     records: Iterable[Record], flush_size: int, rotate_interval: int = -1, encode: Any = None, ending: str = ".avro"
 ) -> dict[str, list[Any]]:
     """Return the objects that Confluent's S3 connector writes for these records.

@@ -440,7 +440,7 @@ TYPES = TypeTable(
     },
 )
 #: Custom types of the table.
-TYPES_OF_ITS_OWN = """
+CUSTOM_TYPES = """
 create extension if not exists hstore; create extension if not exists citext; create extension if not exists ltree;
 create type {schema}.mood as enum ('sad', 'not ok', 'happy');
 create type {schema}.pair as (a int, b text);

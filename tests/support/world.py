@@ -184,7 +184,7 @@ CONNECTORS = tuple(_CLOCKS)
 
 
 @dataclass
-class World:
+class DatabaseModel:
     """Database, connector and topics."""
 
     shape: Shape

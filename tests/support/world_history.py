@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.support.world import CONNECTORS, TABLES, Shape, World
+from tests.support.world import CONNECTORS, TABLES, DatabaseModel, Shape
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class History:
     """History of a database model and of a pipeline; its string describes it."""
 
     seed: int
-    world: World
+    world: DatabaseModel
     steps: Sequence[Step]
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ def _shape(chance: Random) -> Shape:
 def history(seed: int) -> History:
     """Return the history of a seed."""
     chance = Random(seed)
-    world = World(_shape(chance), chance, chance.choice((1, 2, 3)))
+    world = DatabaseModel(_shape(chance), chance, chance.choice((1, 2, 3)))
     steps: list[Step] = []
     read: dict[str, int] = {}
     is_broken = False
@@ -99,7 +99,7 @@ def history(seed: int) -> History:
     return History(seed, world, steps)
 
 
-def _happen(world: World, read: dict[str, int]) -> None:
+def _happen(world: DatabaseModel, read: dict[str, int]) -> None:
     dice = world.chance.random()
     if dice < 0.12:
         world.lose_slot()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
-from tests.support.world import TABLES, Shape, World
+from tests.support.world import TABLES, DatabaseModel, Shape
 from tests.support.world_history import History, Step, history
 from tests.support.world_run import Run, make_failing
 
@@ -93,7 +93,7 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
 @pytest.mark.one_spark
 def test_joined_backlog_survives_the_repetition_of_its_last_batch(spark: SparkSession, tmp_path: Path) -> None:
     shape = Shape("postgresql", False, TABLES, None, False, ("changelog", "changelog"))
-    world = World(shape, Random(1), 1)
+    world = DatabaseModel(shape, Random(1), 1)
     run = Run(History(0, world, ()), [Files({"path": f"{tmp_path}/out", "mode": "changelog"})], spark, tmp_path)
 
     def make_batch(number: int) -> Step:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import broken_dialects, broken_formats, broken_sources, broken_transforms
-from tests.support.kit_run import ALSO, Broken, find_failures, list_broken, list_tests
+from tests.support.kit_run import OTHER_FAILED_TESTS, Broken, find_failures, list_broken, list_tests
 
 from headrace.sdk.plugin import Plugin
 from headrace.testing.plugins import PluginConformance
@@ -64,7 +64,7 @@ def list_all(kits: Mapping[type[PluginConformance], Broken]) -> list[Any]:
 def test_first_broken_plugin_fails_the_test_of_what_it_breaks(
     kit: Any, test: str, broken: type[Plugin], failures: Failures
 ) -> None:
-    assert failures(kit, False)[broken.__name__] == {test, *ALSO[broken]}
+    assert failures(kit, False)[broken.__name__] == {test, *OTHER_FAILED_TESTS[broken]}
 
 
 @pytest.mark.nightly
@@ -72,4 +72,4 @@ def test_first_broken_plugin_fails_the_test_of_what_it_breaks(
 def test_broken_plugin_fails_only_the_expected_tests(
     kit: Any, test: str, broken: type[Plugin], failures: Failures
 ) -> None:
-    assert failures(kit, True)[broken.__name__] == {test, *ALSO[broken]}
+    assert failures(kit, True)[broken.__name__] == {test, *OTHER_FAILED_TESTS[broken]}

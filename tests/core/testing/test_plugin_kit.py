@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.support.broken_logins import BROKEN, Login, LoginKit
+from tests.support.broken_auth_plugins import BROKEN, AuthKit, Login
 from tests.support.imports_spark import ImportsSpark
 from tests.support.kit_run import find_failures, list_broken, list_tests
 from tests.support.reaches_out import ReachesOutAtImport
@@ -22,7 +22,7 @@ BROKEN["test_plugin_is_picklable"] += [ImportsSpark, ReachesOutAtImport]
 
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
-    return find_failures(LoginKit, BROKEN, tmp_path_factory.mktemp("kit"))
+    return find_failures(AuthKit, BROKEN, tmp_path_factory.mktemp("kit"))
 
 
 def test_each_test_fails_for_a_broken_plugin() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from tests.support.broken_sinks import BROKEN, Modest, UsesTheActiveSession
+from tests.support.broken_sinks import BROKEN, MinimalSink, UsesTheActiveSession
 from tests.support.kit_run import list_tests
 from tests.support.memory_sink import MemorySink
 from tests.support.tiers import nightly_after
@@ -168,7 +168,7 @@ def test_rows_collected_in_the_driver_are_detected(spark: SparkSession, tmp_path
 
 def test_tests_of_unclaimed_capabilities_are_not_collected() -> None:
     class Kit(Memory):
-        plugin_class = Modest
+        plugin_class = MinimalSink
 
     def is_collected(kit: type[SinkConformance], test: str) -> bool:
         return callable(getattr(kit, test))

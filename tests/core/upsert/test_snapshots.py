@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import make_changes, record, rows_of, samples
 
 from headrace.engine.write.row_metrics import RowCounter
 from headrace.sdk.changes import POSITION, SNAPSHOT
@@ -75,7 +75,7 @@ def test_snapshot_starts_before_its_rows_and_after_earlier_changes(spark: SparkS
     else:
         values = [{"after": {"id": n}, "source": {"connector": "x", **b}, "op": "r"} for n, b in enumerate(blocks)]
         events = [record(value, key={"id": n}, offset=n) for n, value in enumerate(values)]
-    [found] = changes_of(spark, events).values()
+    [found] = make_changes(spark, events).values()
     rows = rows_of(found, POSITION, SNAPSHOT, "source")
     positions = [row[POSITION] for row in rows]
     is_read = [row["source"]["snapshot"] not in ("false", "incremental") for row in rows]
@@ -90,7 +90,7 @@ def test_snapshot_starts_before_its_rows_and_after_earlier_changes(spark: SparkS
 def test_snapshot_is_read_from_the_added_field_of_flat_rows(spark: SparkSession) -> None:
     def flat(**fields: Any) -> list[Any]:
         value = {"id": 1, "__lsn": 256, "__deleted": "false", **fields}
-        [found] = changes_of(spark, [record(value)], dialect=FlatDialect()).values()
+        [found] = make_changes(spark, [record(value)], dialect=FlatDialect()).values()
         return [row[SNAPSHOT] for row in rows_of(found, SNAPSHOT)] if SNAPSHOT in found.frame.columns else []
 
     assert flat() == []

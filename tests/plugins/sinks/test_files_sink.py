@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 from tests.support import pipelines
-from tests.support.kit import for_another_format
+from tests.support.kit import skip_format_independent_tests
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError
@@ -40,7 +40,7 @@ class TestJson(SinkConformance):
 # With the second Spark version, the sink `s3` runs Avro's kit, and Iceberg's tables are Parquet.
 @pytest.mark.nightly
 @pytest.mark.one_spark
-@for_another_format
+@skip_format_independent_tests
 class TestAvro(SinkConformance):
     plugin_class = FilesSink
     faults = 0  # the write steps are the same
@@ -51,7 +51,7 @@ class TestAvro(SinkConformance):
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-@for_another_format
+@skip_format_independent_tests
 class TestParquet(SinkConformance):
     plugin_class = FilesSink
     faults = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
-from tests.support.records import record, topics_of
+from tests.support.records import make_topic_readers, record
 from tests.support.spark_conf import case_sensitive, compile_plans
 
 from headrace.engine.plan.pipeline_plan import Plan
@@ -168,7 +168,7 @@ def test_kept_envelopes_keep_before(spark: SparkSession) -> None:
         "op": "u",
     }
     context = SourceContext(spark, SchemaLog())
-    [events] = RecordDecoder(JsonFormat()).decode(context, topics_of(spark, [record(value)]))
+    [events] = RecordDecoder(JsonFormat()).decode(context, make_topic_readers(spark, [record(value)]))
     mask = Mask(columns={"email": RULES["replacement"]})
 
     def columns(*transforms: Transform) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import make_changes, record, rows_of, samples
 
 from headrace.errors import DataError
 from headrace.sdk.changes import DELETED, ERROR, KEY, OP, POSITION, Changes
@@ -55,7 +55,7 @@ def rows_by_table(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
     options = unwrap("rewrite", add_fields="op,table,source.ts_ms")
     events = [r for r in samples("pg_envelope") if r["topic"].endswith((".customers", ".composite_key", ".no_pk"))]
     found = {}
-    for topic, changes in changes_of(spark, events).items():
+    for topic, changes in make_changes(spark, events).items():
         result = options.apply(changes)
         found[topic] = rows_of(Changes(result.frame.where(f"{ERROR} IS NULL"), envelope=False))
     return found
@@ -200,7 +200,7 @@ class TestInAPipeline:
         self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
     ) -> list[tuple[Any, ...]]:
         transform = unwrap(mode)
-        [changes] = changes_of(spark, events, with_row_before=transform.reads_before).values()
+        [changes] = make_changes(spark, events, with_row_before=transform.reads_before).values()
         result = transform.apply(changes)
         assert not result.envelope
         assert {OP, KEY, POSITION, ERROR} <= set(result.own_columns)
@@ -237,12 +237,12 @@ class TestInAPipeline:
 
     def test_key_column_missing_in_the_row_is_added(self, spark: SparkSession) -> None:
         value = {"before": None, "after": {"name": "x"}, "source": SOURCE_BLOCK, "op": "c"}
-        [changes] = changes_of(spark, [record(value, key={"id": 7})]).values()
+        [changes] = make_changes(spark, [record(value, key={"id": 7})]).values()
         assert rows_of(unwrap().apply(changes)) == [{"name": "x", "id": 7}]
 
     def test_batch_of_deletes_has_columns_and_types_of_the_table(self, spark: SparkSession) -> None:
         value = {"before": {"id": 1, "name": "x"}, "after": None, "source": SOURCE_BLOCK, "op": "d"}
-        [changes] = changes_of(spark, [record(value)], keyed=False, key=["id"], with_row_before=True).values()
+        [changes] = make_changes(spark, [record(value)], keyed=False, key=["id"], with_row_before=True).values()
         result = unwrap().apply(changes)
         assert result.frame.select("id", "name").schema.simpleString() == "struct<id:bigint,name:string>"
         assert rows_of(result, "id", "name", DELETED) == [{"id": 1, "name": None, DELETED: True}]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.support.ranged import TOPIC, LinesSource, pipeline
-from tests.support.records import record, topics_of
+from tests.support.records import make_topic_readers, record
 
 from headrace.engine.read.record_decoder import RecordDecoder
 from headrace.errors import DataError
@@ -62,7 +62,7 @@ class FixedFormat(Format):
 def decode_json(spark: SparkSession, *records: dict[str, Any]) -> DataFrame:
     """Decode records of one topic as JSON and return the events."""
     context = SourceContext(spark, SchemaLog())
-    (events,) = RecordDecoder(JsonFormat()).decode(context, topics_of(spark, records))
+    (events,) = RecordDecoder(JsonFormat()).decode(context, make_topic_readers(spark, records))
     return events.load(spark, events.schema)
 
 

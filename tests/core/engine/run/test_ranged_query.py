@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support import ranged
 from tests.support.orders import KINDS, TRIGGER, Orders
-from tests.support.ranged import HeldSink, LinesSource, append
+from tests.support.ranged import LinesSource, PausableSink, append
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, FatalError, HeadraceError, RetriableError
@@ -75,7 +75,10 @@ def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path
     orders.add(*range(7, 11))
     orders.hold.unlink()
     source = LinesSource(path=str(orders.log), limit=5)
-    sinks = [FilesSink(path=str(orders.folder / "first")), HeldSink(orders.hold, path=str(orders.folder / "second"))]
+    sinks = [
+        FilesSink(path=str(orders.folder / "first")),
+        PausableSink(orders.hold, path=str(orders.folder / "second")),
+    ]
     batches: list[int] = []
     ranged.pipeline(source, sinks, orders.checkpoint).run(spark, on_progress=lambda p: batches.append(p.batch))
 

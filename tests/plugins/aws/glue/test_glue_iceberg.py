@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from tests.support.glue import Glue, Refusing, lend_keys
+from tests.support.glue import Glue, Refusing, set_aws_keys
 
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.engine.plan.retry import retry
@@ -40,7 +40,7 @@ def glue() -> Iterator[Glue]:
 
 @pytest.fixture
 def keys(spark: SparkSession) -> Iterator[None]:
-    with lend_keys(spark):
+    with set_aws_keys(spark):
         yield
 
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from py4j.protocol import Py4JJavaError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.glue import lend_properties
+from tests.support.glue import set_jvm_properties
 from tests.support.role_server import TOKEN, RoleServer
 from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import open_bucket
@@ -287,7 +287,7 @@ def test_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3Pr
         properties = {"aws.endpointUrlSts": roles.endpoint_url, "aws.region": s3.region}
         sts = {"assumed.role.sts.endpoint": roles.endpoint_url, "assumed.role.sts.endpoint.region": s3.region}
         address = open_bucket(spark, s3, "lent", **options, **(sts if pipelines.HAS_HUDI else {}))
-        with lend_properties(spark, properties):
+        with set_jvm_properties(spark, properties):
             assert Folder(spark, f"{address}/c").read("note") == "text"
     (request,) = roles.asked
     assert (request["Action"], request["RoleArn"]) == ("AssumeRole", ROLE)
@@ -312,7 +312,7 @@ if not pipelines.HAS_HUDI:
             address = open_bucket(spark, s3, "pod", **options)
             sts = {"aws.endpointUrlSts": roles.endpoint_url, "aws.region": s3.region}
             identity = {"aws.webIdentityTokenFile": str(token), "aws.roleArn": ROLE, "aws.roleSessionName": "pod"}
-            with lend_properties(spark, {**sts, **identity}):
+            with set_jvm_properties(spark, {**sts, **identity}):
                 assert Folder(spark, f"{address}/c").read("note") == "text"
         request = roles.asked[-1]
         assert (request["Action"], request["RoleArn"]) == ("AssumeRoleWithWebIdentity", ROLE)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
-from tests.support.glue import Glue, lend_keys
+from tests.support.glue import Glue, set_aws_keys
 from tests.support.role_server import RoleServer
 from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import bucket_options, open_bucket
@@ -154,7 +154,7 @@ def test_kill_during_a_run_loses_and_repeats_no_row(
 
     address = open_bucket(spark, s3, "lake")
     pipeline = Pipeline.from_dict({**config, "spark": {}})
-    with lend_keys(spark, s3.access_key, s3.secret_key):
+    with set_aws_keys(spark, s3.access_key, s3.secret_key):
         for key, value in pipeline.sinks[3].session_conf().items():
             spark.conf.set(key, value)
         assert pipeline.run(spark).batches == 1

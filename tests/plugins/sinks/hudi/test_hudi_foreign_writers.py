@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.hudi import services_of
+from tests.support.hudi import load_table_services
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
@@ -34,13 +34,15 @@ def make(folder: Path, sessions: Sessions, options: dict[str, str]) -> Target:
 
 
 def folder_of(target: Target) -> Path:
-    return Path(services_of(target).path.removeprefix("file:"))
+    return Path(load_table_services(target).path.removeprefix("file:"))
 
 
 def rows(target: Target) -> dict[int, str]:
     """Return the rows as headrace reads them, and compare them with a plain Spark read."""
     found = {row["id"]: row["name"] for row in target.rows()}
-    by_default = target.session.read.format("hudi").load(services_of(target).path).select("id", "name").collect()
+    by_default = (
+        target.session.read.format("hudi").load(load_table_services(target).path).select("id", "name").collect()
+    )
     assert sorted(map(tuple, by_default)) == sorted(found.items())
     return found
 
@@ -48,7 +50,7 @@ def rows(target: Target) -> dict[int, str]:
 def client_of(target: Target, **options: str) -> Any:
     """Return a Hudi client with the options of Hudi's own tools."""
     jvm: Any = target.session._jvm
-    services, table = services_of(target), open_table(target.session, services_of(target).path)
+    services, table = load_table_services(target), open_table(target.session, load_table_services(target).path)
     schema = str(jvm.org.apache.hudi.common.table.TableSchemaResolver(table).getTableSchema().toString())
     all_options = {**services.options, **services.own_options, **TOOLS, **options}
     name, java = all_options["hoodie.table.name"], target.session.sparkContext._jsc
@@ -64,7 +66,7 @@ def use_client(target: Target, action: Callable[[Any], object], **options: str) 
 
 
 def timeline_of(target: Target) -> Any:
-    return open_table(target.session, services_of(target).path).getActiveTimeline()
+    return open_table(target.session, load_table_services(target).path).getActiveTimeline()
 
 
 def list_instants(timeline: Any) -> list[str]:
@@ -115,7 +117,7 @@ def start_commit(target: Target) -> None:
 
 def capture_changes(target: Target) -> None:
     jvm: Any = target.session._jvm
-    table, properties = open_table(target.session, services_of(target).path), jvm.java.util.Properties()
+    table, properties = open_table(target.session, load_table_services(target).path), jvm.java.util.Properties()
     properties.setProperty("hoodie.table.cdc.enabled", "true")
     jvm.org.apache.hudi.common.table.HoodieTableConfig.update(table.getStorage(), table.getMetaPath(), properties)
 
@@ -132,7 +134,7 @@ def remove_scratch(target: Target) -> None:
 
 
 def delete_nothing(target: Target) -> None:
-    services = services_of(target)
+    services = load_table_services(target)
     options = {**services.options, **services.own_options, **TOOLS, "hoodie.datasource.write.operation": "delete"}
     deleted = target.frame(PEOPLE, put(1, 77, "")).withColumnRenamed("_headrace_deleted", "_hoodie_is_deleted")
     deleted.write.format("hudi").options(**options).mode("append").save(services.path)

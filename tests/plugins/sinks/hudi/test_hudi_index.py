@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.hudi import services_of
+from tests.support.hudi import load_table_services
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
@@ -155,7 +155,7 @@ def test_harmless_option_changes_keep_rows_correct(towns: Towns, steps: list[Opt
     for options in steps:
         towns.write(options)
         towns.assert_correct()
-    table = open_table(towns.target.session, services_of(towns.target).path)
+    table = open_table(towns.target.session, load_table_services(towns.target).path)
     assert str(table.getTableType()) == steps[0].get(TYPE, "MERGE_ON_READ")
 
 
@@ -200,7 +200,7 @@ def test_index_simple_finds_rows_in_clustered_buckets(towns: Towns, table_type: 
 def cluster_without_buckets(target: Target) -> None:
     """Cluster with Hudi's own client, without the options of buckets."""
     jvm: Any = target.session._jvm
-    services, hudi = services_of(target), jvm.org.apache.hudi
+    services, hudi = load_table_services(target), jvm.org.apache.hudi
     table = open_table(target.session, services.path)
     schema = str(hudi.common.table.TableSchemaResolver(table).getTableSchema().toString())
     options = {"hoodie.table.name": services.options["hoodie.table.name"], METADATA: "false"}
@@ -219,7 +219,7 @@ def cluster_without_buckets(target: Target) -> None:
 @pytest.mark.nightly
 def test_table_written_with_another_index_has_plain_error(towns: Towns) -> None:
     towns.write({})
-    services, rows = services_of(towns.target), towns.target.frame(TOWNS, put(1, 1, "c1", "t", 1))
+    services, rows = load_table_services(towns.target), towns.target.frame(TOWNS, put(1, 1, "c1", "t", 1))
     write_options = {**services.options, **services.own_options, KIND: "SIMPLE", "hoodie.table.name": "theirs"}
     write_options |= {"hoodie.datasource.write.recordkey.field": "id,town"}
     other_target = Target(towns.target.sink, towns.target.session, towns.target.key, "kit.theirs")

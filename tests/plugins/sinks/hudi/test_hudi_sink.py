@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import for_another_type
+from tests.support.kit import skip_type_independent_tests
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
@@ -66,7 +66,7 @@ class TestMergeOnRead(SinkConformance):
 
 
 @pytest.mark.nightly
-@for_another_type
+@skip_type_independent_tests
 class TestCopyOnWrite(SinkConformance):
     plugin_class = HudiSink
     faults = 0  # the write steps are the same

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.hudi import services_of
-from tests.support.reading import plan_reading
+from tests.support.hudi import load_table_services
+from tests.support.reading import plan_read
 
 from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
@@ -122,7 +122,7 @@ def test_nothing_is_due_for_few_log_files_or_missing_table(target: MaintainedTar
 def test_open_reader_keeps_its_version_during_maintenance(target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
-    open_read = plan_reading(target)
+    open_read = plan_read(target)
     target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
     assert target.maintain()[-1] == "compact: 3 log files into 1"
     for at in (4, 5):
@@ -248,7 +248,7 @@ def test_nothing_is_archived_before_a_savepoint(
         versions.append(target.write(PEOPLE, put(at, at % 2, f"n{at}"), put(at, 100 + at, "new")).version)
         contents.append(target.names())
         if at == 2:
-            with services_of(target)._client({}) as client:
+            with load_table_services(target)._client({}) as client:
                 client.savepoint("somebody", "to keep")
         if at % 2:
             done = target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
@@ -285,7 +285,7 @@ def plan_compaction(target: MaintainedTarget) -> None:
 def interrupt_compaction(target: MaintainedTarget) -> None:
     """Leave the state of a process that was killed during a compaction."""
     plan_compaction(target)
-    services = services_of(target)
+    services = load_table_services(target)
     with services._client(_HEARTBEAT) as client:
         (instant,) = _list_planned(open_table(services.spark, services.path))
         client.compact(instant, False).getWriteStatuses().collect()
@@ -296,7 +296,7 @@ def plan_clean(target: MaintainedTarget) -> None:
     for at in (5, 6):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     target.maintain()
-    services = services_of(target)
+    services = load_table_services(target)
     with services._client({"hoodie.clean.commits.retained": "1"}) as client:
         hudi = services._hudi
         clean = hudi.common.model.TableServiceType.CLEAN

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.support.iceberg import java_table, load_handle
+from tests.support.iceberg import java_table, load_table_handle
 from tests.support.tiers import nightly_after
 
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
@@ -75,7 +75,7 @@ def leave_files(shop: Shop) -> None:
     java = java_table(shop.target)
     java.updateProperties().set(ORPHANS_PROPERTY, "0").commit()
     with active(shop.target.session):
-        handle = load_handle(shop.target)
+        handle = load_table_handle(shop.target)
         stage_files(handle, handle.read())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from tests.support.iceberg import java_table, name_of
-from tests.support.reading import plan_reading
+from tests.support.reading import plan_read
 
 from headrace.engine.plan.retry import retry
 from headrace.errors import HeadraceError, RetriableError
@@ -102,7 +102,7 @@ def test_repeated_batch_after_maintenance_is_skipped(target: Target) -> None:
 def test_open_reader_keeps_its_version_during_maintenance(target: Target) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
-    open_read = plan_reading(target)
+    open_read = plan_read(target)
     target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
     assert maintain(target) == {"compact": "4 files into 1"}
     target.write(PEOPLE, put(4, 0, "newer"))

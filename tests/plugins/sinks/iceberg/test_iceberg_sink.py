@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import for_another_type
+from tests.support.kit import skip_type_independent_tests
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.runtime.session.session_check import check_session
@@ -40,7 +40,7 @@ class TestMergeOnRead(SinkConformance):
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-@for_another_type
+@skip_type_independent_tests
 class TestDeletesByKey(SinkConformance):
     plugin_class = IcebergSink
     faults = 2
@@ -51,7 +51,7 @@ class TestDeletesByKey(SinkConformance):
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
-@for_another_type
+@skip_type_independent_tests
 class TestCopyOnWrite(SinkConformance):
     plugin_class = IcebergSink
     faults = 0  # the write steps are the same

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.iceberg import java_table, load_handle
+from tests.support.iceberg import java_table, load_table_handle
 
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
@@ -128,7 +128,7 @@ def test_complete_orphan_metadata_is_removed_and_partial_is_kept(target: Target,
 @pytest.mark.nightly
 def test_files_of_a_killed_writer_are_removed(target: Target, tmp_path: Path) -> None:
     with active(target.session):
-        orphan = stage_files(load_handle(target), target.sink.read_back(target.session, target.table))
+        orphan = stage_files(load_table_handle(target), target.sink.read_back(target.session, target.table))
     before = rows(target)
     assert maintain(target, MaintenancePolicy(history_seconds=10 * DAY, files=1000)) == {}
     assert maintain(target) == {"remove-orphans": f"{len(orphan)} files"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.support.iceberg import java_table, load_handle, name_of
+from tests.support.iceberg import java_table, load_table_handle, name_of
 from tests.support.waiting import until
 
 from headrace.errors import RetriableError
@@ -349,7 +349,7 @@ def test_files_are_compacted_during_batches(
         target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
     (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
     assert (step.name, step.exclusive) == ("compact", False)
-    handle = load_handle(target)
+    handle = load_table_handle(target)
     java = handle.java
     # The steps of Iceberg's action, with a batch in between.
     start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()

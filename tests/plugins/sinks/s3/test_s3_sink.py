@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.support.s3_records import TOPIC, Orders, Record, cut_as_connector, order
+from tests.support.s3_records import TOPIC, Orders, Record, order, split_like_connector
 
 from headrace import DataError
 from headrace.spark.sessions import Sessions
@@ -114,7 +114,7 @@ def test_repeated_batch_after_a_crash_leaves_the_same_objects(
     table.write(*batch)
     table.write(*[order(5)])
     found = table.objects()
-    assert found == cut_as_connector([order(n) for n in range(6)], 2)
+    assert found == split_like_connector([order(n) for n in range(6)], 2)
     left = [path.relative_to(table.folder) for path in table.folder.rglob("*") if path.is_file()]
     assert not [path for path in left if "objects" in path.parts], "nothing is left of the work"
     assert table.write_as(1, batch).skipped
@@ -271,5 +271,5 @@ def test_equal_offsets_give_equal_objects_for_all_batches(
                 patch.undo()
                 table.write(*batch)
     taken = records[: len(records) - len(rest)]
-    expected = cut_as_connector(taken, flush_size, interval, lambda r: f"name={r.row['name']}", ".json")
+    expected = split_like_connector(taken, flush_size, interval, lambda r: f"name={r.row['name']}", ".json")
     assert table.objects() == expected

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import types as T
 from tests.support import redwood
-from tests.support.records import changes_of, record, rows_of
+from tests.support.records import make_changes, record, rows_of
 from tests.support.redwood import Redwood
 
 from headrace.errors import DataError
@@ -79,7 +79,7 @@ def test_third_party_connector_orders_its_events(
     values = list(events())
     offsets = [3, 1, 2, 0]
     records = [record(value, key={"id": 1}, offset=at) for value, at in zip(values, offsets, strict=True)]
-    (changes,) = changes_of(spark, records, dialect=dialect).values()
+    (changes,) = make_changes(spark, records, dialect=dialect).values()
     found = sorted(rows_of(changes, POSITION, OFFSET, DELETED), key=lambda row: row[POSITION])
     assert [row[OFFSET] for row in found] == offsets
     assert [row[DELETED] for row in found] == [False, False, True, False]
@@ -109,7 +109,7 @@ def test_events_of_two_databases_in_one_topic(spark: SparkSession, plugins: Plug
     values = [*envelopes()][:1]
     values.append({**values[0], "source": source("postgresql", lsn=5)})
     with pytest.raises(DataError, match="ordered by PostgreSQL's LSNs and by Redwood's SCNs"):
-        changes_of(spark, [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)])
+        make_changes(spark, [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)])
 
 
 def test_plan_contains_only_the_expressions_of_one_connector(spark: SparkSession, plugins: PluginRegistry) -> None:
@@ -119,7 +119,7 @@ def test_plan_contains_only_the_expressions_of_one_connector(spark: SparkSession
     for known in (plugins, PluginRegistry.from_entry_points()):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(log_positions, "get_registry", lambda known=known: known)
-            (changes,) = changes_of(spark, records).values()
+            (changes,) = make_changes(spark, records).values()
         plan = changes.frame.select(POSITION, SNAPSHOT)._jdf.queryExecution().optimizedPlan()
         plans.append(plan.numberedTreeString().partition("LocalRelation")[0].count("("))
     assert plans[0] == plans[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import make_changes, record, rows_of, samples
 
 from headrace.sdk.changes import DELETED, ERROR, KEY, OFFSET, OP, POSITION
 from headrace.sdk.dialect import Dialect
@@ -33,7 +33,7 @@ def reversed_samples(name: str, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("name", "dialect"), CASES)
 def test_events_sort_in_database_order(spark: SparkSession, name: str, dialect: Dialect) -> None:
-    found = changes_of(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]
+    found = make_changes(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]
     rows = sorted(rows_of(found, POSITION, OFFSET, OP, ERROR), key=lambda row: row[POSITION])
     assert {row[ERROR] for row in rows} == {None}
     # Snapshot rows share one position, so their offsets order them.
@@ -46,7 +46,7 @@ def test_events_sort_in_database_order(spark: SparkSession, name: str, dialect: 
 @pytest.mark.parametrize(("name", "dialect"), CASES)
 def test_last_event_of_each_key_equals_the_database(spark: SparkSession, name: str, dialect: Dialect) -> None:
     """1003 became 2003 and was deleted. One transaction changed 1002 three times, then swapped the keys of 1002 and 1004."""
-    found = changes_of(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]
+    found = make_changes(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]
     image = "after" if found.envelope else None
     state = {}
     columns = [POSITION, KEY, DELETED, *([image] if image else ["name", "status", "phone"])]
@@ -72,13 +72,13 @@ def test_key_change_is_delete_and_insert_with_one_change_lsn(spark: SparkSession
     ]
     assert positions[0][:2] == positions[1][:2]
     assert [position[2] for position in positions] == [1, 2]
-    rows = rows_of(changes_of(spark, [insert, delete, tombstone])["customers"], KEY, DELETED, POSITION)
+    rows = rows_of(make_changes(spark, [insert, delete, tombstone])["customers"], KEY, DELETED, POSITION)
     [first, second] = sorted(rows, key=lambda row: row[POSITION])
     assert [(row[KEY]["id"], row[DELETED]) for row in (first, second)] == [(1003, True), (2003, False)]
 
 
 def test_table_without_key(spark: SparkSession) -> None:
-    found = changes_of(spark, reversed_samples("sqlserver_envelope", "no_pk"), keyed=False, key=["a"])["no_pk"]
+    found = make_changes(spark, reversed_samples("sqlserver_envelope", "no_pk"), keyed=False, key=["a"])["no_pk"]
     rows = sorted(rows_of(found, POSITION, OP, KEY, "after"), key=lambda row: row[POSITION])
     assert [(row[OP], row[KEY], row["after"]["b"]) for row in rows] == [
         ("r", {"a": 1}, "one"),
@@ -88,7 +88,7 @@ def test_table_without_key(spark: SparkSession) -> None:
 
 def test_unchanged_large_values_are_unavailable(spark: SparkSession) -> None:
     """As documented in docs/sqlserver.md: a placeholder for ntext, null for nvarchar(max)."""
-    found = changes_of(spark, samples("sqlserver_envelope"), keyed=False)["customers"]
+    found = make_changes(spark, samples("sqlserver_envelope"), keyed=False)["customers"]
     of_sally = [row["after"] for row in rows_of(found, "after") if row["after"] and row["after"]["id"] == 1001]
     assert [(row["name"], row["about"], row["notes"]) for row in of_sally] == [
         ("Sally", "long", "longer"),
@@ -104,7 +104,7 @@ def test_isostring_covers_years_beyond_nanoseconds(spark: SparkSession) -> None:
     records = [
         record({"schema": schema, "payload": {"at": text}}, topic="x.dbo.t", offset=i) for i, text in enumerate(texts)
     ]
-    found = changes_of(spark, records, dialect=FlatDialect(), keyed=False)["t"]
+    found = make_changes(spark, records, dialect=FlatDialect(), keyed=False)["t"]
     times = found.frame.orderBy(OFFSET).selectExpr("date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')").collect()
     assert [time for (time,) in times] == [
         "0001-01-01 01:02:03.123456",

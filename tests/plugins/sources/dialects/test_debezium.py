@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F, types as T
-from tests.support.records import changes_of, record, rows_of, samples, source_position
+from tests.support.records import make_changes, record, rows_of, samples, source_position
 
 from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION, RAW, TOPIC, Changes
@@ -195,7 +195,7 @@ class TestPositions:
         assert encoded[block] == ENCODED[block]
 
     def test_real_events_sort_by_offset(self, spark: SparkSession) -> None:
-        found = changes_of(spark, samples("pg_envelope"), keyed=False)
+        found = make_changes(spark, samples("pg_envelope"), keyed=False)
         assert set(found) == {"customers", "composite_key", "docs", "no_pk", "message"}
         for topic in ("customers", "composite_key", "no_pk"):
             rows = rows_of(found[topic], POSITION, OFFSET)
@@ -217,7 +217,7 @@ class TestErrors:
         ]
         records = [record(value, key={"id": i}, offset=i) for i, value in enumerate(events)]
         records.append(record(b'{"op": "c"', key={"id": 8}, offset=8))
-        rows = rows_of(only_changes(changes_of(spark, records)), OP, DELETED, ERROR)
+        rows = rows_of(only_changes(make_changes(spark, records)), OP, DELETED, ERROR)
         assert [tuple(row.values()) for row in rows] == [
             ("c", False, None),
             (None, False, "op-missing"),
@@ -232,36 +232,38 @@ class TestErrors:
 
     def test_undecodable_record_keeps_bytes_and_offset(self, spark: SparkSession) -> None:
         records = [record(event("c", None, {"id": 1}), offset=4), record(b"no json", offset=5)]
-        last = rows_of(only_changes(changes_of(spark, records, keyed=False)), TOPIC, OFFSET, RAW, ERROR)[-1]
+        last = rows_of(only_changes(make_changes(spark, records, keyed=False)), TOPIC, OFFSET, RAW, ERROR)[-1]
         assert list(last.values()) == ["moma.public.artists", 5, bytearray(b"no json"), "undecodable"]
 
     def test_tombstone_is_not_a_change(self, spark: SparkSession) -> None:
         records = [record(event("d", {"id": 1}), key={"id": 1}), record(None, key={"id": 1}, offset=1)]
-        assert rows_of(only_changes(changes_of(spark, records)), OP) == [{OP: "d"}]
+        assert rows_of(only_changes(make_changes(spark, records)), OP) == [{OP: "d"}]
 
     def test_tombstone_with_complete_key_sorts_before_changes(self, spark: SparkSession) -> None:
         keys = [{"id": 1, "n": 1}, {"id": 1, "n": 1}, {"id": 1, "n": None}]
         records = [record(event("c", None, {"id": 1, "n": 1}), key=keys[0])]
         records += [record(None, key=key, offset=i) for i, key in enumerate(keys[1:], 1)]
-        found = only_changes(changes_of(spark, records, tombstones=True))
+        found = only_changes(make_changes(spark, records, tombstones=True))
         rows = rows_of(found, OP, DELETED, KEY, ERROR, POSITION, "after")
         assert [(row[OP], row[DELETED], row[ERROR]) for row in rows] == [("c", False, None), (None, True, None)]
         assert (rows[1][KEY], rows[1]["after"]) == (keys[0], None)
         assert rows[1][POSITION] < rows[0][POSITION]
-        without = only_changes(changes_of(spark, [record(None), records[0]], keyed=False, key=["id"], tombstones=True))
+        without = only_changes(
+            make_changes(spark, [record(None), records[0]], keyed=False, key=["id"], tombstones=True)
+        )
         assert len(rows_of(without, OP)) == 1
 
     def test_envelopes_without_op_are_rejected(self, spark: SparkSession) -> None:
         value = {"after": {"id": 1}, "source": {"connector": "postgresql"}}
         with pytest.raises(DataError) as raised:
-            changes_of(spark, [record(value)])
+            make_changes(spark, [record(value)])
         assert str(raised.value) == (
             "topic moma.public.artists: the envelopes have no `op`, so that inserts and deletes cannot be distinguished\n"
             "  fix: use Debezium's complete envelope, or flatten it with ExtractNewRecordState"
         )
 
     def test_commit_time_comes_from_source_block(self, spark: SparkSession) -> None:
-        assert rows_of(only_changes(changes_of(spark, [record(event("c", None, {"id": 1}))])), COMMITTED) == [
+        assert rows_of(only_changes(make_changes(spark, [record(event("c", None, {"id": 1}))])), COMMITTED) == [
             {COMMITTED: 1700}
         ]
 
@@ -275,7 +277,7 @@ class TestKeys:
 
     def keys(self, spark: SparkSession, **options: Any) -> list[Any]:
         records = [record(value, key={"k": i}, offset=i) for i, value in enumerate(self.EVENTS)]
-        return [row[KEY] for row in rows_of(only_changes(changes_of(spark, records, **options)), KEY)]
+        return [row[KEY] for row in rows_of(only_changes(make_changes(spark, records, **options)), KEY)]
 
     def test_record_key_is_used(self, spark: SparkSession) -> None:
         assert self.keys(spark) == [{"k": 0}, {"k": 1}, {"k": 2}]
@@ -296,15 +298,15 @@ class TestKeys:
     def test_no_key_columns_without_record_key_and_rule(self, spark: SparkSession) -> None:
         records = [record(value, offset=i) for i, value in enumerate(self.EVENTS)]
         for keyed in (True, False):
-            assert only_changes(changes_of(spark, records, keyed=keyed)).key_columns == []
+            assert only_changes(make_changes(spark, records, keyed=keyed)).key_columns == []
 
     def test_rule_key_applies_to_records_without_key(self, spark: SparkSession) -> None:
-        changes = only_changes(changes_of(spark, [record(self.EVENTS[0])], key=["id"]))
+        changes = only_changes(make_changes(spark, [record(self.EVENTS[0])], key=["id"]))
         assert rows_of(changes, KEY) == [{KEY: {"id": 1}}]
 
     def test_unknown_key_column_is_rejected(self, spark: SparkSession) -> None:
         with pytest.raises(DataError) as raised:
-            changes_of(spark, [record(self.EVENTS[0])], keyed=False, key=["idd"])
+            make_changes(spark, [record(self.EVENTS[0])], keyed=False, key=["idd"])
         assert str(raised.value) == "topic moma.public.artists: no such key column: 'idd'\n  fix: did you mean 'id'?"
 
 

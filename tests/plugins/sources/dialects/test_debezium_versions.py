@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import make_changes, record, rows_of, samples
 
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION
 from headrace_sources.dialects.debezium import DebeziumDialect
@@ -76,7 +76,7 @@ class TestVersions:
             record(_event(1, source, more), key={"id": 1}, topic=f"moma.public.v{version.replace('.', '_')}")
             for version, (source, more) in connector.items()
         ]
-        found = changes_of(spark, records)
+        found = make_changes(spark, records)
         assert set(found) == {f"v{version.replace('.', '_')}" for version in connector}
         for version, (source, _) in connector.items():
             [row] = rows_of(found[f"v{version.replace('.', '_')}"], OP, ERROR, DELETED, COMMITTED, KEY, "after")
@@ -95,7 +95,7 @@ class TestVersions:
         events = [_event(n, source, more) for n, (source, more) in enumerate(connector.values())]
         # Records of later versions have lower offsets.
         records = [record(event, key={"id": 1}, offset=100 - n) for n, event in enumerate(events)]
-        [changes] = changes_of(spark, records).values()
+        [changes] = make_changes(spark, records).values()
         rows = sorted(rows_of(changes, POSITION, "after", ERROR), key=lambda row: row[POSITION])
         assert [row["after"]["n"] for row in rows] == list(range(len(events)))
         assert {row[ERROR] for row in rows} == {None}
@@ -107,14 +107,14 @@ class TestRealEvents:
     def test_events_sort_by_offset(self, spark: SparkSession) -> None:
         for prefix in ("mysql_json_strmodes", "mariadb_json", "pg_json_strmodes"):
             records = [r for r in samples("other_envelopes") if r["topic"].startswith(f"{prefix}.inventory.")]
-            for table, changes in changes_of(spark, records, keyed=False).items():
+            for table, changes in make_changes(spark, records, keyed=False).items():
                 rows = rows_of(changes, POSITION, OFFSET, OP)
                 assert [r[OFFSET] for r in sorted(rows, key=lambda r: r[POSITION])] == [r[OFFSET] for r in rows]
                 assert {"r", "d", "c"} <= {r[OP] for r in rows}, (prefix, table)
 
     def test_composite_key_events(self, spark: SparkSession) -> None:
         records = [r for r in samples("other_envelopes") if r["topic"] == "mariadb_json.inventory.composite_key"]
-        [changes] = changes_of(spark, records).values()
+        [changes] = make_changes(spark, records).values()
         rows = rows_of(changes, OP, KEY, DELETED, ERROR)
         assert [tuple(row.values()) for row in rows] == [
             ("r", {"region": "eu", "num": 1}, False, None),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.support import pipelines
 from tests.support.bronze import write_lines
-from tests.support.records import changes_of, record, rows_of
+from tests.support.records import make_changes, record, rows_of
 
 from headrace import Pipeline
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION, Changes
@@ -52,7 +52,7 @@ def control(operation: str, table: str = "public.orders", **details: Any) -> Any
 
 def changes(spark: SparkSession, *values: Any, key: Any = ("id",)) -> Changes:
     records = [record(value, topic=STREAM, offset=i) for i, value in enumerate(values)]
-    [found] = changes_of(spark, records, dialect=DmsDialect(), keyed=False, key=key).values()
+    [found] = make_changes(spark, records, dialect=DmsDialect(), keyed=False, key=key).values()
     assert not found.envelope
     return found
 
@@ -128,7 +128,7 @@ def test_records_sort_by_timestamp_then_offset(spark: SparkSession, data: st.Dat
         | {"partition": partition}
         for n, (time, partition) in enumerate(zip(times, partitions, strict=True))
     ]
-    [found] = changes_of(spark, records, dialect=DmsDialect(), keyed=False, key=("id",)).values()
+    [found] = make_changes(spark, records, dialect=DmsDialect(), keyed=False, key=("id",)).values()
     in_order = [n for _, n in sorted(map(tuple, found.frame.select(POSITION, "n").collect()))]
     assert in_order == sorted(range(len(times)), key=lambda n: (times[n], records[n]["offset"], partitions[n]))
 

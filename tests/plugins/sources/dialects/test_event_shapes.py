@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as T
 from tests.support import pipelines
 from tests.support.bronze import write_lines
-from tests.support.records import changes_of, record, rows_of
+from tests.support.records import make_changes, record, rows_of
 
 from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION
@@ -144,7 +144,7 @@ class TestEnvelopesWithoutConnector:
     @pytest.mark.parametrize("block", [{}, {"source": BLOCK}, {"source": {**BLOCK, "ts_ms": 1700}}])
     def test_events_sort_by_offset(self, spark: SparkSession, block: dict[str, Any]) -> None:
         records = [record({**event, **block}, key={"id": 0}, offset=n) for n, event in enumerate(FLINK)]
-        [changes] = changes_of(spark, records).values()
+        [changes] = make_changes(spark, records).values()
         assert changes.envelope
         rows = rows_of(changes, OP, DELETED, ERROR, KEY, POSITION, COMMITTED)
         assert [row[OP] for row in rows] == ["c", "c", "d", "c", "d"]

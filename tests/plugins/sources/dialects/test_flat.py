@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import make_changes, record, rows_of, samples
 
 from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION, Changes
@@ -25,7 +25,7 @@ REAL = Path(__file__).parents[3] / "data" / "msk_demo" / "flat"
 
 def changes(spark: SparkSession, *values: Any, **options: Any) -> Changes:
     records = [record(value, key=options.get("record_key"), offset=i) for i, value in enumerate(values)]
-    [found] = changes_of(
+    [found] = make_changes(
         spark, records, dialect=FlatDialect(), keyed="record_key" in options, key=options.get("key", ())
     ).values()
     assert not found.envelope
@@ -98,11 +98,11 @@ class TestTombstones:
     def test_tombstone_sorts_before_flagged_changes(self, spark: SparkSession) -> None:
         records = [record({"id": 1, "name": "x", "__deleted": "false", "__lsn": 9}, key={"id": 1})]
         records.append(record(None, key={"id": 1}, offset=1))
-        [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
+        [found] = make_changes(spark, records, dialect=FlatDialect(), tombstones=True).values()
         assert in_order(found, DELETED) == [True, False]
         assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
         records = [{**one, "key": {"id": "1"}} for one in records]  # a key's type may differ from its column's type
-        [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
+        [found] = make_changes(spark, records, dialect=FlatDialect(), tombstones=True).values()
         assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
 
     def test_tombstone_without_key_is_ignored(self, spark: SparkSession) -> None:
@@ -150,7 +150,7 @@ class TestKeys:
 
 def test_events_of_extract_new_record_state(spark: SparkSession) -> None:
     events = [r for r in samples("pg_unwrap") if r["topic"].endswith(".customers")]
-    [found] = changes_of(spark, events, dialect=FlatDialect()).values()
+    [found] = make_changes(spark, events, dialect=FlatDialect()).values()
     rows = rows_of(found, "id", OP, DELETED)
     assert [(r["id"], r[OP]) for r in rows if r[DELETED]] == [(4, "d"), (1004, "d")]
     assert len(rows) == len(events) == 9

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.ranged import TOPIC, LinesSource
-from tests.support.records import changes_of, record, rows_of
+from tests.support.records import make_changes, record, rows_of
 
 from headrace import DataError, Pipeline
 from headrace.progress.model import BatchProgress
@@ -37,7 +37,7 @@ def envelope(op: str, id_: int, key: Any, offset: int) -> dict[str, Any]:
 
 def keys(spark: SparkSession, records: list[dict[str, Any]], **options: Any) -> list[tuple[Any, str | None]]:
     """Return the key and the error of each change, in the order of the records."""
-    (changes,) = changes_of(spark, records, **options).values()
+    (changes,) = make_changes(spark, records, **options).values()
     found = rows_of(changes, KEY, ERROR) if KEY in changes.frame.columns else rows_of(changes, ERROR)
     return [(row.get(KEY) and tuple(row[KEY].values()), row[ERROR]) for row in found]
 
@@ -110,11 +110,11 @@ def test_mongodb_events_are_rejected(spark: SparkSession) -> None:
     event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
     records = [record(event, key={"id": "1"})]
     message = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
-    (changes,) = changes_of(spark, records).values()
+    (changes,) = make_changes(spark, records).values()
     with pytest.raises(DataError) as caught:
         Unwrap().apply(changes)
     assert message in str(caught.value)
     with pytest.raises(DataError) as caught:
-        changes_of(spark, [record(event)], keyed=False, key=["_id"])
+        make_changes(spark, [record(event)], keyed=False, key=["_id"])
     assert message in str(caught.value)
     assert changes.frame.count() == 1  # envelopes without unwrap are kept

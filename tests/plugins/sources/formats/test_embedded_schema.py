@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.records import changes_of, frame_of, record
+from tests.support.records import make_changes, make_kafka_frame, record
 
 from headrace.errors import DataError
 from headrace.sdk.changes import ERROR, KEY, OFFSET, OP
@@ -77,7 +77,7 @@ class Reader:
         self.session, self.column, self.log, self.format = session, column, log or SchemaLog(), JsonFormat()
 
     def open(self, *values: Any) -> RecordReader:
-        frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)]).coalesce(1)
+        frame = make_kafka_frame(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)]).coalesce(1)
         return self.format.open(self.session, frame, self.column, Subject(TOPIC, self.column), self.log)
 
     def schema(self, *values: Any) -> StructType:
@@ -96,7 +96,7 @@ class Reader:
 
     def read_as_known(self, *values: Any, schema: StructType | None = None) -> list[Any]:
         """Return the same by the logged schemas, which may be incomplete."""
-        frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
+        frame = make_kafka_frame(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
         reader = self.open(*values)
         found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")
         rows = sorted(found.collect(), key=lambda row: row["offset"])
@@ -107,7 +107,7 @@ def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str]
     """Return types and rows of a sample, with times as strings."""
     from pyspark.sql import functions as F
 
-    changes = changes_of(session, samples(name, table))[table]
+    changes = make_changes(session, samples(name, table))[table]
     kind: Any = changes.frame.schema["after"].dataType
     types = {field.name: field.dataType.simpleString() for field in kind}
     cells = []
@@ -303,7 +303,7 @@ class TestSamples:
             )
 
     def test_added_and_removed_columns(self, session: SparkSession) -> None:
-        changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
+        changes = make_changes(session, samples("pg_schema", "customers"))["customers"]
         kind: Any = changes.frame.schema["after"].dataType
         assert kind.names == ["id", "first_name", "last_name", "email", "balance", "created_at", "phone", "phone_no"]
         rows = [
@@ -522,7 +522,7 @@ class TestKeys:
 
 
 def test_plan_runs_no_python(session: SparkSession) -> None:
-    changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
+    changes = make_changes(session, samples("pg_schema", "customers"))["customers"]
     plan = changes.frame._jdf.queryExecution().executedPlan().toString()
     assert "Python" not in plan.replace("ExistingRDD", "")
 

@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from tests.plugins.sources.kinesis.test_kinesis_ranges import SUBSCRIBED, Sent, read_rows, record
 from tests.plugins.sources.kinesis.test_kinesis_source import FIRST, Writer, job, offset_of, row, rows
 from tests.support.executors import Environment
-from tests.support.kinesis_proxy import KinesisProxy, Sender, begin_events, send
+from tests.support.kinesis_proxy import KinesisProxy, Sender, send, start_event_stream
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
@@ -129,7 +129,7 @@ def test_pushes_of_kinesis_local_are_read(kinesis: Kinesis, stream: str) -> None
                 super().answer(request, body)
                 return
             with self.hand_on(request, body) as answer, suppress(OSError):  # the subscriber has disconnected
-                begin_events(request)
+                start_event_stream(request)
                 while content := answer.read1(65536):
                     send(request, content)
 

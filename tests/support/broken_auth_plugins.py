@@ -29,7 +29,7 @@ class Login(Example):
             raise ConfigError("username is empty", where="auth login", fix="give the name of a user")
 
 
-class LoginKit(PluginConformance):
+class AuthKit(PluginConformance):
     plugin_class = Login
     refused = ({"username": ""},)
 

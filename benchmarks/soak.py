@@ -197,7 +197,8 @@ class Soak:
             if code == 0:
                 return
             if code is not None:
-                raise RuntimeError(f"headrace exited with {code}: see {self.log}")
+                end = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise RuntimeError(f"headrace exited with {code}: see {self.log}, which ends with\n{end}")
             with self._kill_notes.open("a") as notes:
                 notes.write(f"{time.strftime('%FT%T')} after {seconds:.1f} s\n")
 
@@ -206,7 +207,7 @@ class Soak:
         program = [sys.executable, "-m", "headrace", "run", str(self._work / "soak.yaml"), "--available-now"]
         ends = time.monotonic() + seconds
         with self.log.open("ab") as log:
-            process = subprocess.Popen(program, stdout=log, stderr=log)
+            process = subprocess.Popen(program, stdout=log, stderr=log, start_new_session=True)
             try:
                 while (left := ends - time.monotonic()) > 0:
                     try:
@@ -215,8 +216,10 @@ class Soak:
                         self.memory = sum(member.rss for member in process_tree.tree(process.pid).values())
                 return None
             finally:  # also if the soak is stopped
-                process.kill()
-                process.wait()
+                # The whole group, as a supervisor does: the JVM could otherwise complete its batch next to the following run.
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
 
     def compare(self, spark: SparkSession) -> dict[str, TableFigures]:
         """Compare every row of every table with the source and return figures. AssertionError for a difference."""

@@ -166,13 +166,13 @@ def test_plugin_of_another_api_version_is_broken(venv: Venv, rival: str, shop: S
     found = json.loads(venv.headrace("plugins", "--json", cwd=shop.folder, path=rival))
     (old,) = [item for item in found if item["name"] == "rival_lower"]
     assert (old["state"], old["distribution"]) == ("broken", "headrace-rival 0.9")
-    assert "was written for plugin API 0, this headrace has 1" in old["reason"]
+    assert "was written for plugin API 0; this headrace has 1" in old["reason"]
 
     text = shop.file.read_text().replace("acme_log: {", "files: {format: json, ").replace(", limit: 3", "")
     shop.file.write_text(text.replace("acme_upper: {columns: [name]}", "rival_lower: {}"))
     error = venv.headrace("check", str(shop.file), cwd=shop.folder, ok=3, path=rival)
     assert shop.line("rival_lower") in error
-    assert "was written for plugin API 0, this headrace has 1" in error
+    assert "was written for plugin API 0; this headrace has 1" in error
 
 
 def test_third_party_and_new_plugins_pass_their_kits(venv: Venv, new_projects: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Writes the project of a new plugin from the templates, in which it is called ``example``."""
+"""Project of a new plugin, from templates in which the plugin is called ``example``."""
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from headrace.errors import ConfigError, PluginError
 from headrace.registry.plugin_registry import registry
 
-#: What a user asks for → how the registry calls it.
+#: Kind on the command line → kind in the registry.
 KINDS: Mapping[str, str] = {
     **{
         kind: kind
@@ -21,7 +22,7 @@ KINDS: Mapping[str, str] = {
     "secrets": "secret",
 }
 _TEMPLATES = files("headrace.scaffold") / "templates"
-#: Template → where its text goes.
+#: Template → file of the project.
 _PROJECT = {
     "setup.cfg": "setup.cfg",
     "pyproject.toml": "pyproject.toml",
@@ -32,8 +33,9 @@ _PROJECT = {
     "test_{kind}.py": "tests/test_example.py",
 }
 _CODE = ("{kind}.py", "test_{kind}.py")
-#: For the type checker of this repository alone, where no plugin is called so.
+#: For the type checker of this repository, which has no plugin of this name.
 _PRAGMA = "# mypy: disable-error-code="
+_FIX = "choose another name"
 
 
 def write_project(kind: str, name: str, parent: Path) -> Path:
@@ -44,7 +46,7 @@ def write_project(kind: str, name: str, parent: Path) -> Path:
     _check_name(kind, name)
     folder = parent / _rename("headrace-example", name)
     if folder.exists():
-        raise ConfigError("it is there already", where=str(folder), fix="name another, or remove it")
+        raise ConfigError("the folder exists", where=str(folder), fix="choose another name, or remove the folder")
     for path, text in read_project(kind, name):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +55,7 @@ def write_project(kind: str, name: str, parent: Path) -> Path:
 
 
 def read_project(kind: str, name: str) -> Iterator[tuple[str, str]]:
-    """Path → text of a new plugin's project."""
+    """Yield the path and the content of each file of a new plugin's project."""
     for template, path in _PROJECT.items():
         text = (_TEMPLATES / template.format(kind=kind)).read_text(encoding="utf-8")
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith(_PRAGMA)]
@@ -71,16 +73,23 @@ def _class_name(name: str) -> str:
 
 def _check_name(kind: str, name: str) -> None:
     if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name) or keyword.iskeyword(name):
-        fix = "begin with a letter, and use small letters, digits and `_`"
+        fix = "begin with a letter, and use lowercase letters, digits and `_`"
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
-    code = "".join((_TEMPLATES / template.format(kind=kind)).read_text(encoding="utf-8") for template in _CODE)
-    if re.search(rf"\b{(taken := _class_name(name))}\b", code):
-        raise ConfigError(f"its class would be called {taken}, as one that it uses", fix="name the plugin otherwise")
+    if (taken := _class_name(name)) in _list_names(kind):
+        raise ConfigError(f"its class {taken} would hide a class that the plugin uses", fix=_FIX)
     module = f"headrace_{name}"
     if find_spec(module):
-        raise ConfigError(f"there is a module {module} already", fix="name the plugin otherwise")
+        raise ConfigError(f"a module {module} is already installed", fix=_FIX)
     try:
         owner = registry().find(KINDS[kind], name)
     except PluginError:
         return
-    raise ConfigError(f"the name is taken, by {owner}", fix="name the plugin otherwise")
+    raise ConfigError(f"the name is used by {owner}", fix=_FIX)
+
+
+def _list_names(kind: str) -> set[str]:
+    """Return the names that the code of a kind's templates uses."""
+    code = "\n".join((_TEMPLATES / template.format(kind=kind)).read_text(encoding="utf-8") for template in _CODE)
+    nodes = [*ast.walk(ast.parse(code))]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return used | {node.name for node in nodes if isinstance(node, ast.alias | ast.ClassDef)}

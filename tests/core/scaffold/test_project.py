@@ -69,12 +69,12 @@ def test_output_lists_the_next_steps(headrace: Headrace, folder: Path) -> None:
     ("name", "error"),
     [
         ("Tidy", "'Tidy' cannot be the name of a plugin"),
-        ("my-plugin", "use small letters, digits and `_`"),
+        ("my-plugin", "use lowercase letters, digits and `_`"),
         ("../up", "'../up' cannot be the name of a plugin"),
-        ("changes", "its class would be called Changes, as one that it uses"),
+        ("changes", "its class Changes would hide a class that the plugin uses"),
         ("class", "'class' cannot be the name of a plugin"),
-        ("sinks", "there is a module headrace_sinks already"),
-        ("mask", f"the name is taken, by the transform 'mask' of headrace {__version__}"),
+        ("sinks", "a module headrace_sinks is already installed"),
+        ("mask", f"the name is used by the transform 'mask' of headrace {__version__}"),
     ],
 )
 def test_invalid_name_is_rejected(headrace: Headrace, folder: Path, name: str, error: str) -> None:
@@ -90,3 +90,9 @@ def test_existing_folder_is_not_changed(headrace: Headrace, folder: Path) -> Non
     assert result.exit_code == 2
     assert f"{folder}/headrace-tidy" in result.stderr
     assert not list((folder / "headrace-tidy").iterdir())
+
+
+@pytest.mark.parametrize("name", ["oracle", "db2"])
+def test_words_of_comments_are_no_class_names(headrace: Headrace, folder: Path, name: str) -> None:
+    assert headrace("new", "connector", name).exit_code == 0
+    assert f"class {name.capitalize()}(Connector):" in (folder / f"headrace-{name}/headrace_{name}.py").read_text()

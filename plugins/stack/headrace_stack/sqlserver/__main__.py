@@ -27,12 +27,14 @@ _LOG = logging.getLogger("headrace_stack.sqlserver")
 def main() -> None:
     """Listen until the process is terminated."""
     parser = argparse.ArgumentParser(description=VERSION)
-    for name in ("--host", "--user", "--password", "--database"):
+    for name in ("--host", "--user", "--database"):
         parser.add_argument(name, required=True)
     parser.add_argument("--port", required=True, type=int)
     parser.add_argument("--control-port", required=True, type=int)
-    parser.add_argument("--journal", required=True, type=Path)
+    for name in ("--journal", "--password-file"):
+        parser.add_argument(name, required=True, type=Path)
     options = parser.parse_args()
+    password = options.password_file.read_text(encoding="utf-8")
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(message)s")
     # Exit immediately: no work is pending, and threads of clients may block.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
@@ -47,7 +49,7 @@ def main() -> None:
         while True:
             client, _ = server.accept()
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            session = ClientSession(client, database, lock, options.user, options.password)
+            session = ClientSession(client, database, lock, options.user, password)
             threading.Thread(target=_serve, args=(client, session), daemon=True).start()
 
 

@@ -56,13 +56,17 @@ class SqlServer(RemoteTables, Server):
     def fetch(self) -> None:
         """Do nothing: the program is part of this package."""
 
+    def prepare(self) -> None:
+        # In a file, because every user of the machine can read the arguments of a process.
+        (self.folder / "password").write_text(self.password, encoding="utf-8")
+
     def command(self) -> Sequence[str | Path]:
         settings = {
             "host": self.host,
             "port": self.port,
             "control-port": self._control_port,
             "user": self.user,
-            "password": self.password,
+            "password-file": self.folder / "password",
             "database": self.database,
             "journal": self.folder / "journal.jsonl",
         }

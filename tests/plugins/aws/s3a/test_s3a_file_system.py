@@ -472,8 +472,12 @@ class TestRefusals:
         monkeypatch.setattr(spark, "stop", lambda: None)
         checkpoint = f"{open_bucket(spark, s3, 'ocean')}/c"
         source, sink = {"files": {"path": str(tmp_path), "format": "avro"}}, {"iceberg": {"warehouse": str(tmp_path)}}
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        spark_conf = {f"spark.hadoop.{name}": value for name, value in s3.hadoop_options.items()}
+        pipeline = {"name": "artists", "source": source, "sink": sink, "checkpoint": checkpoint, "spark": spark_conf}
         file = tmp_path / "artists.yaml"
-        file.write_text(json.dumps({"name": "artists", "source": source, "sink": sink, "checkpoint": checkpoint}))
+        file.write_text(json.dumps(pipeline))
         done = CliRunner().invoke(cli, [command, str(file)])
         assert (done.exit_code, "no such bucket: ocean" in done.output) == (2, True), done.output
 

@@ -165,9 +165,9 @@ def test_harmless_option_changes_keep_rows_correct(towns: Towns, steps: list[Opt
     [
         (
             {"hoodie.table.ordering.fields": "turn"},
-            "hoodie.table.ordering.fields: '_headrace_position', and now 'turn'",
+            "hoodie.table.ordering.fields: was '_headrace_position' and is now 'turn'",
         ),
-        ({"hoodie.table.name": "mine"}, "hoodie.table.name: 'kit_"),
+        ({"hoodie.table.name": "mine"}, "hoodie.table.name: was 'kit_"),
     ],
 )
 def test_option_change_that_hudi_rejects_has_plain_error(towns: Towns, edited: Options, complaint: str) -> None:

@@ -384,7 +384,7 @@ def test_batch_completes_while_a_compaction_is_planned(
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
     for at in range(1, 4):
         target.write(PEOPLE, put(at, 0, f"n{at}"))
-    monkeypatch.setattr(f"{MODULE}.timeline.next_instant", complete_a_batch)
+    monkeypatch.setattr(f"{MODULE}.hudi_timeline.next_instant", complete_a_batch)
     plan = target.plan()
     next(plan).run()
     target.write(PEOPLE, put(10, 3, "later"))

@@ -43,7 +43,7 @@ from headrace.runtime.session.session_check import check_session
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
-from headrace.spark.sessions import Sessions, move_to_session
+from headrace.spark.sessions import Sessions, find_active_session, move_to_session
 from headrace.spark.storage import Folder
 from headrace.suggestions import did_you_mean
 
@@ -230,7 +230,10 @@ class Pipeline(PipelineSpec):
             yield from replay(self.plan, self._session(spark), reason=reason, table=table)
 
     def history(self, spark: SparkSession | None = None) -> list[BatchProgress]:
-        """Return the progress of the last 100 batches, oldest first. Spark starts only when nothing else can read the checkpoint."""
+        """Return the progress of the last 100 batches, oldest first.
+
+        A session that is passed or active reads the checkpoint. Without one, Spark starts only when nothing else can read it.
+        """
         with redacted_errors(self.plan):
             return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}")
 
@@ -243,13 +246,15 @@ class Pipeline(PipelineSpec):
     @property
     def needs_spark_for_status(self) -> bool:
         """Whether ``history`` and ``status`` need a Spark session: only Hadoop can read the checkpoint's address."""
-        return self._open_without_spark() is None
+        return find_active_session() is None and self._open_without_spark() is None
 
     def _open_without_spark(self) -> TextFolder | None:
         return open_without_spark(self.checkpoint, self.plan.spark_conf, self.plan.file_systems)
 
     def _checkpoint_reader(self, spark: SparkSession | None) -> TextFolder:
-        return self._open_without_spark() or Folder(self._session(spark), self.checkpoint)
+        spark = spark or find_active_session()
+        reader = None if spark else self._open_without_spark()
+        return reader or Folder(self._session(spark), self.checkpoint)
 
     def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
         """Return the tables that the pipeline has written, from each sink that can measure them."""
@@ -291,9 +296,7 @@ class Pipeline(PipelineSpec):
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()
-        from pyspark.sql import SparkSession
-
-        spark = spark or SparkSession.getActiveSession()
+        spark = spark or find_active_session()
         if spark is None:
             return self.session()
         check_session(spark, self.plan.plugins)

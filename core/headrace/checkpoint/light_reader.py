@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from headrace.checkpoint.layout import BACKLOG, HEADER, PROGRESS, parse_header
 from headrace.checkpoint.progress_log import read_progress
 from headrace.errors import ConfigError
 from headrace.progress.status import CheckpointStatus, describe_checkpoint
+from headrace.runtime.java.jvm import spark_conf_home
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress
@@ -22,6 +24,8 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?(?P<pa
 _HADOOP = "spark.hadoop."
 #: Variables of an environment with Hadoop or Spark settings of its own, which only the JVM reads.
 _CLUSTER_SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "YARN_CONF_DIR")
+#: Files of Spark's configuration folder, which headrace adds to the JVM's class path.
+_SETTING_FILES = ("spark-defaults.conf", "core-site.xml", "hdfs-site.xml")
 
 
 class LocalFolder:
@@ -60,7 +64,7 @@ class LocalFolder:
 
 def open_without_spark(address: str, conf: Mapping[str, str], file_systems: Iterable[FileSystem]) -> TextFolder | None:
     """Return a reader of a checkpoint's folder; None when only Spark can read it. ``conf``: the pipeline's Spark settings."""
-    if any(os.environ.get(name) for name in _CLUSTER_SETTINGS):
+    if _has_settings_of_spark():
         return None
     options = {key.removeprefix(_HADOOP): value for key, value in conf.items() if key.startswith(_HADOOP)}
     found = _SCHEME.fullmatch(address)
@@ -70,6 +74,15 @@ def open_without_spark(address: str, conf: Mapping[str, str], file_systems: Iter
         return LocalFolder(Path(found["path"])) if not found["host"] else None
     system = next((system for system in file_systems if system.name == found["scheme"].lower()), None)
     return system.open_folder(address, options) if system else None
+
+
+def _has_settings_of_spark() -> bool:
+    """Return whether Spark or Hadoop has settings outside of the pipeline, which may change what an address means."""
+    if any(os.environ.get(name) for name in _CLUSTER_SETTINGS):
+        return True
+    with suppress(ConfigError):  # PySpark is not installed
+        return any((spark_conf_home() / name).is_file() for name in _SETTING_FILES)
+    return False
 
 
 def read_history(checkpoint: TextFolder, where: str) -> list[BatchProgress]:

@@ -21,7 +21,9 @@ class Maintenance(Config):
     """How long older versions of a table can be read (``--as-of``), at least."""
 
     files: int = Field(32, ge=2)
-    """Number of small files above which a table is compacted."""
+    """Number of extra files from which a table is compacted. Data files count beyond one per partition. Delete files count too, and log
+    files per base file.
+    """
 
     orphans: Interval = "3 days"
     """Minimum age of a file without a version before it is removed: a killed writer leaves such files. Not below

@@ -20,6 +20,7 @@ class DeadLetterFiles:
 
     #: No sink writes the files.
     sink: Sink | None = None
+    table_name: str | None = None
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder

@@ -28,6 +28,10 @@ class DeadLetterStore(Protocol):
     def sink(self) -> Sink | None:
         """The sink that writes them, if any."""
 
+    @property
+    def table_name(self) -> str | None:
+        """Name of the table that keeps them; None for files."""
+
     def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
         """Save the dead letters of one table's batch. Repeating it changes nothing."""
 

@@ -32,6 +32,10 @@ class DeadLetterTable:
     #: Tables of one batch save their dead letters at the same time, into this one table.
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
+    @property
+    def table_name(self) -> str:
+        return self.table.name
+
     def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
         """Add the dead letters of one table's batch. Repeating it changes nothing."""
         from pyspark.sql import functions as F

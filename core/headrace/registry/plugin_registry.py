@@ -117,6 +117,12 @@ class PluginRegistry:
             check_target(item, target)
         return target
 
+    def build(self, item: Registration) -> Any:
+        """Return a plugin of a registered class, without options. PluginError when it is invalid or cannot be built."""
+        kind = self.load(item)
+        with as_plugin_error(f"{item} cannot be built"):
+            return kind()
+
     def distribution_of(self, plugin: Plugin) -> str | None:
         """Return the name of the distribution that registered a plugin's class; None when there is none."""
         return next((r.distribution_name for r in self._registrations if r.find_loaded_target() is type(plugin)), None)

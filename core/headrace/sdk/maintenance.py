@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class MaintenancePolicy:
     """Maintenance options of the pipeline file, for all table formats.
 
-    ``history_seconds``: how long older versions of a table can be read; ``files``: number of small files above which a table is
+    ``history_seconds``: how long older versions of a table can be read; ``files``: number of extra files from which a table is
     compacted; ``orphans_seconds``: minimum age of files without a version before they are removed. ``clock``: current time in seconds
     since 1970; the engine's clock is never ahead.
     """

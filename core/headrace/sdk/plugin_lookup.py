@@ -27,6 +27,9 @@ class PluginLookup(Protocol):
     def load(self, item: Any) -> Any:
         """Return the class of a registration. PluginError when it is invalid."""
 
+    def build(self, item: Any) -> Any:
+        """Return a plugin of a registration, without options. PluginError when it is invalid or cannot be built."""
+
 
 _connected: Callable[[], PluginLookup] | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -78,6 +79,12 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
         if session.conf.isModifiable(key):  # static settings cannot change
             session.conf.set(key, value)
     return session
+
+
+def find_active_session() -> SparkSession | None:
+    """Return the active session of this thread, or the default one; None without any. Does not import PySpark."""
+    pyspark = sys.modules.get("pyspark.sql")
+    return pyspark.SparkSession.getActiveSession() if pyspark else None
 
 
 def is_stopped(spark: SparkSession) -> bool:

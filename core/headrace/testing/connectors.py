@@ -39,7 +39,7 @@ _ARRIVALS = 3
 
 
 class ConnectorConformance(PluginConformance):
-    """Subclass it, and pytest collects what applies to ``plugin_class``."""
+    """Tests of a connector. Subclass this class; pytest then collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Connector]]
     #: The fields of source blocks, in SQL.
@@ -54,21 +54,21 @@ class ConnectorConformance(PluginConformance):
 
     @pytest.fixture
     def bench(self, headrace_spark: SparkSession) -> ConnectorBench:
-        """Positions of source blocks."""
+        """Return a bench that computes positions of source blocks."""
         return ConnectorBench(self.plugin_class(), self.schema, headrace_spark)
 
-    def test_it_matches_its_own_fields_alone(self, bench: ConnectorBench) -> None:
+    def test_connector_matches_only_its_own_fields(self, bench: ConnectorBench) -> None:
         assert self.plugin_class.matches(bench.fields)
         known = [one.fields for _, one in registry().all("connector") if one.order != self.plugin_class.order]
         for other in [*self.other_fields, *known]:
             assert not self.plugin_class.matches(other), other
 
-    def test_it_names_its_fields(self, bench: ConnectorBench) -> None:
+    def test_fields_and_order_are_declared(self, bench: ConnectorBench) -> None:
         assert set(self.plugin_class.own_fields) <= set(self.plugin_class.fields)
         assert set(self.plugin_class.fields) & set(bench.fields)
         assert self.plugin_class.order
 
-    def test_positions_sort_as_history_did_in_every_order_of_arrival(self, bench: ConnectorBench) -> None:
+    def test_positions_sort_like_the_history(self, bench: ConnectorBench) -> None:
         generator = random.Random(7)  # noqa: S311 - the same order each time
         numbers = list(range(len(self.history)))
         for _ in range(_ARRIVALS):
@@ -77,34 +77,34 @@ class ConnectorConformance(PluginConformance):
             assert len(set(found)) == len(found), "two changes have the same position"
             assert sorted(numbers, key=lambda number: found[numbers.index(number)]) == sorted(numbers)
 
-    def test_positions_have_the_pattern(self, bench: ConnectorBench) -> None:
+    def test_positions_match_the_pattern(self, bench: ConnectorBench) -> None:
         assert re.compile(self.plugin_class.pattern).groups == 0
-        # The epoch of a new table, the log position, and no place.
+        # The epoch of a new table, and the log position without an offset.
         pattern = re.compile(f"0{self.plugin_class.pattern}")
         wrong = [found for found in bench.positions(self.history) if not pattern.fullmatch(found)]
         assert not wrong
 
-    def test_no_position_is_null(self, bench: ConnectorBench) -> None:
+    def test_position_is_never_null(self, bench: ConnectorBench) -> None:
         assert bench.positions([dict.fromkeys(bench.fields)]) != [None]
 
-    def test_a_row_is_not_older_than_its_snapshot(self, bench: ConnectorBench) -> None:
+    def test_changes_are_not_older_than_their_snapshot(self, bench: ConnectorBench) -> None:
         for started, found in zip(bench.snapshot_starts(self.history), bench.positions(self.history), strict=True):
             assert started <= found
 
-    def test_it_stays_in_the_jvm(self, bench: ConnectorBench) -> None:
+    def test_plan_runs_no_python(self, bench: ConnectorBench) -> None:
         plan = str(bench.frame(self.history)._jdf.queryExecution())  # noqa: SLF001 - PySpark prints it
         assert not PYTHON.search(plan), plan
 
 
 class ConnectorBench:
-    """Positions that a connector makes from source blocks."""
+    """Computes positions of source blocks with a connector."""
 
     def __init__(self, connector: Connector, schema: str, session: SparkSession) -> None:
         self._connector, self._schema, self._session = connector, schema, session
         self.fields: list[str] = make_frame(session, schema, []).columns
 
     def frame(self, blocks: Sequence[Source]) -> DataFrame:
-        """Return the blocks' positions, without a record's place, and the positions at which their snapshots began."""
+        """Return the blocks' positions, without the record's offset, and the positions at which their snapshots began."""
         from pyspark.sql import functions as F
 
         rows = [{"n": number, "source": block} for number, block in enumerate(blocks)]

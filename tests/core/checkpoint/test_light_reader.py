@@ -67,7 +67,19 @@ def test_file_system_plugin_opens_address_of_its_scheme(tmp_path: Path) -> None:
 def test_address_that_depends_on_hadoop_settings_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_without_spark("lake", {"spark.hadoop.fs.defaultFS": "hdfs://a"}, ()) is None
     assert open_without_spark("file://host/lake", {}, ()) is None
+    assert open_without_spark("lake", {}, ()) is not None
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    assert open_without_spark("lake", {}, ()) is None
+
+
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "core-site.xml"])
+def test_address_is_not_opened_where_spark_has_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert open_without_spark("lake", {}, ()) is not None
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / name).touch()
     assert open_without_spark("lake", {}, ()) is None
 
 

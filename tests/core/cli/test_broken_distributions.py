@@ -45,7 +45,7 @@ def dialect(plugin: str, body: str) -> str:
 TAKES_ALL = "    @classmethod\n    def matches(cls, schema):\n        return True\n"
 #: Module → its code, and the reported state of the plugin with the same name.
 BROKEN_MODULES: dict[str, tuple[str, str]] = {
-    "quits": ("raise SystemExit('no licence')", "not loaded: SystemExit: no licence"),
+    "quits": ("raise SystemExit('no license')", "not loaded: SystemExit: no license"),
     "halts": ("class Halt(KeyboardInterrupt): pass\nraise Halt('enough')", "not loaded: Halt: enough"),
     "ends": ("raise GeneratorExit", "not loaded: GeneratorExit"),
     "exits": (hook("sinks", "exit(3)", "from sys import exit"), "not loaded: SystemExit: 3"),

@@ -246,12 +246,12 @@ class TestBroken:
             @staticmethod
             @hookimpl
             def headrace_sinks() -> dict[str, Any]:
-                raise ValueError("no licence")
+                raise ValueError("no license")
 
         Installed(monkeypatch, half=lambda: Module)
         found = PluginRegistry.from_entry_points()
         assert list(found.registrations()) == []
-        assert "(ValueError: no licence)" in error_of(found, "shout")
+        assert "(ValueError: no license)" in error_of(found, "shout")
 
     def test_hook_that_returns_no_mapping_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(monkeypatch, odd=lambda: module_with(["shout"]))  # type: ignore[arg-type]
@@ -261,13 +261,13 @@ class TestBroken:
 
     def test_exit_is_recorded_and_interrupt_is_raised(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def leave() -> object:
-            raise SystemExit("no licence")
+            raise SystemExit("no license")
 
         def interrupt() -> object:
             raise KeyboardInterrupt
 
         Installed(monkeypatch, leaves=leave)
-        assert "headrace-leaves 0.1 (SystemExit: no licence)" in error_of(PluginRegistry.from_entry_points(), "shout")
+        assert "headrace-leaves 0.1 (SystemExit: no license)" in error_of(PluginRegistry.from_entry_points(), "shout")
         Installed(monkeypatch, waits=interrupt)
         with pytest.raises(KeyboardInterrupt):
             PluginRegistry.from_entry_points()

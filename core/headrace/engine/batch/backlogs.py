@@ -73,15 +73,16 @@ class Backlogs:
     def note_error(self, table: str, error: HeadraceError) -> None:
         """Note why the last attempt to catch up failed."""
         with self._lock:
-            self._tables[table].error = error
+            if found := self._tables.get(table):
+                found.error = error
 
     def remove_if_empty(self, table: str) -> bool:
         """Remove a table that has caught up; return whether it has."""
         with self._lock:
             has_caught_up = self._tables[table].backlog.oldest is None
             if has_caught_up:
+                self._folder.delete(quote(table, safe=""))  # If it fails, the table's thread tries again.
                 del self._tables[table]
-                self._folder.delete(quote(table, safe=""))
             return has_caught_up
 
     def _open(self, table: str) -> _TableBacklog:

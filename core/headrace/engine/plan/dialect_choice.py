@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry
-from headrace.registry.registration import OWN, Registration
+from headrace.registry.registration import OWN
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.plugin import Plugin
 
@@ -35,10 +35,10 @@ def choose_dialects(
         if item.kind != "dialect" or any(dialect.name == item.name for dialect in named):
             continue
         if item.distribution_name in active_distributions:
-            active_dialects[item.name] = _build(registry, item)
+            active_dialects[item.name] = registry.build(item)
         else:
             with suppress(PluginError):  # `headrace plugins` reports it.
-                fallback_dialects[str(item)] = _build(registry, item)
+                fallback_dialects[str(item)] = registry.build(item)
     return tuple(sorted([*active_dialects.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
 
 
@@ -58,10 +58,3 @@ def find_fallback_dialects(fallback_dialects: FallbackDialects, schema: StructTy
             if matches_schema(dialect, schema):
                 found[description] = dialect
     return found
-
-
-def _build(registry: PluginRegistry, item: Registration) -> Dialect:
-    kind = registry.load(item)
-    with as_plugin_error(f"{item} cannot be built"):
-        dialect: Dialect = kind()
-    return dialect

@@ -75,7 +75,9 @@ class Plan:
             value_format=renewed.value_format,
             key_format=renewed.key_format,
             sinks=renewed.sinks,
-            dead_letter_table=renewed.dead_letter_table,
+            dead_letter_table=replace(self.dead_letter_table, sink=renewed.dead_letter_table.sink)
+            if self.dead_letter_table and renewed.dead_letter_table
+            else None,
         )
 
     @property

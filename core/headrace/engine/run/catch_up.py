@@ -32,7 +32,8 @@ class CatchUp:
         ``is_delayed``: the tables failed just now, so wait before the first retry.
         """
         with self._lock:
-            for table in self._backlogs.errors.keys() - self._threads.keys():
+            running = {table for table, thread in self._threads.items() if thread.is_alive()}
+            for table in self._backlogs.errors.keys() - running:
                 pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
                 first_pause = pauses.next() if is_delayed else 0.0
                 thread = _TableCatchUp(table, self._backlogs, self._process, self._remove_if_empty, first_pause, pauses)

@@ -220,7 +220,7 @@ class Query(ABC):
             self._state.fail(self._translate(error))
             return False
         if self._options.is_continuous and pause is not None:
-            threading.Thread(target=self._keep_polling, args=(pause,), name="headrace-on_idle", daemon=True).start()
+            threading.Thread(target=self._keep_polling, args=(pause,), name="headrace-sink-poller", daemon=True).start()
         return True
 
     def _keep_polling(self, pause: float | None) -> None:

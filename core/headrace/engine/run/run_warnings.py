@@ -26,4 +26,8 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
         for column, mask in masks.items()
         if mask.since
     ]
-    return [f"{plugin.name}: {text}" for plugin in plan.plugins for text in plugin.warnings()] + new_masks
+    texts: dict[str, str] = {}  # Several plugins may share a warning.
+    for plugin in plan.plugins:
+        for text in plugin.warnings():
+            texts.setdefault(text, f"{plugin.name}: {text}")
+    return [*texts.values(), *new_masks]

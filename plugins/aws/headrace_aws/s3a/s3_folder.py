@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from headrace.sdk import ConfigError
 from headrace_aws.clients import error_code, explain_error, find_region, make_client
 
 #: Options that mean the same to boto3, without ``fs.s3a.``.
@@ -19,6 +21,8 @@ _IGNORED = re.compile(
     r"(attempts|retry|connection|threads|max|fast\.upload|buffer|block|multipart|committer|directory|change|socket|readahead"
     r"|paging|experimental|list|select|impl|executor|multiobjectdelete|create|etag|accesspoint|vectored|bulk)\b.*"
 )
+#: Variables with an endpoint, which not every version of S3A reads.
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 #: Region in the name of an AWS endpoint.
 _REGION = re.compile(r"\bs3[.-]([a-z]{2}-[a-z-]+-\d)\.amazonaws\.")
 _BUCKET = re.compile(r"s3a://(?P<bucket>[^/]+)/*(?P<key>.*)")
@@ -61,6 +65,9 @@ class S3Folder:
             raise self._explain(error, "s3:ListBucket") from error
 
     def _explain(self, error: Exception, action: str) -> Exception:
+        if error_code(error) == "NoSuchBucket":
+            fix = "correct the name, or create the bucket"
+            return ConfigError(f"no such bucket: {self._bucket}", where=f"s3a://{self._bucket}/{self._key}", fix=fix)
         return explain_error(error, action, where=f"s3a://{self._bucket}/{self._key}")
 
 
@@ -70,6 +77,8 @@ def open_s3_folder(address: str, options: Mapping[str, str]) -> S3Folder | None:
     if found is None or not _has_boto3():
         return None
     settings = _read_settings(options, found["bucket"])
+    if not settings.get("endpoint") and any(map(os.environ.get, _ENDPOINTS)):
+        return None
     if any(name not in _KNOWN and not _IGNORED.fullmatch(name) for name in settings):
         return None
     return S3Folder(_make_client(settings), found["bucket"], found["key"])
@@ -90,7 +99,8 @@ def _make_client(settings: Mapping[str, str]) -> Any:
 
     addressing = "path" if settings.get("path.style.access", "").lower() == "true" else "auto"
     core = get_session()
-    core.set_default_client_config(Config(s3={"addressing_style": addressing}))
+    config = Config(s3={"addressing_style": addressing}, ignore_configured_endpoint_urls=True)
+    core.set_default_client_config(config)
     session = boto3.Session(
         aws_access_key_id=settings.get("access.key"),
         aws_secret_access_key=settings.get("secret.key"),

@@ -98,7 +98,7 @@ def _load_connectors(plugins: Any) -> Connectors:
     for item in plugins.registrations():
         if item.kind == "connector":
             try:
-                usable.append((item, plugins.load(item)()))
+                usable.append((item, plugins.build(item)))
             except PluginError as error:
                 broken.append(error.what)
     usable.sort(key=lambda loaded: (loaded[1].priority, not loaded[0].is_own))

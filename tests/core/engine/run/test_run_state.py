@@ -53,9 +53,9 @@ def test_table_that_catches_up_concurrently_is_recorded() -> None:
 
 
 def test_tables_are_applied_concurrently_and_a_hanging_one_is_skipped() -> None:
-    cancelled: list[str] = []
+    canceled: list[str] = []
     freed = threading.Event()
-    pool = TablePool(cancelled.append, timeout=1.5)
+    pool = TablePool(canceled.append, timeout=1.5)
 
     def apply(target: Target) -> TableOutcome:
         if target.name == "hangs":
@@ -64,7 +64,7 @@ def test_tables_are_applied_concurrently_and_a_hanging_one_is_skipped() -> None:
 
     outcomes = pool.process([Target("hangs", ()), Target("quick", ())], apply)
     assert isinstance(outcomes["hangs"].error, RetriableError)
-    assert (outcomes["quick"].error, cancelled) == (None, ["hangs"])
+    assert (outcomes["quick"].error, canceled) == (None, ["hangs"])
     with pytest.raises(RetriableError, match="its last write has not ended"):
         pool.check_free("hangs")
     freed.set()

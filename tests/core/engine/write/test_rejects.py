@@ -7,18 +7,20 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from tests.support.memory_sink import MemorySink
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.file_store import DeadLetterFiles
+from headrace.dead_letters.table_store import DeadLetterTable
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.rejects import Rejected, Rejects
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
-from headrace.errors import RuleError
+from headrace.errors import DataError, RuleError
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
@@ -177,3 +179,15 @@ def test_local_checkpoint_is_a_private_folder(spark: SparkSession, tmp_path: Pat
     (tmp_path / "shared").mkdir(mode=0o750)
     RejectsStep(spark, tmp_path / "shared")
     assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o750
+
+
+def test_error_of_the_dead_letter_table_names_that_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = RejectsStep(spark, tmp_path)
+    table = DeadLetterTable(step.sink, Table("ops.dead_letters", ("id",)), "shop")
+    monkeypatch.setattr(step.rejects, "_store", table)
+    monkeypatch.setattr(step.sink, "write", Mock(side_effect=DataError("the value is too long")))
+    with pytest.raises(DataError) as caught:
+        step.handle("undecodable")
+    assert caught.value.where == f"table ops.dead_letters, sink {step.sink.name}"

@@ -36,6 +36,13 @@ class Broken(Redwood):
     api_version = 99
 
 
+class Raises(Redwood):
+    name = "raises"
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        raise ValueError("no license")
+
+
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """Return a registry with the installed plugins and a third-party distribution."""
@@ -128,6 +135,13 @@ def test_plan_contains_only_the_expressions_of_one_connector(spark: SparkSession
 def test_only_third_party_connectors_are_parts(plugins: PluginRegistry) -> None:
     assert [type(part) for part in DebeziumDialect().parts()] == [Redwood]
     assert list(DebeziumDialect().warnings()) == []
+
+
+def test_connector_that_cannot_be_built_is_a_warning(plugins: PluginRegistry) -> None:
+    log_positions._load_connectors.cache_clear()
+    plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"raises": Raises})), "headrace-raises 1.0")
+    (warning,) = DebeziumDialect().warnings()
+    assert warning.startswith("the connector 'raises' of headrace-raises 1.0 cannot be built: ValueError: no license")
 
 
 def test_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:

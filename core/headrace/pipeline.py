@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
+from headrace.checkpoint.layout import Checkpoint, CheckpointFolders, read_header
 from headrace.checkpoint.light_reader import open_without_spark, read_history, read_status
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
@@ -60,6 +60,7 @@ DEAD_LETTERS = TABLE
 DEFAULT_TRIGGER = "500 milliseconds"
 
 
+@dataclass
 class Pipeline(PipelineSpec):
     """Pipeline built from objects; ``from_file`` and ``from_dict`` build it from YAML and from a mapping."""
 
@@ -95,7 +96,7 @@ class Pipeline(PipelineSpec):
             spark = self._session(spark)
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
-            folders = CheckpointFolders(Folder(spark, self.checkpoint))
+            folders = self._open_folders(spark)
             warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
@@ -183,9 +184,15 @@ class Pipeline(PipelineSpec):
         """Return the records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
+            folder = self._open_folders(spark).dead_letters
             letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
             return None if letters is None else move_to_session(letters, spark)
+
+    def _open_folders(self, spark: SparkSession) -> CheckpointFolders:
+        """Return the folders of the checkpoint, which may be missing. ConfigError for another pipeline's checkpoint."""
+        folder = Folder(spark, self.checkpoint)
+        read_header(folder, f"checkpoint {self.checkpoint}", self.name)
+        return CheckpointFolders(folder)
 
     def _require_checkpoint(self, spark: SparkSession) -> None:
         if not Folder(spark, self.checkpoint).exists():
@@ -235,7 +242,7 @@ class Pipeline(PipelineSpec):
         A session that is passed or active reads the checkpoint. Without one, Spark starts only when nothing else can read it.
         """
         with redacted_errors(self.plan):
-            return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}")
+            return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}", self.name)
 
     def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
         """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""
@@ -260,7 +267,7 @@ class Pipeline(PipelineSpec):
         """Return the tables that the pipeline has written, from each sink that can measure them."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            return list(measure(self.plan, spark, find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))))
+            return list(measure(self.plan, spark, find_tables(self._open_folders(spark))))
 
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
@@ -272,7 +279,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))
+            known = find_tables(self._open_folders(spark))
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))

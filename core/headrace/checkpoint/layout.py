@@ -39,9 +39,13 @@ from headrace.spark.storage import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.sdk.file_system import TextFolder
+
 #: Version of the layout. A checkpoint of another version is refused.
 LAYOUT = 2
 HEADER = "headrace.json"
+#: Folders of the batches that a run has planned.
+_BATCH_LOGS = {"stream", "ranged"}
 #: Folders that are also read without Spark.
 PROGRESS, BACKLOG = "progress", "backlog"
 
@@ -124,18 +128,39 @@ def table_folder(parent: Folder, table: str) -> Folder:
     return parent.folder(quote(table, safe=""))
 
 
-def parse_header(text: str, where: str) -> dict[str, Any]:
-    """Return the header of a checkpoint. ConfigError if it is damaged or of another layout."""
+def read_header(folder: TextFolder, where: str, pipeline: str) -> dict[str, Any] | None:
+    """Return the header of a pipeline's checkpoint; None when there is none.
+
+    ConfigError for a damaged or lost header, another layout, and the checkpoint of another pipeline.
+    """
+    text = folder.read(HEADER)
+    if text is None:
+        if not _BATCH_LOGS.isdisjoint(folder.names()):
+            # A new id would not match the marks of batches in the tables, and a repeated batch would be applied twice.
+            raise ConfigError(f"{HEADER} is missing", where=where, fix="restore it, or use a new checkpoint folder")
+        return None
+    header = _parse_header(text, where)
+    if header["pipeline"] != pipeline:
+        raise ConfigError(
+            f"belongs to the pipeline {header['pipeline']!r}, not to {pipeline!r}",
+            where=where,
+            fix="give every pipeline its own checkpoint",
+        )
+    return header
+
+
+def _parse_header(text: str, where: str) -> dict[str, Any]:
     try:
         header: dict[str, Any] = json.loads(text)
         layout = header.get("layout")
+        is_complete = layout != LAYOUT or {"pipeline", "id"} <= header.keys()
     except (ValueError, AttributeError):
-        raise ConfigError(
-            f"{HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
-        ) from None
+        is_complete = False
+    if not is_complete:
+        raise ConfigError(f"{HEADER} is damaged", where=where, fix="restore it, or use a new checkpoint folder")
     if layout != LAYOUT:
         raise ConfigError(
-            f"has layout {layout}; this version of headrace reads layout {LAYOUT} only",
+            f"the checkpoint has layout {layout!r}; this version of headrace reads layout {LAYOUT} only",
             where=where,
             fix="run the headrace version that wrote it, or use a new checkpoint folder: then all events are read again",
         )
@@ -160,8 +185,8 @@ class Checkpoint(CheckpointFolders):
     def _open(self, pipeline: str) -> str:
         where = f"checkpoint {self.folder.path}"
         try:
-            text = self.folder.read(HEADER)
-            if text is None:
+            header = read_header(self.folder, where, pipeline)
+            if header is None:
                 self.folder.make_private()
                 header = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
                 self.folder.write(HEADER, json.dumps(header))
@@ -171,12 +196,4 @@ class Checkpoint(CheckpointFolders):
             raise ConfigError(
                 f"cannot be used: {first_line(error)}", where=where, fix="check the path and its permissions"
             ) from error
-        if text is not None:
-            header = parse_header(text, where)
-        if header["pipeline"] != pipeline:
-            raise ConfigError(
-                f"belongs to the pipeline {header['pipeline']!r}, not to {pipeline!r}",
-                where=where,
-                fix="give every pipeline its own checkpoint",
-            )
         return str(header["id"])

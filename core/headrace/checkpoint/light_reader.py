@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.backlog import read_failures
-from headrace.checkpoint.layout import BACKLOG, HEADER, PROGRESS, parse_header
+from headrace.checkpoint.layout import BACKLOG, PROGRESS, read_header
 from headrace.checkpoint.progress_log import read_progress
 from headrace.errors import ConfigError
 from headrace.progress.status import CheckpointStatus, describe_checkpoint
@@ -85,16 +85,16 @@ def _has_settings_of_spark() -> bool:
     return False
 
 
-def read_history(checkpoint: TextFolder, where: str) -> list[BatchProgress]:
-    """Return the progress of the last batches, oldest first. ConfigError for a checkpoint of another layout."""
-    if (header := checkpoint.read(HEADER)) is not None:
-        parse_header(header, where)
+def read_history(checkpoint: TextFolder, where: str, pipeline: str) -> list[BatchProgress]:
+    """Return the progress of the last batches, oldest first. ConfigError for the checkpoint of another pipeline or layout."""
+    read_header(checkpoint, where, pipeline)
     return read_progress(checkpoint.folder(PROGRESS))
 
 
 def read_status(checkpoint: TextFolder, where: str, pipeline: str, sinks: Sequence[str]) -> CheckpointStatus:
     """Return the status of a pipeline's tables in its sinks."""
+    history = read_history(checkpoint, where, pipeline)
     # A backlog outlives the batches whose progress is kept.
     backlogs = read_failures(checkpoint.folder(BACKLOG))
     failures = {(table, sink): failure for table, failure in backlogs.items() for sink in sinks}
-    return describe_checkpoint(pipeline, read_history(checkpoint, where), failures)
+    return describe_checkpoint(pipeline, history, failures)

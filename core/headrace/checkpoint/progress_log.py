@@ -30,8 +30,8 @@ class ProgressLog:
         """Replace the progress of the tables of ``progress`` in the file of its batch, while that file is kept."""
         name = f"{progress.batch:010d}.json"
         with self._lock:
-            if (text := self._folder.read(name)) is not None:
-                stored, amended = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+            if stored := _read_file(self._folder, name):
+                amended = {(t.table, t.sink): t for t in progress.tables}
                 tables = tuple(amended.get((t.table, t.sink), t) for t in stored.tables)
                 self._folder.write(name, replace(stored, tables=tables).json())
 
@@ -41,6 +41,14 @@ class ProgressLog:
 
 
 def read_progress(folder: TextFolder) -> list[BatchProgress]:
-    """Return the progress of the batches in a folder, oldest first."""
-    texts = (folder.read(name) for name in folder.names() if name.endswith(".json"))
-    return [BatchProgress.from_json(text) for text in texts if text]
+    """Return the progress of the batches in a folder, oldest first, without missing and damaged files."""
+    files = (_read_file(folder, name) for name in folder.names() if name.endswith(".json"))
+    return [progress for progress in files if progress]
+
+
+def _read_file(folder: TextFolder, name: str) -> BatchProgress | None:
+    try:
+        text = folder.read(name)
+        return BatchProgress.from_json(text) if text else None
+    except (ValueError, TypeError, LookupError, AttributeError):  # Not JSON, or not the progress of a batch.
+        return None

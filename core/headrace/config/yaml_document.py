@@ -157,7 +157,10 @@ def _explain(item: Any) -> tuple[str, str | None]:
 
 
 def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
-    """Return one error for a value that has none of several types."""
+    """Return one error for a value that has none of several types, or several problems."""
+    if not all(problem.what.startswith("must be ") for problem in problems):
+        fix = "; ".join(problem.fix for problem in problems if problem.fix)
+        return ConfigError("; ".join(problem.what for problem in problems), where=problems[0].where, fix=fix or None)
     whats = [problem.what.removeprefix("must be ") for problem in problems]
     fixes = [problem.fix for problem in problems if problem.fix]
     return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

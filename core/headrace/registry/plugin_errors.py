@@ -44,4 +44,4 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def _lacks_pyspark(error: BaseException) -> bool:
-    return isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "pyspark"
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in ("pyspark", "py4j")

@@ -72,7 +72,9 @@ def _class_name(name: str) -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
+        raise ConfigError(f"{name!r} cannot be the name of a plugin: it is a keyword of Python", fix=_FIX)
+    if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name):
         fix = "begin with a letter, and use lowercase letters, digits and `_`"
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
     if (taken := _class_name(name)) in _list_names(kind):

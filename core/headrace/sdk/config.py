@@ -26,6 +26,7 @@ class Config(SecretsModel):
         populate_by_name=True,
         arbitrary_types_allowed=True,
         use_attribute_docstrings=True,
+        hide_input_in_errors=True,  # a misspelled option may hold a secret
     )
 
     passthrough: ClassVar[tuple[str, ...]] = ()

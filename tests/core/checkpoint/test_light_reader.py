@@ -38,13 +38,13 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_local_checkpoint_is_read(form: str, tmp_path: Path) -> None:
     folder = open_without_spark(form.format(tmp_path), {}, ())
     assert folder is not None
-    assert read_history(folder, WHERE) == []
+    assert read_history(folder, WHERE, "shop") == []
     (tmp_path / "progress").mkdir()
     batches = [BatchProgress("shop", n, "2026-11-28T02:00:00+00:00", 1.0, (TableProgress("a", "s"),)) for n in (0, 1)]
     for batch in batches:
         (tmp_path / f"progress/{batch.batch:010d}.json").write_text(batch.json())
     (tmp_path / "progress/.0000000000.json.crc").write_bytes(b"\xff")
-    assert read_history(folder, WHERE) == batches
+    assert read_history(folder, WHERE, "shop") == batches
     entry = BacklogEntry(2, 2, "2026-11-28T02:00:00+00:00", "full", {"t": [1]})
     (tmp_path / "backlog/public%2Ea").mkdir(parents=True)
     (tmp_path / "backlog/public%2Ea/0000000002.json").write_text(json.dumps(asdict(entry)))
@@ -86,12 +86,43 @@ def test_address_is_not_opened_where_spark_has_settings(
 def test_unreadable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "progress").write_text("")
     with pytest.raises(ConfigError, match="progress: cannot be read: Not a directory"):
-        read_history(LocalFolder(tmp_path), WHERE)
+        read_history(LocalFolder(tmp_path), WHERE, "shop")
 
 
 def test_checkpoint_with_another_layout_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "headrace.json").write_text('{"layout": 1, "pipeline": "shop", "id": "a"}')
     with pytest.raises(
-        ConfigError, match="checkpoint lake: has layout 1; this version of headrace reads layout 2 only"
+        ConfigError, match="checkpoint lake: the checkpoint has layout 1; this version of headrace reads layout 2 only"
     ):
-        read_history(LocalFolder(tmp_path), WHERE)
+        read_history(LocalFolder(tmp_path), WHERE, "shop")
+
+
+@pytest.mark.parametrize(
+    ("header", "error"),
+    [
+        ("", "headrace.json is damaged"),
+        ("[2]", "headrace.json is damaged"),
+        ('{"layout": 2}', "headrace.json is damaged"),
+        ('{"layout": "2", "pipeline": "shop", "id": "a"}', "the checkpoint has layout '2'"),
+        ('{"layout": 2, "pipeline": "bank", "id": "a"}', "belongs to the pipeline 'bank', not to 'shop'"),
+    ],
+)
+def test_invalid_header_is_rejected(tmp_path: Path, header: str, error: str) -> None:
+    (tmp_path / "headrace.json").write_text(header)
+    with pytest.raises(ConfigError, match=f"checkpoint lake: {error}"):
+        read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"])
+
+
+@pytest.mark.parametrize("log", ["stream", "ranged"])
+def test_lost_header_is_rejected(tmp_path: Path, log: str) -> None:
+    assert read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"]).tables == ()
+    (tmp_path / log).mkdir()
+    with pytest.raises(ConfigError, match=r"checkpoint lake: headrace\.json is missing"):
+        read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"])
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"batch": 1', b"\xff\xfe"])
+def test_damaged_progress_file_counts_as_deleted(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "progress").mkdir()
+    (tmp_path / "progress" / "0000000001.json").write_bytes(text)
+    assert read_history(LocalFolder(tmp_path), WHERE, "shop") == []

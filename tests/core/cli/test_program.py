@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import click
@@ -188,3 +189,19 @@ def test_version_is_printed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch)
     result = headrace("version")
     assert result.exit_code == 0
     assert "JAVA_HOME: /nowhere/bin/java is not a working Java" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["version"], 0, "Python"),
+        (["status", "artists.yaml"], 0, "no tables"),
+        (["show", "artists.yaml"], 0, ""),
+        (["run", "artists.yaml"], 2, "PySpark is not installed"),
+        (["check", "artists.yaml"], 2, "PySpark is not installed"),
+    ],
+)
+def test_commands_without_pyspark(sample: Path, arguments: list[str], code: int, text: str) -> None:
+    program = "import sys; sys.modules.update(pyspark=None, py4j=None); from headrace.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True)
+    assert (done.returncode, text in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr

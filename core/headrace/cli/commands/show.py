@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,7 +98,7 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
     from headrace.progress.summary import Summary
 
     if not batches:
-        click.echo(f"no tables yet: headrace run {file}", err=True)
+        click.echo(f"no tables yet: headrace run {shlex.quote(file)}", err=True)
         return
     table = make_table("table", "sink", "last batch (UTC)", "version")
     newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -34,7 +35,7 @@ def status(file: str, *, form: str) -> None:
     elif found.tables:
         _print(found.tables, found.summary, file)
     else:
-        click.echo(f"no tables yet: headrace run {file}", err=True)
+        click.echo(f"no tables yet: headrace run {shlex.quote(file)}", err=True)
 
 
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from headrace.spark.tuning.lookup_cache import cache_jvm_lookups
-from headrace.spark.tuning.quickack import enable_tcp_quickack
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,5 +20,9 @@ def tune_py4j(spark: SparkSession) -> None:
     """Apply all tuning to a session's connection, unless the switch is ``off``. Repeated calls have no effect."""
     if os.environ.get(SWITCH, "").lower() == "off":
         return
+    # They import py4j, which is not installed without PySpark.
+    from headrace.spark.tuning.lookup_cache import cache_jvm_lookups
+    from headrace.spark.tuning.quickack import enable_tcp_quickack
+
     cache_jvm_lookups(spark)
     enable_tcp_quickack(spark)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 #: Version of the layout. A checkpoint of another version is refused.
 LAYOUT = 2
 HEADER = "headrace.json"
-#: Folders of the batches that a run has planned.
-_BATCH_LOGS = {"stream", "ranged"}
+#: Folders of the batches that a run has planned, of native and of ranged sources.
+STREAM, RANGED = "stream", "ranged"
 #: Folders that are also read without Spark.
 PROGRESS, BACKLOG = "progress", "backlog"
 
@@ -59,12 +59,12 @@ class CheckpointFolders:
     @cached_property
     def stream(self) -> Folder:
         """Spark's own checkpoint of a native source."""
-        return self.folder.folder("stream")
+        return self.folder.folder(STREAM)
 
     @cached_property
     def range_log(self) -> Folder:
         """Offset log of a ranged source."""
-        return self.folder.folder("ranged")
+        return self.folder.folder(RANGED)
 
     @cached_property
     def topic_schemas(self) -> Folder:
@@ -135,7 +135,7 @@ def read_header(folder: TextFolder, where: str, pipeline: str) -> dict[str, Any]
     """
     text = folder.read(HEADER)
     if text is None:
-        if not _BATCH_LOGS.isdisjoint(folder.names()):
+        if not {STREAM, RANGED}.isdisjoint(folder.names()):
             # A new id would not match the marks of batches in the tables, and a repeated batch would be applied twice.
             raise ConfigError(f"{HEADER} is missing", where=where, fix="restore it, or use a new checkpoint folder")
         return None

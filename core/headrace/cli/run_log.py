@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -92,7 +93,7 @@ def list_hints(totals: Totals, file: str) -> list[str]:
 
 def hint_at_dead_letters(number: int, file: str) -> str:
     """Return the number of dead letters and the command that shows them."""
-    return f"{count_noun(number, 'dead letter')}, stored with their bytes: headrace dead-letters {file}"
+    return f"{count_noun(number, 'dead letter')}, stored with their bytes: headrace dead-letters {shlex.quote(file)}"
 
 
 def describe_backlog(table: TableStatus) -> str:

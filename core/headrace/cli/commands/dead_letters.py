@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +39,9 @@ def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int
     else:
         print_frame(frame, rows, limit, form or ("record" if each else "table"))
         if not each:
-            click.echo(f"to show each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
+            click.echo(
+                f"to show each with its bytes: headrace dead-letters {shlex.quote(file)} --reason REASON", err=True
+            )
 
 
 def _count_by_kind(frame: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
         )
     else:
         paths = find_cached_jars(list(needed), spark_version=version, conf=conf, locks=locks)
-    _print(version, cache_home(), needed, paths, f"headrace jars {file + ' ' if file else ''}--download")
+    _print(version, cache_home(), needed, paths, f"headrace jars {shlex.quote(file) + ' ' if file else ''}--download")
 
 
 def _write_lock(package: str) -> None:

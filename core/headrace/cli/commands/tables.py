@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -34,7 +35,7 @@ def tables(file: str, *, form: str) -> None:
     elif measured:
         _print(measured)
     else:
-        click.echo(f"no table with a known size yet: headrace run {file}", err=True)
+        click.echo(f"no table with a known size yet: headrace run {shlex.quote(file)}", err=True)
 
 
 def _print(measured: Sequence[MeasuredTable]) -> None:

@@ -1,4 +1,4 @@
-"""Description of a pipeline as a user gives it, and the plan that is made of it."""
+"""Plugins and options of a pipeline, and the plan that is built from them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PipelineSpec:
         self.spark = wrap_secrets(self.spark)
 
     def build_plan(self) -> Plan:
-        """Return the plan: dialects are chosen, tables are routes, every address has its file system, and secrets are redacted."""
+        """Build the plan: choose dialects and file systems, make routes of the table rules, and register secrets for redaction."""
         formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
         dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
         key = self.key or (self.value if self.source.yields_records else None)
@@ -94,7 +94,8 @@ class PipelineSpec:
             redact=self.redact,
             renewal=self.renewal,
         )
-        for _, secret in [secret for plugin in plan.plugins for secret in plugin.config.secrets()]:
-            self.redact.add(secret)
+        for plugin in plan.plugins:
+            for _, secret in plugin.config.secrets():
+                self.redact.add(secret)
         addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
         return replace(plan, file_systems=find_file_systems(registry(), *addresses))

@@ -36,8 +36,12 @@ def test_new_session_does_not_look_up_its_class(spark: SparkSession, monkeypatch
 
 def test_switch_turns_all_tuning_off(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[str] = []
-    monkeypatch.setattr("headrace.spark.tuning.lookup_cache.cache_jvm_lookups", lambda session: applied.append("lookups"))
-    monkeypatch.setattr("headrace.spark.tuning.quickack.enable_tcp_quickack", lambda session: applied.append("quickack"))
+    monkeypatch.setattr(
+        "headrace.spark.tuning.lookup_cache.cache_jvm_lookups", lambda session: applied.append("lookups")
+    )
+    monkeypatch.setattr(
+        "headrace.spark.tuning.quickack.enable_tcp_quickack", lambda session: applied.append("quickack")
+    )
     monkeypatch.setenv(tuning.SWITCH, "off")
     tuning.tune_py4j(spark)
     assert applied == []

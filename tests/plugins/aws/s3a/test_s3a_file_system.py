@@ -443,7 +443,7 @@ class TestRefusals:
 
     def test_missing_bucket(self, spark: SparkSession, s3: S3) -> None:
         error = error_of(spark, f"{open_bucket(spark, s3, 'sea')}/c")
-        assert str(error).startswith("s3a://sea/c/stream/offsets: no such bucket: sea")
+        assert str(error).startswith("s3a://sea/c/headrace.json: no such bucket: sea")
 
     def test_no_credentials(self, spark: SparkSession, s3: S3) -> None:
         provider = "com.amazonaws.auth.SystemPropertiesCredentialsProvider"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from headrace.progress.rates import TableFailure
+from headrace.spark.storage import parse_file
 
 if TYPE_CHECKING:
     from headrace.sdk.file_system import TextFolder
@@ -119,10 +120,15 @@ def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
 
 
 def _read_entries(folder: TextFolder) -> list[BacklogEntry]:
-    texts = (folder.read(name) for name in folder.names())
-    entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
+    texts = {name: folder.read(name) for name in folder.names()}
+    parsed = (parse_file(text, _parse, f"backlog/…/{name}") for name, text in texts.items() if text is not None)
+    entries = sorted(parsed, key=lambda entry: entry.first)
     # A process that stopped while it joined two entries has left the second one.
     return [e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)]
+
+
+def _parse(text: str) -> BacklogEntry:
+    return BacklogEntry(**json.loads(text))
 
 
 def _find_failure(entries: list[BacklogEntry]) -> TableFailure | None:

@@ -32,7 +32,7 @@ class Epochs:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.all = [Epoch(**item) for item in json.loads(folder.read(_FILE) or "[]")]
+        self.all = folder.load(_FILE, _parse) or []
 
     def of(self, batch: int, table: str) -> int:
         """Return the epoch of a table in a batch.
@@ -52,6 +52,10 @@ class Epochs:
         self.all = [*self.all, epoch]
         self._folder.write(_FILE, json.dumps([_to_dict(item) for item in self.all], ensure_ascii=False))
         return epoch
+
+
+def _parse(text: str) -> list[Epoch]:
+    return [Epoch(**item) for item in json.loads(text)]
 
 
 def _to_dict(epoch: Epoch) -> dict[str, Any]:

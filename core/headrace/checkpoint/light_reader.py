@@ -50,7 +50,7 @@ class LocalFolder:
     def read(self, name: str) -> str | None:
         """Return the text of a file, None when it does not exist."""
         try:
-            return (self.path / name).read_text(encoding="utf-8")
+            return (self.path / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
         except OSError as error:

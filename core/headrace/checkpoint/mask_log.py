@@ -48,8 +48,11 @@ class MaskLog:
             self._folder.write(_FILE, json.dumps({column: asdict(item) for column, item in columns.items()}))
 
     def _read(self) -> dict[str, MaskedColumn] | None:
-        text = self._folder.read(_FILE)
-        return None if text is None else {column: MaskedColumn(**item) for column, item in json.loads(text).items()}
+        return self._folder.load(_FILE, _parse)
+
+
+def _parse(text: str) -> dict[str, MaskedColumn]:
+    return {column: MaskedColumn(**item) for column, item in json.loads(text).items()}
 
 
 def _digest(rule: str) -> str:

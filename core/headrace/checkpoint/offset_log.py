@@ -90,7 +90,7 @@ class OffsetLog:
             return {key: text[key] for key in keys}
         except (ValueError, TypeError, KeyError):
             raise ConfigError(
-                "is corrupt", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
             ) from None
 
     @staticmethod

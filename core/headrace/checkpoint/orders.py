@@ -28,7 +28,7 @@ class Orders:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._known = {topic: Order(**item) for topic, item in json.loads(folder.read(_FILE) or "{}").items()}
+        self._known = folder.load(_FILE, _parse) or {}
 
     def get(self, topic: str) -> Order | None:
         """Return the order of a topic; None for a new topic."""
@@ -45,3 +45,7 @@ class Orders:
         if known != self._known:
             self._folder.write(_FILE, json.dumps({topic: asdict(known[topic]) for topic in known}, ensure_ascii=False))
             self._known = known
+
+
+def _parse(text: str) -> dict[str, Order]:
+    return {topic: Order(**item) for topic, item in json.loads(text).items()}

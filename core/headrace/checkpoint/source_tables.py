@@ -21,9 +21,9 @@ class SourceTables:
     def get(self, topic: str) -> str | None:
         """Return the source table of a topic; None until a record names it."""
         if topic not in self._known:
-            text = self._folder.read(_file(topic))
-            if text is not None:
-                self._known[topic] = json.loads(text)
+            table = self._folder.load(_file(topic), _parse)
+            if table is not None:
+                self._known[topic] = table
         return self._known.get(topic)
 
     def put(self, topic: str, table: str) -> None:
@@ -42,6 +42,13 @@ class SourceTables:
         if not self.is_mixed(topic):
             self._folder.write(_file(topic, "mixed"), "true")
             self._mixed[topic] = True
+
+
+def _parse(text: str) -> str:
+    table = json.loads(text)
+    if not isinstance(table, str):
+        raise TypeError(text)
+    return table
 
 
 def _file(topic: str, kind: str = "table") -> str:

@@ -77,10 +77,10 @@ class ReplayQueue:
 
     def finish_claim(self) -> None:
         """Move the remaining files of a folder whose claim was interrupted."""
-        text = self._folder.read(_CLAIM)
-        if text is None:
+        claim = self._folder.load(_CLAIM, _parse_claim)
+        if claim is None:
             return
-        path, name = json.loads(text)
+        path, name = claim
         parent_path, _, last = path.rpartition("/")
         parent, source = Folder(self._spark, parent_path), Folder(self._spark, path)
         target = self._folder.folder(name)
@@ -95,3 +95,8 @@ class ReplayQueue:
     def remove(self, item: ReplayItem) -> None:
         """Remove an item that was applied."""
         self._folder.delete(item.name)
+
+
+def _parse_claim(text: str) -> tuple[str, str]:
+    path, name = json.loads(text)
+    return str(path), str(name)

@@ -123,6 +123,17 @@ class PluginRegistry:
         with as_plugin_error(f"{item} cannot be built"):
             return kind()
 
+    def find_unusable(self, kind: str) -> list[str]:
+        """Return why plugins of a kind cannot be used. A distribution that cannot be loaded may have plugins of any kind."""
+        reasons = []
+        for item in self.registrations():
+            if item.kind == kind:
+                try:
+                    self.build(item)
+                except PluginError as error:
+                    reasons.append(error.what)
+        return [*reasons, *(f"{b.distribution} cannot be loaded: {describe_error(b.error)}" for b in self.broken)]
+
     def distribution_of(self, plugin: Plugin) -> str | None:
         """Return the name of the distribution that registered a plugin's class; None when there is none."""
         return next((r.distribution_name for r in self._registrations if r.find_loaded_target() is type(plugin)), None)

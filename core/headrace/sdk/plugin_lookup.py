@@ -30,6 +30,9 @@ class PluginLookup(Protocol):
     def build(self, item: Any) -> Any:
         """Return a plugin of a registration, without options. PluginError when it is invalid or cannot be built."""
 
+    def find_unusable(self, kind: str) -> list[str]:
+        """Return why plugins of a kind cannot be used. A distribution that cannot be loaded may have plugins of any kind."""
+
 
 _connected: Callable[[], PluginLookup] | None = None
 

@@ -82,8 +82,10 @@ class SchemaLog:
         from pyspark.sql.types import StructType
 
         name = str(subject)
-        if name not in self._known and self._folder and (text := self._folder.read(_file(name))) is not None:
-            self._known[name] = StructType.fromJson(json.loads(text))
+        if name not in self._known and self._folder:
+            schema = self._folder.load(_file(name), lambda text: StructType.fromJson(json.loads(text)))
+            if schema is not None:
+                self._known[name] = schema
         return self._known.get(name)
 
     def remember(self, subject: Subject | str, schema: StructType) -> None:
@@ -107,8 +109,8 @@ class SchemaLog:
     def writers(self, subject: Subject) -> Mapping[str, str]:
         """Return the known writer schemas of a subject, by id, as the format's own text."""
         if subject not in self._writers:
-            text = self._folder.read(_file(f"{subject}.writers")) if self._folder else None
-            self._writers[subject] = json.loads(text) if text else {}
+            stored = self._folder.load(_file(f"{subject}.writers"), _parse_writers) if self._folder else None
+            self._writers[subject] = stored or {}
         return self._writers[subject]
 
     def add_writer(self, subject: Subject, id: str, schema: str) -> None:  # noqa: A002 - the registries' word
@@ -133,6 +135,10 @@ class SchemaLog:
     def state(self, subject: Subject, kind: type[State]) -> State:
         """Return a format's state for a subject within this run: ``kind()`` at the first call."""
         return cast("State", self._states.setdefault((subject, kind), kind()))
+
+
+def _parse_writers(text: str) -> dict[str, str]:
+    return {str(id_): str(schema) for id_, schema in json.loads(text).items()}
 
 
 def _file(name: str) -> str:

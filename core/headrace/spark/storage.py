@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from headrace.errors import ConfigError
@@ -14,6 +15,7 @@ from headrace.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Parsed = TypeVar("Parsed")
 
 #: A temporary file. Readers of tables ignore names that start with an underscore.
 PROBE = "_headrace_check"
@@ -39,6 +41,14 @@ def is_under(file: str, folder: str) -> bool:
     path = _strip_scheme(unquote(file)).strip("/") + "/"
     is_relative = not folder.startswith("/") and ":" not in folder
     return f"/{fixed}/" in f"/{path}" if is_relative and fixed else path.startswith(f"{fixed}/" if fixed else "")
+
+
+def parse_file(text: str, parse: Callable[[str], Parsed], where: str) -> Parsed:
+    """Return what ``parse`` makes of a file that headrace wrote. ConfigError for another content."""
+    try:
+        return parse(text)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise ConfigError("is damaged", where=where, fix="restore it, or use a new checkpoint folder") from None
 
 
 class Folder:
@@ -74,6 +84,11 @@ class Folder:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
+
+    def load(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+        """Return what ``parse`` makes of a file; None if it does not exist. ConfigError if ``parse`` cannot read it."""
+        text = self.read(name)
+        return None if text is None else parse_file(text, parse, f"{self.path}/{name}")
 
     def write(self, name: str, text: str) -> None:
         """Create or replace a file atomically: a reader sees the old text or the new one."""

@@ -54,7 +54,7 @@ class NewestSnapshot:
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
         #: None until a row of a snapshot was applied.
-        self.value = _parse(folder.read(name))
+        self.value = folder.load(name, _parse)
 
     def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
         """Note a batch's rows of a snapshot after they were applied.
@@ -76,8 +76,6 @@ class NewestSnapshot:
             self.value = newest
 
 
-def _parse(text: str | None) -> Snapshot | None:
-    if text is None:
-        return None
+def _parse(text: str) -> Snapshot:
     stored = json.loads(text)
     return Snapshot(**{**stored, "key": tuple(stored["key"]), "topics": tuple(stored["topics"])})

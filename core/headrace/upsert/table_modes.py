@@ -18,7 +18,7 @@ class TableModes:
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, f"{name}{self.suffix}"
-        self._modes: dict[str, str] = json.loads(folder.read(self._name) or "{}")
+        self._modes = folder.load(self._name, _parse) or {}
 
     def of(self, sink: str) -> str | None:
         """Return the mode in which a sink keeps the table; None without one."""
@@ -29,3 +29,7 @@ class TableModes:
         if not modes.items() <= self._modes.items():
             self._modes |= modes
             self._folder.write(self._name, json.dumps(self._modes))
+
+
+def _parse(text: str) -> dict[str, str]:
+    return {str(sink): str(mode) for sink, mode in json.loads(text).items()}

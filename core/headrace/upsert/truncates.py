@@ -25,7 +25,7 @@ class TruncateMarker:
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
         #: None if the table was never truncated.
-        self.position = folder.read(name)
+        self.position = folder.load(name, _parse)
 
     def advance(self, position: str) -> None:
         """Move the marker to a truncate, unless it is older than the known one."""
@@ -47,3 +47,9 @@ class TruncateMarker:
         older = F.col(POSITION).isNull() | (F.col(POSITION) < F.lit(self.position))
         columns = [F.lit(True).alias(DELETED), F.lit(self.position).alias(POSITION)]
         return stored.where(older).select(*[stored[quote_name(name)].alias(name) for name in key], *columns)
+
+
+def _parse(text: str) -> str:
+    if not text:
+        raise ValueError("no position")
+    return text

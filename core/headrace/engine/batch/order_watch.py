@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.orders import Order
+from headrace.errors import PluginError
+from headrace.registry.plugin_registry import registry
 from headrace.sdk.positions import OFFSET_ORDER
 
 if TYPE_CHECKING:
@@ -58,12 +60,23 @@ class OrderWatch:
         if known is None or order is None or known == order:
             return None
         if known.ordered_by != order.ordered_by:
+            if order.ordered_by == OFFSET_ORDER:
+                _refuse_lost_connector(topic, known.ordered_by)
             return f"topic {topic} was ordered by {known.ordered_by} and is now ordered by {order.ordered_by}"
         if known.origin and order.origin:
             return (
                 f"topic {topic} is ordered by {OFFSET_ORDER}, and offsets restart: {known.origin}; now {order.origin}"
             )
         return None
+
+
+def _refuse_lost_connector(topic: str, order: str) -> None:
+    """Raise PluginError if a plugin that cannot be used may have ordered a topic that its offsets would order now."""
+    if reasons := registry().find_unusable("connector"):
+        raise PluginError(
+            f"topic {topic} was ordered by {order}, and no connector that can be used knows this order: {'; '.join(reasons)}",
+            fix="repair the plugin. If it is no longer wanted, uninstall it: then the record's offset orders the topic",
+        )
 
 
 def _order_of(plan: Plan, events: Events) -> str:

@@ -53,7 +53,7 @@ class S3Folder:
             if error_code(error) == "NoSuchKey":
                 return None
             raise self._explain(error, "s3:GetObject") from error
-        return content.decode()
+        return content.decode(errors="replace")
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
         pages = self._client.get_paginator("list_objects_v2")

@@ -64,14 +64,15 @@ class State:
     @classmethod
     def read(cls, folder: Folder) -> State:
         """Read the state from a folder; an empty state without a file."""
-        text = folder.read(_FILE)
-        if text is None:
-            return cls()
+        return folder.load(_FILE, lambda text: cls._parse(text, f"{folder.path}/{_FILE}")) or cls()
+
+    @classmethod
+    def _parse(cls, text: str, where: str) -> State:
         data: dict[str, Any] = json.loads(text)
         if data.pop("version") != _VERSION:
             raise FatalError(
                 "the state has a format of a newer version of headrace",
-                where=f"{folder.path}/{_FILE}",
+                where=where,
                 fix="use the version of headrace that wrote it, or a newer one",
             )
         partitions = [TopicPartition(**entry) for entry in data["partitions"]]

@@ -14,6 +14,7 @@ from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.dialects.log_positions import (
     find_connector,
+    find_unusable_connectors,
     list_own_orders,
     load_connectors,
     name_order,
@@ -66,7 +67,8 @@ class ConnectorDialect(Dialect):
         return load_connectors().third_party
 
     def warnings(self) -> Iterable[str]:
-        return [f"{reason}; its topics are ordered by {OFFSET_ORDER}" for reason in load_connectors().broken]
+        effect = f"a topic that only its connector can order is ordered by {OFFSET_ORDER}"
+        return [f"{reason}; {effect}" for reason in find_unusable_connectors()]
 
 
 class DebeziumDialect(ConnectorDialect):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -27,16 +28,20 @@ _SNAPSHOT_ROW = ("true", "first", "first_in_data_collection", *_LAST_ROW)
 
 @dataclass(frozen=True)
 class Connectors:
-    """Registered connectors. ``usable``: by priority, built-in ones first among equals; ``broken``: why the others fail."""
+    """Connectors that can be used. ``usable``: by priority, built-in ones first among equals."""
 
     usable: tuple[Connector, ...]
     third_party: tuple[Connector, ...]
-    broken: tuple[str, ...]
 
 
 def load_connectors() -> Connectors:
     """Return the connectors of this process."""
     return _load_connectors(get_registry())
+
+
+def find_unusable_connectors() -> list[str]:
+    """Return why installed connectors cannot be used."""
+    return get_registry().find_unusable("connector")
 
 
 def find_connector(fields: Collection[str]) -> Connector | None:
@@ -94,16 +99,12 @@ def snapshot_columns(
 @cache
 def _load_connectors(plugins: Any) -> Connectors:
     usable: list[tuple[Any, Connector]] = []
-    broken: list[str] = []
     for item in plugins.registrations():
         if item.kind == "connector":
-            try:
+            with suppress(PluginError):  # find_unusable_connectors returns it
                 usable.append((item, plugins.build(item)))
-            except PluginError as error:
-                broken.append(error.what)
     usable.sort(key=lambda loaded: (loaded[1].priority, not loaded[0].is_own))
     return Connectors(
         usable=tuple(connector for _, connector in usable),
         third_party=tuple(connector for item, connector in usable if not item.is_own),
-        broken=tuple(broken),
     )

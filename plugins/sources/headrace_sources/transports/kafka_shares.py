@@ -69,8 +69,7 @@ class FairShares:
 
     def _read(self, batch: int, planned: Offsets) -> Offsets:
         """Return the stored end of a batch, completed by Spark's ``planned`` end."""
-        text = self._folder.read(f"{batch}") if batch in self._kept else None
-        chosen: Offsets = json.loads(text) if text else {}
+        chosen = (self._folder.load(f"{batch}", _parse) if batch in self._kept else None) or {}
         return {topic: {**partitions, **chosen.get(topic, {})} for topic, partitions in planned.items()}
 
     def _write(self, batch: int, end: Offsets, planned: Offsets) -> None:
@@ -80,6 +79,10 @@ class FairShares:
         self._kept.append(batch)
         while self._kept[0] <= batch - KEPT_BATCHES:
             self._folder.delete(f"{self._kept.pop(0)}")
+
+
+def _parse(text: str) -> Offsets:
+    return {topic: {p: int(end) for p, end in ends.items()} for topic, ends in json.loads(text).items()}
 
 
 def share_offsets(start: Offsets, planned_end: Offsets, bounds: Offsets) -> Offsets:

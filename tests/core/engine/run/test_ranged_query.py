@@ -433,7 +433,7 @@ def test_damaged_range_is_rejected(spark: SparkSession, orders: Orders) -> None:
     orders.pipeline().run(spark)
     (orders.checkpoint / "ranged/offsets/.0.crc").unlink(missing_ok=True)
     (orders.checkpoint / "ranged/offsets/0").write_text("{")
-    with pytest.raises(ConfigError, match=r"offsets/0: is corrupt"):
+    with pytest.raises(ConfigError, match=r"offsets/0: is damaged"):
         orders.pipeline().run(spark)
 
 

@@ -14,6 +14,7 @@ from tests.support.redwood import Redwood
 
 from headrace.errors import DataError
 from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import Broken
 from headrace.sdk import Events, hookimpl
 from headrace.sdk.changes import DELETED, OFFSET, POSITION, SNAPSHOT
 from headrace.sdk.dialect import Dialect
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-class Broken(Redwood):
+class Outdated(Redwood):
     name = "broken"
     api_version = 99
 
@@ -138,18 +139,22 @@ def test_only_third_party_connectors_are_parts(plugins: PluginRegistry) -> None:
 
 
 def test_connector_that_cannot_be_built_is_a_warning(plugins: PluginRegistry) -> None:
-    log_positions._load_connectors.cache_clear()
     plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"raises": Raises})), "headrace-raises 1.0")
     (warning,) = DebeziumDialect().warnings()
     assert warning.startswith("the connector 'raises' of headrace-raises 1.0 cannot be built: ValueError: no license")
 
 
 def test_broken_connector_is_a_warning(plugins: PluginRegistry) -> None:
-    log_positions._load_connectors.cache_clear()
-    plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"broken": Broken})), "headrace-broken 1.0")
+    plugins.register(SimpleNamespace(headrace_connectors=hookimpl(lambda: {"broken": Outdated})), "headrace-broken 1.0")
     (warning,) = FlatDialect().warnings()
     assert warning.startswith("the connector 'broken' of headrace-broken 1.0 was written for plugin API 99")
-    assert warning.endswith("; its topics are ordered by the record's offset")
+    assert warning.endswith("; a topic that only its connector can order is ordered by the record's offset")
+
+
+def test_distribution_that_cannot_be_loaded_is_a_warning(plugins: PluginRegistry) -> None:
+    plugins.broken.append(Broken("oracle", "headrace-oracle 1.0", ImportError("no driver")))
+    (warning,) = DebeziumDialect().warnings()
+    assert warning.startswith("headrace-oracle 1.0 cannot be loaded: ImportError: no driver; a topic that only its")
 
 
 class TestRedwood(ConnectorConformance):

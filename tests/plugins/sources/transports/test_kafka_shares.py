@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given, strategies as st
@@ -46,6 +47,9 @@ class Folder:
 
     def read(self, name: str) -> str | None:
         return self.files.get(name)
+
+    def load(self, name: str, parse: Callable[[str], Any]) -> Any:
+        return parse(self.files[name]) if name in self.files else None
 
     def write(self, name: str, text: str) -> None:
         self.files[name] = text

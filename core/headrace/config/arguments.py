@@ -34,13 +34,13 @@ def _check_object(name: str, value: Any, kind: type) -> None:
             where=_where(name),
             fix=f"write {value.__name__}(…)",
         )
-    what = f"it is not a {kind.__name__}, but a {type(value).__name__}"
-    raise ConfigError(what, where=_where(name), fix=f"pass an object; {_FROM_DICT}")
+    fix = "pass a string" if kind is str else f"pass an object; {_FROM_DICT}"
+    raise ConfigError(f"expected {kind.__name__}, found {type(value).__name__}", where=_where(name), fix=fix)
 
 
 def _check_items(name: str, items: Any, kind: type) -> None:
     if isinstance(items, str | Mapping) or not isinstance(items, Collection):
-        raise ConfigError(f"it is not a list, but a {type(items).__name__}", where=_where(name), fix="pass a list")
+        raise ConfigError(f"expected a list, found {type(items).__name__}", where=_where(name), fix="pass a list")
     for number, item in enumerate(items):
         _check_object(f"{name}[{number}]", item, kind)
 

@@ -52,8 +52,12 @@ class _Builder:
         data = self._resolver.resolve(self._written, self._document.where)
         if data == self._document.data:
             return None
-        self._document = replace(self._document, data=data)
-        return self.build(make)
+        before, self._document = self._document, replace(self._document, data=data)
+        try:
+            return self.build(make)
+        except BaseException:
+            self._document = before  # The next attempt must see the change again.
+            raise
 
     def _build(self, make: Callable[..., Built]) -> Built:
         data = self._document.data

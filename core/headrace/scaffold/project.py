@@ -21,6 +21,16 @@ KINDS: Mapping[str, str] = {
     },
     "secrets": "secret",
 }
+#: Kind → how a pipeline uses the plugin, where it has no block in the pipeline file.
+_USAGE = {
+    "connector": "It has no block in a pipeline file: headrace uses it for the topics whose events it matches.",
+    "filesystem": "It has no block in a pipeline file: headrace uses it for addresses `example://…`. Its options are Hadoop's, "
+    "under `spark:`.",
+    "secrets": "A pipeline file refers to its secrets with `${example:NAME}`.",
+}
+_BLOCK = "The docstring of its class in `headrace_example.py` shows its block in a pipeline file."
+#: Names of headrace's own distributions: headrace-stack and headrace-demo-data.
+_DISTRIBUTIONS = ("stack", "demo_data")
 _TEMPLATES = files("headrace.scaffold") / "templates"
 #: Template → file of the project.
 _PROJECT = {
@@ -59,7 +69,8 @@ def read_project(kind: str, name: str) -> Iterator[tuple[str, str]]:
     for template, path in _PROJECT.items():
         text = (_TEMPLATES / template.format(kind=kind)).read_text(encoding="utf-8")
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith(_PRAGMA)]
-        yield _rename(path, name), _rename("".join(lines).replace("KIND", kind), name)
+        text = "".join(lines).replace("KIND", kind).replace("USAGE", _USAGE.get(kind, _BLOCK))
+        yield _rename(path, name), _rename(text, name)
 
 
 def _rename(text: str, name: str) -> str:
@@ -79,6 +90,10 @@ def _check_name(kind: str, name: str) -> None:
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
     if (taken := _class_name(name)) in _list_names(kind):
         raise ConfigError(f"its class {taken} would hide a class that the plugin uses", fix=_FIX)
+    if name in _DISTRIBUTIONS:
+        raise ConfigError(f"headrace-{name.replace('_', '-')} is a distribution of headrace", fix=_FIX)
+    if kind == "secrets" and name in _list_own_secrets():
+        raise ConfigError(f"the name is used by headrace's own secrets {name!r}", fix=_FIX)
     module = f"headrace_{name}"
     if find_spec(module):
         raise ConfigError(f"a module {module} is already installed", fix=_FIX)
@@ -87,6 +102,12 @@ def _check_name(kind: str, name: str) -> None:
     except PluginError:
         return
     raise ConfigError(f"the name is used by {owner}", fix=_FIX)
+
+
+def _list_own_secrets() -> list[str]:
+    from headrace.config.references import PROVIDERS  # imports pydantic
+
+    return list(PROVIDERS)
 
 
 def _list_names(kind: str) -> set[str]:

@@ -54,7 +54,7 @@ def test_help_lists_every_command_without_large_imports() -> None:
     assert time.monotonic() - began < 2  # 0.2 s on an idle machine
     listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
     assert listed == [*BUILT_IN, "demo", "live"]
-    assert "demo          Run the main job on real data and show what came out." in done.stdout
+    assert "demo          Load real change events into Hudi and Iceberg tables." in done.stdout
     assert done.stderr == "[]\n"
 
 

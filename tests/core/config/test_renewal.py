@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, HeadraceError, Pipeline
 from headrace.sdk.secrets import CACHE_SECONDS, clear_cache, fetch_cached
 
 #: These calls do not use the session.
@@ -63,6 +63,17 @@ def test_unresolvable_reference_is_reported(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"\$\{file:.*path\}: the file .* cannot be read"):
         built.current_plan.rotate(built.plan, NO_SESSION)
     (folder / "path").write_text("second-path")
+    assert built.current_plan.rotate(built.plan, NO_SESSION)
+
+
+def test_failed_rebuild_is_repeated(folder: Path) -> None:
+    (folder / "format").write_text("json")
+    built = pipeline(folder, source={"files": {"path": "in", "format": f"${{file:{folder}/format}}"}})
+    (folder / "format").write_text("unknown")
+    for _ in range(2):
+        with pytest.raises(HeadraceError):
+            built.current_plan.rotate(built.plan, NO_SESSION)
+    (folder / "format").write_text("avro")
     assert built.current_plan.rotate(built.plan, NO_SESSION)
 
 

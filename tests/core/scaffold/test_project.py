@@ -74,6 +74,8 @@ def test_output_lists_the_next_steps(headrace: Headrace, folder: Path) -> None:
         ("changes", "its class Changes would hide a class that the plugin uses"),
         ("class", "'class' cannot be the name of a plugin"),
         ("sinks", "a module headrace_sinks is already installed"),
+        ("stack", "headrace-stack is a distribution of headrace"),
+        ("demo_data", "headrace-demo-data is a distribution of headrace"),
         ("mask", f"the name is used by the transform 'mask' of headrace {__version__}"),
     ],
 )
@@ -82,6 +84,25 @@ def test_invalid_name_is_rejected(headrace: Headrace, folder: Path, name: str, e
     assert result.exit_code == 2
     assert error in result.stderr
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["env", "file"])
+def test_names_of_own_secret_providers_are_rejected(headrace: Headrace, folder: Path, name: str) -> None:
+    result = headrace("new", "secrets", name)
+    assert (result.exit_code, f"the name is used by headrace's own secrets '{name}'" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "use"),
+    [
+        ("connector", "It has no block in a pipeline file: headrace uses it for the topics"),
+        ("filesystem", "headrace uses it for addresses `acme_one://…`"),
+        ("secrets", "`${acme_one:NAME}`"),
+        ("sink", "The docstring of its class in `headrace_acme_one.py` shows its block"),
+    ],
+)
+def test_readme_describes_the_use_of_the_kind(kind: str, use: str) -> None:
+    assert use in dict(read_project(kind, "acme_one"))["README.md"]
 
 
 def test_existing_folder_is_not_changed(headrace: Headrace, folder: Path) -> None:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(["record", "table", "json"]), help="A line per column, per row, JSON."
 )
 def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int, form: str | None) -> None:
-    """Show the records that could not become a row: counts by kind, or each record with its bytes and location."""
+    """Show the records that could not become a row.
+
+    Counts by table and reason; with --reason or --table, each record with its bytes and location.
+    """
     from headrace.cli.startup import open_session
 
     rows: list[list[Any]] = []

@@ -10,7 +10,9 @@ import click
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--dry-run", is_flag=True, help="Only report what is due.")
 def maintain(file: str, tables: tuple[str, ...], *, dry_run: bool) -> None:
-    """Maintain tables now: compact files and logs, rewrite deletes, expire versions.
+    """Maintain tables now.
+
+    Compacts files and logs, rewrites deletes, and expires versions.
 
     A run maintains its tables between batches, unless `maintenance: {enabled: false}` disables it. Both may be active at the same
     time: after a conflicting commit one of them retries or skips the step.

@@ -13,9 +13,9 @@ from headrace.scaffold.project import KINDS, write_project
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
 def new(kind: str, name: str) -> None:
-    """Create a plugin project: a folder with code, tests and release files.
+    """Create the project of a new plugin.
 
-    The folder headrace-NAME in the current directory has a small working plugin to adapt.
+    The folder headrace-NAME in the current directory has a small working plugin to adapt, with its tests and release files.
     """
     folder = write_project(kind, name, Path.cwd())
     click.echo(f"written: {folder}\n")

@@ -15,9 +15,9 @@ from headrace.cli.formatting import count_noun, escape_controls, format_size
 @click.option("--output", metavar="DIR", help="Output folder. Default: the file's name with -package.")
 @click.option("--at", metavar="ADDRESS", help="Address at which the cluster reads the folder: s3://lake/packages/shop.")
 def package(file: str, *, output: str | None, at: str | None) -> None:
-    """Create a package for spark-submit that runs FILE on a cluster.
+    """Create a package that runs FILE on a cluster.
 
-    The folder has headrace, the plugins of the file, their requirements and jars, the file, and a script that calls spark-submit. All
+    The package is for spark-submit: its folder has headrace, the plugins of the file, their requirements and jars, the file, and a script that calls spark-submit. All
     is copied from this Python; only jars that are not cached are downloaded. It contains no secrets. With --at the folder also has job
     definitions for EMR Serverless and Kubernetes' Spark operator.
     """

@@ -35,7 +35,9 @@ class _ListedPlugin:
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 @click.pass_context
 def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
-    """List installed plugins: capabilities, errors of broken ones, and those that HEADRACE_DISABLE_PLUGINS disables.
+    """List installed plugins and report problems.
+
+    Each with its capabilities, and broken ones with their errors. HEADRACE_DISABLE_PLUGINS disables plugins.
 
     With NAME: the plugins of that name, with their options.
     """

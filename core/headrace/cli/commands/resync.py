@@ -12,7 +12,7 @@ from headrace.cli.formatting import count_noun
 @click.argument("table")
 @click.option("--now", is_flag=True, help="Also when the snapshot is incomplete or has dead letters.")
 def resync(file: str, table: str, *, now: bool) -> None:
-    """Remove the rows of a table that its newest snapshot does not have.
+    """Remove rows that a table's newest snapshot does not have.
 
     Deletes while the connector was stopped have no event. After a new snapshot of the whole table, older rows that the snapshot does
     not have are deleted rows. First let the pipeline apply the complete snapshot, then stop it.

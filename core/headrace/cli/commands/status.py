@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def status(file: str, *, form: str) -> None:
-    """Show lag and latency of each table, and the errors of failed tables.
+    """Show lag and latency of tables, and errors of failed ones.
 
     Read from the progress of the last 100 batches in the checkpoint. The pipeline may be running.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.errors import ConfigError
-from headrace_demo.data import find_data
+from headrace_demo.extras import check_extras
 from headrace_demo.folder import PIPELINE_FILE, DemoFolder, folder_option, print_pipeline_file, start_spark
 from headrace_demo.live import pagila, report
 from headrace_demo.live.changes import CHANGES, SALT, SHOWN
@@ -72,7 +72,7 @@ def live(folder: Path, changes: int) -> None:
 
 def _check_requirements() -> None:
     """Raise ConfigError for a missing requirement, before anything is downloaded or started."""
-    find_data("pagila", "headrace live")
+    check_extras("headrace live", "demo", "spark", "stack")
     try:
         import headrace_stack  # noqa: F401 - its client libraries
     except ModuleNotFoundError as error:

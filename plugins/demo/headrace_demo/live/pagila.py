@@ -25,7 +25,7 @@ where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not re
 
 def load(connection: Connection) -> None:
     """Create the tables, rows, keys, indexes and triggers in the schema ``public`` of an empty database."""
-    file = find_data("pagila", "headrace live") / "pagila.sql.xz"
+    file = find_data("pagila") / "pagila.sql.xz"
     statements = _COPY.split(lzma.decompress(file.read_bytes()).decode())
     connection.run(statements[0])
     for copy, rows, following in zip(statements[1::3], statements[2::3], statements[3::3], strict=True):

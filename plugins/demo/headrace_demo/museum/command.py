@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headrace_demo.data import find_data
+from headrace_demo.extras import check_extras
 from headrace_demo.folder import (
     PIPELINE_FILE,
     DemoFolder,
@@ -43,7 +44,7 @@ _EMPTY_CELL = "\N{EN DASH}"
 @click.command()
 @folder_option("headrace-demo")
 def demo(folder: Path) -> None:
-    """Run the main job on real data and show what came out.
+    """Load real change events into Hudi and Iceberg tables.
 
     MoMA's collection at 2015-07-17, 07-23 and 08-15, as Debezium change events of a PostgreSQL database in Avro files,
     into a Hudi and an Iceberg table at the same time.
@@ -53,6 +54,7 @@ def demo(folder: Path) -> None:
     console = Console(highlight=False)
     home = DemoFolder(folder, ".headrace-demo")
     home.check()
+    check_extras("headrace demo", "demo", "spark")
     data = _DemoData.find()
     home.enter()
     _prepare(console)
@@ -79,7 +81,7 @@ class _DemoData:
 
     @classmethod
     def find(cls) -> _DemoData:
-        path = find_data("museum", "headrace demo")
+        path = find_data("museum")
         return cls(path, json.loads((path / "manifest.json").read_text(encoding="utf-8")))
 
     @property

@@ -94,9 +94,12 @@ def read_hooks(module: ModuleType | object, distribution: str) -> list[Registrat
     manager.add_hookspecs(hookspecs)
     manager.register(module)
     manager.check_pending()
+    if not any(getattr(manager.hook, hook).get_hookimpls() for hook in KINDS.values()):
+        raise PluginError("it has no hook: decorate a function such as `headrace_sinks` with `@hookimpl`")
     found: list[Registration] = []
     for kind, hook in KINDS.items():
-        for names in getattr(manager.hook, hook)():
+        for implementation in getattr(manager.hook, hook).get_hookimpls():
+            names = implementation.function()  # pluggy leaves out a result of None
             found += [Registration(kind, name, target, distribution) for name, target in _read_names(hook, names)]
     return found
 

@@ -31,6 +31,8 @@ _USAGE = {
 _BLOCK = "The docstring of its class in `headrace_example.py` shows its block in a pipeline file."
 #: Names of headrace's own distributions: headrace-stack and headrace-demo-data.
 _DISTRIBUTIONS = ("stack", "demo_data")
+#: Keys next to a source in the pipeline file.
+_SOURCE_KEYS = ("value", "key")
 _TEMPLATES = files("headrace.scaffold") / "templates"
 #: Template → file of the project.
 _PROJECT = {
@@ -83,11 +85,15 @@ def _class_name(name: str) -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if keyword.iskeyword(name):
+    if keyword.iskeyword(name) or keyword.iskeyword(_class_name(name)):
         raise ConfigError(f"{name!r} cannot be the name of a plugin: it is a keyword of Python", fix=_FIX)
     if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name):
         fix = "begin with a letter, and use lowercase letters, digits and `_`"
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
+    if kind == "filesystem" and "_" in name:
+        raise ConfigError(f"{name!r} cannot be the scheme of an address", fix="use lowercase letters and digits only")
+    if kind == "source" and name in _SOURCE_KEYS:
+        raise ConfigError(f"{name!r} is a key of `source:` in a pipeline file", fix=_FIX)
     if (taken := _class_name(name)) in _list_names(kind):
         raise ConfigError(f"its class {taken} would hide a class that the plugin uses", fix=_FIX)
     if name in _DISTRIBUTIONS:

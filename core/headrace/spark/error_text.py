@@ -9,6 +9,7 @@ _MISSING_FILE = re.compile(
     r"|No such file or directory: (\w+:\S+)",
     re.MULTILINE,
 )
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -39,6 +40,12 @@ def first_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+
+
+def find_python_error(text: str) -> str | None:
+    """Return the last line of a Python traceback: the error of a Python function that an executor called."""
+    match = _TRACEBACK.search(text)
+    return match[1].strip() if match else None
 
 
 def find_missing_file(error: BaseException) -> str | None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headrace_sources.formats.avro import AvroFormat as AvroFormat
     from headrace_sources.formats.json.json_format import JsonFormat as JsonFormat
     from headrace_sources.formats.parquet import ParquetFormat as ParquetFormat
-    from headrace_sources.formats.protobuf import ProtobufFormat as ProtobufFormat
     from headrace_sources.kinesis.kinesis_source import KinesisSource as KinesisSource
     from headrace_sources.transports.files import FilesSource as FilesSource
     from headrace_sources.transports.kafka import KafkaSource as KafkaSource
@@ -30,7 +29,6 @@ _SOURCES = {
 _FORMATS = {
     "avro": "headrace_sources.formats.avro:AvroFormat",
     "json": "headrace_sources.formats.json.json_format:JsonFormat",
-    "protobuf": "headrace_sources.formats.protobuf:ProtobufFormat",
     "parquet": "headrace_sources.formats.parquet:ParquetFormat",
 }
 _DIALECTS = {

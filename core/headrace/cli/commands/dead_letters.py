@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headrace.cli.dataframe_output import collect_rows, print_frame
+from headrace.sdk.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 @click.command("dead-letters")
 @click.argument("file")
-@click.option("--reason", metavar="REASON", help="Dead letters of one reason, with their bytes.")
+@click.option(
+    "--reason",
+    type=click.Choice([*RejectReason]),
+    metavar="REASON",
+    help="Dead letters of one reason, with their bytes.",
+)
 @click.option("--table", metavar="TABLE", help="Dead letters of one table, with their bytes.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Dead letters to show.")
 @click.option(
@@ -40,6 +46,8 @@ def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int
     if frame is None:
         click.echo("there are no dead letters", err=True)
     else:
+        if not rows:
+            click.echo("no matching dead letters", err=True)
         print_frame(frame, rows, limit, form or ("record" if each else "table"))
         if not each:
             click.echo(

@@ -25,6 +25,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
+from headrace.suggestions import did_you_mean
 from headrace.upsert.table_state import TableStates
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ def _build_condition(plan: Plan, reason: str | None, table: str | None) -> Colum
     """Return the condition that selects the dead letters."""
     from pyspark.sql import functions as F
 
+    if reason and reason not in (known := [str(item) for item in RejectReason]):
+        raise ConfigError(f"unknown reason {reason!r}", fix=did_you_mean(reason, known))
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
     if plan.source.yields_records:  # Those of files hold what the transforms returned.
         conditions.append(~F.col(MASKED))

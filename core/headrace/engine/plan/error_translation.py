@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
+from headrace.errors import FatalError, HeadraceError, PluginError, RedactedError, RetriableError
 from headrace.registry.plugin_registry import registry
 from headrace.registry.registration import OWN
-from headrace.spark.error_text import causes, first_line, full_text
+from headrace.spark.error_text import causes, find_python_error, first_line, full_text
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
@@ -39,6 +39,7 @@ _UNREACHABLE = (
     "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
     "|TTransportException|failed to respond|No route to host"
 )
+_TRACEBACK_FIX = "run again with --traceback for the full error"
 
 
 class SparkDiedError(FatalError):
@@ -81,9 +82,17 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         *plan.transforms,
         *sinks,
     ]:
-        if candidate is not None and (found := candidate.explain(error)) is not None:
+        if candidate is not None and (found := _explain(candidate, error)) is not None:
             return found
-    text = full_text(error)
+    return (
+        _match_known_errors(full_text(error))
+        or _blame_plugin(error, plan)
+        or FatalError(first_line(error), fix=_TRACEBACK_FIX)
+    )
+
+
+def _match_known_errors(text: str) -> HeadraceError | None:
+    """Return the error for messages that every component may have; None without one in ``text``."""
     for pattern, what, fix in _KNOWN_ERRORS:
         if line := _line_with(pattern, text):
             return FatalError(f"{what}: {line}", fix=fix)
@@ -92,25 +101,41 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
             f"a required server is unreachable: {line}",
             fix="check that it is running; nothing is lost, and headrace retries",
         )
-    return FatalError(
-        _name_culprit(error, plan) + first_line(error), fix="run again with --traceback for the full error"
-    )
+    if python_error := find_python_error(text):
+        return FatalError(f"a Python function that Spark called raises {python_error}", fix=_TRACEBACK_FIX)
+    return None
 
 
-def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Return which plugin raised an error, and its type, if another distribution than headrace provides the plugin."""
+def _explain(plugin: Plugin, error: BaseException) -> HeadraceError | None:
+    """Return a plugin's explanation. A plugin that fails to explain an error must not hide the error."""
+    try:
+        found = plugin.explain(error)
+    except Exception:  # noqa: BLE001 - the kit of the plugin's kind reports it
+        return None
+    return found if isinstance(found, HeadraceError) else None
+
+
+def _blame_plugin(error: BaseException, plan: Plan) -> HeadraceError | None:
+    """Return the error with the name of the third-party plugin that raised it; None if no such plugin did.
+
+    A PluginError for the plugin's own code. A FatalError for an error of Spark: a restart may help.
+    """
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
-        for frame in reversed(frames):
-            plugin = plugins.get(id(frame.f_locals.get("self")))
-            if plugin is None:
-                continue
+        # The frame of the engine that called the plugin has it too: it fails with a result of another type than the hook's.
+        candidates = [value for frame in reversed(frames) for value in frame.f_locals.values()]
+        plugin = next((plugins[id(value)] for value in candidates if id(value) in plugins), None)
+        if plugin is not None:
             distribution = registry().distribution_of(plugin)
             if distribution in (None, OWN):
-                return ""
-            return f"{plugin.name!r} of {distribution} raises {type(link).__name__}: "
-    return ""
+                return None
+            kind = FatalError if type(link).__module__.startswith(("py4j", "pyspark")) else PluginError
+            return kind(
+                f"{plugin.name!r} of {distribution} raises {type(link).__name__}: {first_line(error)}",
+                fix=f"{_TRACEBACK_FIX}, and report it to the plugin's author",
+            )
+    return None
 
 
 @contextmanager
@@ -120,7 +145,9 @@ def redacted_errors(plan: Plan) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            found = next((e for system in plan.file_systems if (e := system.explain(error))), None)
+            found = next((e for system in plan.file_systems if (e := _explain(system, error))), None)
+            if found is None and not isinstance(error, HeadraceError):
+                found = _blame_plugin(error, plan)
             if found is None:
                 raise
             raise found from error

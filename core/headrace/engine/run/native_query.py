@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.engine.plan.error_translation import SparkDiedError, translate
@@ -58,6 +59,11 @@ class NativeQuery(Query):
         super()._shutdown()
         self._await_commit()
         self._stop_stream()
+
+    def _close_source(self) -> None:
+        super()._close_source()
+        with suppress(Exception):  # Its JVM may have ended.
+            self._stop_stream()
 
     def _check_spark(self) -> None:
         try:

@@ -23,10 +23,11 @@ from headrace.engine.run.maintainer import Maintainer
 from headrace.engine.run.run_state import RunState
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.write.sink_writer import SinkPoller
-from headrace.errors import HeadraceError, LoginError, RetriableError
+from headrace.errors import FatalError, HeadraceError, LoginError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
+from headrace.registry.plugin_errors import describe_error
 from headrace.sdk.source import Offset
 from headrace.spark.error_text import causes
 from headrace.spark.sessions import Sessions, is_stopped
@@ -84,7 +85,7 @@ class Query(ABC):
             names_checked=options.names_checked,
             state=self._state,
         )
-        self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run_to_end, name=f"headrace-{plan.name}", daemon=True)
 
     def start(self) -> None:
         """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
@@ -99,6 +100,10 @@ class Query(ABC):
     @abstractmethod
     def _run_batches(self) -> None:
         """Run batches until all are processed or the run is stopped; raise if it cannot continue."""
+
+    def _close_source(self) -> None:
+        """Close the source at the end of the run, also after an error before the first batch."""
+        self._wake.set()
 
     def _shutdown(self) -> None:
         """End ``_run_batches``; no batch is in progress."""
@@ -157,6 +162,20 @@ class Query(ABC):
         if self._state.error is not None:
             raise self._state.error
         return True
+
+    def _run_to_end(self) -> None:
+        """Run, and note every error: a thread that ends without one would look like a run without new records."""
+        try:
+            self._run()
+        except BaseException as raised:  # noqa: BLE001 - await_termination raises it
+            self._note_unexpected(raised)
+        finally:
+            self._close_source()
+
+    def _note_unexpected(self, raised: BaseException) -> None:
+        error = FatalError(describe_error(raised), fix="run again with --traceback for the full error, and report it")
+        error.__cause__ = raised
+        self._state.fail(raised if isinstance(raised, HeadraceError) else error)
 
     def _run(self) -> None:
         pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
@@ -234,6 +253,10 @@ class Query(ABC):
                 continue
             except HeadraceError as error:
                 self._fail(error)
+                return
+            except Exception as raised:  # noqa: BLE001 - the run ends with it
+                self._note_unexpected(raised)
+                self._stop_from_another_thread()
                 return
 
     def _fail(self, error: HeadraceError) -> None:

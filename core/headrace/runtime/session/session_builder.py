@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, HeadraceError
+from headrace.registry.plugin_errors import as_plugin_error
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import cache_home, resolve_jars
 from headrace.runtime.java.installation import Java, find_java, use_java
@@ -61,7 +62,12 @@ def spark_line(version: str) -> str:
 
 def with_parts(plugins: Iterable[Plugin]) -> list[Plugin]:
     """Return plugins and the plugins they contain, without duplicates."""
-    return list(dict.fromkeys(one for plugin in plugins for one in (plugin, *with_parts(plugin.parts()))))
+    found: dict[Plugin, None] = {}
+    for plugin in plugins:
+        with as_plugin_error(f"{plugin.name!r} fails to return its parts", HeadraceError):
+            parts = list(plugin.parts())
+        found |= dict.fromkeys((plugin, *with_parts(parts)))
+    return list(found)
 
 
 def list_coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
@@ -75,7 +81,7 @@ def check_supported(plugins: Iterable[Plugin], line: str) -> None:
         if line in plugin.refuses:
             raise ConfigError(
                 f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}",
-                fix="pip install 'pyspark==3.5.7'",
+                fix="install a version of PySpark that it supports",
             )
 
 

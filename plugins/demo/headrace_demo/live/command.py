@@ -113,13 +113,17 @@ def _run(
     stack.callback(spark.stop)
     listen_again()
     follower = Follower(pipeline, spark)
-    _follow_snapshot(servers, follower, console)
-    _follow_changes(servers, follower, changes, console)
-    with console.status("counting the rows of every table again"):
-        database = pagila.count_rows(servers.postgres)
-        lakes = follower.count_rows(list(database))
+    stack.callback(follower.stop)
+    try:
+        _follow_snapshot(servers, follower, console)
+        _follow_changes(servers, follower, changes, console)
+        with console.status("counting the rows of every table again"):
+            database = pagila.count_rows(servers.postgres)
+            lakes = follower.count_rows(list(database))
+    except KeyboardInterrupt:
+        console.print("stopping after the current batch; a second Ctrl-C stops immediately")
+        raise
     report.check_equal(console, database, lakes, follower.dead_letters)
-    follower.stop()
 
 
 def _follow_snapshot(servers: Servers, follower: Follower, console: Console) -> None:

@@ -151,6 +151,20 @@ def test_unexplained_error_names_the_plugin_that_raised_it(monkeypatch: pytest.M
         assert explain_bug(sink).startswith(error)
 
 
+PYTHON_ERROR = """Job aborted due to stage failure: Task 0 in stage 1.0 failed
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/app/udf.py", line 4, in halve
+    return 1 / n
+ZeroDivisionError: division by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner.run(PythonRunner.scala:572)"""
+
+
+def test_error_of_a_python_function_is_extracted() -> None:
+    error = explain(PYTHON_ERROR, FILES, HUDI)
+    assert error.what == "a Python function that Spark called raises ZeroDivisionError: division by zero"
+
+
 class Lookup(Transform):
     """Transform that reads a table from a server."""
 

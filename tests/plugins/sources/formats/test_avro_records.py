@@ -9,6 +9,7 @@ import threading
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,6 +30,7 @@ from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
+from headrace.spark.storage import Folder
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.kafka_connect.connect_schema import MAX_LEVELS
 from headrace_sources.registries import registry_client as registry
@@ -82,9 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-@pytest.fixture
-def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setattr(registry, "PAUSES", (0.01,))
+@contextmanager
+def start_fake_registry() -> Iterator[FakeRegistry]:
     server = FakeRegistry()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -92,6 +93,13 @@ def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
     server.shutdown()
     thread.join(10)
     server.server_close()
+
+
+@pytest.fixture
+def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
+    monkeypatch.setattr(registry, "PAUSES", (0.01,))
+    with start_fake_registry() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -255,9 +263,18 @@ def body(id: int, name: str) -> bytes:  # noqa: A002
 def make_topic(
     session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None
 ) -> dict[str, Records]:
+    return make_topic_with_headers(session, *((value, headers) for value in records))
+
+
+def make_topic_with_headers(
+    session: SparkSession, *records: tuple[bytes, Mapping[str, bytes] | None]
+) -> dict[str, Records]:
+    """Return a topic of records, each with its own headers. The offset of a record is its index."""
     # Spark represents missing headers as null.
-    header_value = list(headers.items()) if headers else None
-    rows = [(None, value, "rows", 0, i, header_value) for i, value in enumerate(records)]
+    rows = [
+        (None, value, "rows", 0, i, list(headers.items()) if headers else None)
+        for i, (value, headers) in enumerate(records)
+    ]
     return {"rows": partial(move_to_session, session.createDataFrame(rows, KAFKA))}
 
 
@@ -272,30 +289,36 @@ def test_guids_before_values(session: SparkSession, fake_registry: FakeRegistry)
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize(
-    ("header_value", "path"),
-    [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
-)
-def test_ids_in_confluent_header(
-    session: SparkSession, fake_registry: FakeRegistry, header_value: bytes, path: str
-) -> None:
-    fake_registry.answers[path] = {"schema": json.dumps(ROW)}
-    topics = make_topic(session, body(1, "a"), headers={"__value_schema_id": header_value})
-    found = read(session, AvroFormat(registry=fake_registry.url), topics)
-    assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
+def test_ids_in_confluent_header(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    # The schemas have different columns, so that a row read with the schema of the other id differs.
+    fields = {"guid": {"name": "name", "type": "string"}, "number": {"name": "city", "type": "string"}}
+    schemas = {case: {**ROW, "fields": [ROW["fields"][0], field]} for case, field in fields.items()}
+    ids = {"guid": b"\x01" + uuid.UUID(GUID).bytes, "number": b"\x00\x00\x00\x00\x07"}
+    fake_registry.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(schemas["guid"])}
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(schemas["number"])}
+    topics = make_topic_with_headers(session, *((body(1, "a"), {"__value_schema_id": ids[case]}) for case in ids))
+    found = read(session, AvroFormat(registry=fake_registry.url), topics).orderBy("offset").collect()
+    rows = [row["value"] and row["value"].asDict() for row in found]
+    assert dict(zip(ids, rows, strict=True)) == {
+        "guid": {"id": 1, "name": "a", "city": None},
+        "number": {"id": 1, "name": None, "city": "a"},
+    }
 
 
 @pytest.mark.one_spark
 def test_headers_without_valid_id(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
-    good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
-    for header_value in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
-        for name in ("__value_schema_id", "apicurio.value.globalId"):
-            bad = make_topic(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: header_value, "other": b"1"})
-            both = move_to_session(good["rows"](session).union(bad["rows"](session)), session)
-            found = read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, both)})
-            expected = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
-            assert expected == {1: None, None: "undecodable"}, header_value
+    value = b"\0\0\0\0\7" + body(1, "a")
+    header_values = b"", b"7", b"\1\0\0\0\7", b"\0" * 30
+    found = {}
+    # One topic per name, because a header of either name makes the plan search all headers.
+    for name in ("__value_schema_id", "apicurio.value.globalId"):
+        bad = [(value, {name: header_value, "other": b"1"}) for header_value in header_values]
+        topics = make_topic_with_headers(session, (value, None), *bad)
+        rows = read(session, AvroFormat(registry=fake_registry.url), topics).orderBy("offset").collect()
+        for header_value, row in zip((None, *header_values), rows, strict=True):
+            found[name, header_value] = row["value"] and row["value"][0], row["error"]
+    assert found == {case: (1, None) if case[1] is None else (None, "undecodable") for case in found}
 
 
 @pytest.mark.one_spark
@@ -313,6 +336,17 @@ def test_debezium_headers_are_not_ids(session: SparkSession, fake_registry: Fake
     assert steps[0] == steps[1]
 
 
+@pytest.fixture(scope="module")
+def checkpoint_of_front_ids(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Return the schemas of a topic whose first batch had ids only before the values."""
+    folder = Folder(session, str(tmp_path_factory.mktemp("schemas")))
+    with start_fake_registry() as server:
+        server.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+        first = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
+        assert read(session, AvroFormat(registry=server.url), first, SchemaLog(folder)).count() == 1
+    return folder
+
+
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("late", "headers", "expected"),
@@ -327,21 +361,18 @@ def test_debezium_headers_are_not_ids(session: SparkSession, fake_registry: Fake
 )
 def test_record_with_a_new_location_of_its_id(
     session: SparkSession,
-    fake_registry: FakeRegistry,
+    checkpoint_of_front_ids: Folder,
     late: bytes,
     headers: dict[str, bytes] | None,
     expected: dict[int | None, str | None],
 ) -> None:
-    """The first batch has ids only in the values, and the second plan reads headers only when it must."""
-    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
-    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
-    good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
-    assert len(read(session, avro, good, log).collect()) == 1
-    other = make_topic(session, late, headers=headers)
-    both = move_to_session(good["rows"](session).union(other["rows"](session)), session)
+    """The second plan reads headers only when it must. Each record is a batch, because one that must changes the plan."""
+    # The checkpoint holds the schema, so no request is sent.
+    avro, log = AvroFormat(registry="http://registry.invalid"), SchemaLog(checkpoint_of_front_ids)
+    topics = make_topic_with_headers(session, (b"\0\0\0\0\7" + body(1, "a"), None), (late, headers))
     for again in (False, True):
         try:
-            found = read(session, avro, {"rows": partial(move_to_session, both)}, log).collect()
+            found = read(session, avro, topics, log).collect()
             break
         except (PySparkException, Py4JJavaError) as error:
             assert not again, "planned again once, and no more"
@@ -367,27 +398,25 @@ def double(levels: int) -> Any:
     return schema
 
 
-@pytest.mark.parametrize(
-    "schema_text",
-    [
-        json.dumps(nest(150)),
-        '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
-        json.dumps(double(30)),
-        json.dumps({"type": "record", "name": "R", "fields": [{"name": "c", "type": ["null", "R"]}]}),
-    ],
-    ids=["150 levels", "5000 levels", "2^30 columns", "recursive"],
-)
-def test_records_of_unbounded_schemas_become_dead_letters(
-    session: SparkSession, fake_registry: FakeRegistry, schema_text: str
-) -> None:
-    fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/schemas/ids/8": {"schema": schema_text}}
-    records = make_topic(session, b"\0\0\0\0\7" + body(1, "a"), b"\0\0\0\0\x08" + b"\2\4")
-    avro = AvroFormat(registry=fake_registry.url)
-    rows = read(session, avro, records).orderBy("offset").collect()
-    assert [(row["value"] and row["value"].asDict(), row["error"]) for row in rows] == [
-        ({"id": 1, "name": "a"}, None),
-        (None, "schema-unknown"),
-    ]
+UNBOUNDED = {
+    "150 levels": json.dumps(nest(150)),
+    "5000 levels": '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
+    "2^30 columns": json.dumps(double(30)),
+    "recursive": json.dumps({"type": "record", "name": "R", "fields": [{"name": "c", "type": ["null", "R"]}]}),
+}
+
+
+def test_records_of_unbounded_schemas_become_dead_letters(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    schemas = {"bounded": json.dumps(ROW), **UNBOUNDED}
+    fake_registry.answers |= {f"/schemas/ids/{i}": {"schema": text} for i, text in enumerate(schemas.values(), 7)}
+    records = [b"\0\0\0\0" + bytes([i]) + b"\2\4" for i in range(8, 8 + len(UNBOUNDED))]
+    topics = make_topic(session, b"\0\0\0\0\7" + body(1, "a"), *records)
+    rows = read(session, AvroFormat(registry=fake_registry.url), topics).orderBy("offset").collect()
+    found = [(row["value"] and row["value"].asDict(), row["error"]) for row in rows]
+    assert dict(zip(schemas, found, strict=True)) == {
+        "bounded": ({"id": 1, "name": "a"}, None),
+        **dict.fromkeys(UNBOUNDED, (None, "schema-unknown")),
+    }
 
 
 def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:

@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
-from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry
+from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry, start_fake_registry
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -165,35 +165,46 @@ class Reader:
 # Rows
 
 
+ALL_TYPES = json.loads((SAMPLES / "pg_schema.json").read_text())
+#: Schema number and payload of each record.
+PAYLOADS: list[tuple[int, str]] = [
+    (record["value"][0], record["value"][1])
+    for record in ALL_TYPES["records"]
+    if record["topic"].endswith(".all_types") and record["value"]
+]
+
+
+def decode_rows(session: SparkSession, json_format: JsonFormat, records: Sequence[bytes]) -> tuple[str, list[str]]:
+    """Return the schema of the values, and each row with its error as a string, because NaN equals nothing."""
+    context = SourceContext(session, SchemaLog())
+    [events] = RecordDecoder(json_format).decode(context, topic(session, *records))
+    table = events.load(session, events.schema).orderBy("offset").select("value", "error")
+    return events.schema.simpleString(), [str(row) for row in table.collect()]
+
+
+@pytest.fixture(scope="module")
+def embedded(session: SparkSession) -> tuple[str, list[str]]:
+    """Return schema and rows of the payloads in JsonConverter's envelope."""
+    schemas = [schema.encode() for schema in ALL_TYPES["schemas"]]
+    own = [b'{"schema":%s,"payload":%s}' % (schemas[n], body.encode()) for n, body in PAYLOADS]
+    return decode_rows(session, JsonFormat(), own)
+
+
 @each_wire
-def test_types_equal_those_of_embedded_schemas(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) -> None:
+def test_types_equal_those_of_embedded_schemas(
+    session: SparkSession, fake_registry: FakeRegistry, embedded: tuple[str, list[str]], wire: Wire
+) -> None:
     """Compare payloads of a real connector with the same payloads in JsonConverter's envelope."""
-    sample = json.loads((SAMPLES / "pg_schema.json").read_text())
-    records = [r for r in sample["records"] if r["topic"].endswith(".all_types") and r["value"]]
-    for number, schema in enumerate(sample["schemas"], 1):
+    for number, schema in enumerate(ALL_TYPES["schemas"], 1):
         wire.register(fake_registry, number, json.loads(schema))
-    own = [
-        b'{"schema":%s,"payload":%s}' % (sample["schemas"][n].encode(), body.encode()) for n, body in _values(records)
-    ]
-    framed = [wire.frame(n + 1, body.encode()) for n, body in _values(records)]
-    context = SourceContext(session, SchemaLog())
-    [wanted] = RecordDecoder(JsonFormat()).decode(context, topic(session, *own))
-    context = SourceContext(session, SchemaLog())
-    decoder = RecordDecoder(JsonFormat(registry=fake_registry.url + wire.interface))
-    [found] = decoder.decode(context, topic(session, *framed))
-    assert found.schema.simpleString() == wanted.schema.simpleString()
-    tables = [
-        events.load(session, events.schema).orderBy("offset").select("value", "error") for events in (found, wanted)
-    ]
-    rows = [[str(row) for row in table.collect()] for table in tables]  # as strings, because NaN equals nothing
-    assert rows[0] == rows[1]
-    assert len(rows[0]) == len(records) > 3
-    assert "'c_text'" not in rows[0][0], "a row is printed by its cells"
-    assert all("error=None" in row for row in rows[0])
-
-
-def _values(records: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    return [(record["value"][0], record["value"][1]) for record in records]
+    framed = [wire.frame(n + 1, body.encode()) for n, body in PAYLOADS]
+    schema, rows = decode_rows(session, JsonFormat(registry=fake_registry.url + wire.interface), framed)
+    wanted_schema, wanted_rows = embedded
+    assert schema == wanted_schema
+    assert rows == wanted_rows
+    assert len(rows) == len(PAYLOADS) > 3
+    assert "'c_text'" not in rows[0], "a row is printed by its cells"
+    assert all("error=None" in row for row in rows)
 
 
 @each_wire
@@ -417,6 +428,17 @@ def test_decimals_without_precision(session: SparkSession, fake_registry: FakeRe
     ]
 
 
+@pytest.fixture(scope="module")
+def checkpoint_of_pretty_records(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Return the schemas of a topic whose first batch had an id in every record."""
+    wire, folder = Wire("pretty"), Folder(session, str(tmp_path_factory.mktemp("schemas")))
+    with start_fake_registry() as server:
+        wire.register(server, 7, ROW)
+        reader = Reader(session, server.url + wire.interface, SchemaLog(folder))
+        assert reader.read(wire.frame(7, b'{"id":1,"name":"a"}')) == [{"id": 1, "name": "a"}]
+    return folder
+
+
 @pytest.mark.parametrize(
     "late",
     [
@@ -431,14 +453,13 @@ def test_decimals_without_precision(session: SparkSession, fake_registry: FakeRe
     ],
 )
 def test_record_without_id_among_records_with_ids(
-    session: SparkSession, fake_registry: FakeRegistry, late: bytes
+    session: SparkSession, checkpoint_of_pretty_records: Folder, late: bytes
 ) -> None:
+    """Each record is a batch, because a record without an id changes the plan."""
     wire = Wire("pretty")
-    wire.register(fake_registry, 7, ROW)
-    reader = Reader(session, fake_registry.url + wire.interface)
-    good = wire.frame(7, b'{"id":1,"name":"a"}')
-    assert reader.read(good) == [{"id": 1, "name": "a"}]
-    assert reader.read(good, late) == [{"id": 1, "name": "a"}, "undecodable"]
+    # The checkpoint holds the schema, so no request is sent.
+    reader = Reader(session, f"http://registry.invalid{wire.interface}", SchemaLog(checkpoint_of_pretty_records))
+    assert reader.read(wire.frame(7, b'{"id":1,"name":"a"}'), late) == [{"id": 1, "name": "a"}, "undecodable"]
 
 
 def test_record_without_row_among_rows(session: SparkSession, fake_registry: FakeRegistry) -> None:
@@ -538,24 +559,31 @@ def nest(levels: int) -> Any:
     return schema
 
 
-@pytest.mark.parametrize(
-    "deep",
-    [
-        json.dumps(nest(300)),
-        '{"type":"object","properties":{"c":' * 5000 + "{}" + "}}" * 5000,
-        '{"type":"object","properties":{"c":{"$ref":"#"}}}',
-    ],
-    ids=["300 levels", "5000 levels", "recursive"],
-)
-def test_records_of_unbounded_schemas_become_dead_letters(
-    session: SparkSession, fake_registry: FakeRegistry, deep: str
-) -> None:
+UNBOUNDED = {
+    "300 levels": json.dumps(nest(300)),
+    "5000 levels": '{"type":"object","properties":{"c":' * 5000 + "{}" + "}}" * 5000,
+    "recursive": '{"type":"object","properties":{"c":{"$ref":"#"}}}',
+}
+
+
+def test_records_of_unbounded_schemas_become_dead_letters(session: SparkSession, fake_registry: FakeRegistry) -> None:
     WIRES[0].register(fake_registry, 7, ROW)
-    fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
-    records = WIRES[0].frame(7, b'{"id":1,"name":"a"}'), WIRES[0].frame(8, b'{"c":{}}')
-    assert Reader(session, fake_registry.url).read(*records) == [{"id": 1, "name": "a"}, "schema-unknown"]
-    with pytest.raises(DataError, match=r"exclude the topic, or"):
-        Reader(session, fake_registry.url).read(records[1])
+    records = {"bounded": WIRES[0].frame(7, b'{"id":1,"name":"a"}')}
+    for number, (name, deep) in enumerate(UNBOUNDED.items(), 8):
+        fake_registry.answers[f"/schemas/ids/{number}"] = {"schema": deep, "schemaType": "JSON"}
+        records[name] = WIRES[0].frame(number, b'{"c":{}}')
+    found = Reader(session, fake_registry.url).read(*records.values())
+    assert dict(zip(records, found, strict=True)) == {
+        "bounded": {"id": 1, "name": "a"},
+        **dict.fromkeys(UNBOUNDED, "schema-unknown"),
+    }
+    rejected = {}
+    for name in UNBOUNDED:
+        try:
+            Reader(session, fake_registry.url).read(records[name])
+        except DataError as error:
+            rejected[name] = "exclude the topic, or" in str(error)
+    assert rejected == dict.fromkeys(UNBOUNDED, True)
 
 
 def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:

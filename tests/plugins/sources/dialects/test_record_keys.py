@@ -49,12 +49,19 @@ def test_keys_other_than_objects_are_ignored_with_key_columns(spark: SparkSessio
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((i,), None) for i in range(5)]
 
 
-@pytest.mark.parametrize("key", [b"garbage", None])
-def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession, key: bytes | None) -> None:
-    events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, key, 1), envelope("d", 3, key, 2)]
-    assert keys(spark, events, key=["id"]) == [((1,), None), ((2,), None), ((3,), None)]
-    rows = [record({"id": 1}, key={"id": 1}), record({"id": 2}, key=key, offset=1)]
-    assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), ((2,), None)]
+def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession) -> None:
+    cases = {
+        "insert, decodable": ("c", {"id": 0}),
+        "insert, undecodable": ("c", b"garbage"),
+        "delete, undecodable": ("d", b"garbage"),
+        "insert, missing": ("c", None),
+        "delete, missing": ("d", None),
+    }
+    expected = {name: ((i,), None) for i, name in enumerate(cases)}
+    events = [envelope(op, i, key, i) for i, (op, key) in enumerate(cases.values())]
+    assert dict(zip(cases, keys(spark, events, key=["id"]), strict=True)) == expected
+    rows = [record({"id": i}, key=key, offset=i) for i, (_, key) in enumerate(cases.values())]
+    assert dict(zip(cases, keys(spark, rows, key=["id"], dialect=FlatDialect()), strict=True)) == expected
 
 
 def test_undecodable_key_without_key_columns_is_a_dead_letter(spark: SparkSession) -> None:

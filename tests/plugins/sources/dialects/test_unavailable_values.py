@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,15 +41,29 @@ SHAPES: dict[str, tuple[str, Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_only_the_placeholder_is_detected(spark: SparkSession, shape: str) -> None:
+@pytest.fixture(scope="module")
+def detected(spark: SparkSession) -> dict[str, list[bool]]:
+    """Return shape → whether each value is detected, from one plan with a column per shape. The last value is null."""
     from pyspark.sql import functions as F
 
-    kind, placeholder, others = SHAPES[shape]
-    frame = spark.createDataFrame([(0, placeholder), *((1, other) for other in others), (1, None)], f"n int, v {kind}")
-    test = placeholder_tests({"v": frame.schema["v"].dataType}, PLACEHOLDER)["v"]
-    found = frame.groupBy("n").agg(F.count_if(test(F.col("v"))).alias("found")).orderBy("n").collect()
-    assert [row["found"] for row in found] == [1, 0]
+    columns = [[placeholder, *others, None] for _, placeholder, others in SHAPES.values()]
+    kinds = ", ".join(f"v{i} {kind}" for i, (kind, _, _) in enumerate(SHAPES.values()))
+    rows = [(n, *row) for n, row in enumerate(zip_longest(*columns))]
+    frame = spark.createDataFrame(rows, f"n int, {kinds}").coalesce(1)
+    tests = placeholder_tests({f"v{i}": frame.schema[f"v{i}"].dataType for i in range(len(SHAPES))}, PLACEHOLDER)
+    assert list(tests) == [f"v{i}" for i in range(len(SHAPES))]
+    found = frame.select("n", *(test(F.col(name)).alias(name) for name, test in tests.items())).orderBy("n").collect()
+    return {
+        shape: [bool(row[f"v{i}"]) for row in found[: len(values)]]
+        for i, (shape, values) in enumerate(zip(SHAPES, columns, strict=True))
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_only_the_placeholder_is_detected(detected: dict[str, list[bool]], shape: str) -> None:
+    _, _, others = SHAPES[shape]
+    # The detection of null is null, which is no detection.
+    assert detected[shape] == [True, *[False] * len(others), False]
 
 
 def test_placeholder_in_array_of_dates(spark: SparkSession) -> None:

@@ -77,6 +77,13 @@ def events() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def changes_without_before(spark: SparkSession, events: list[dict[str, Any]]) -> Changes:
+    """Return the events for a mode that does not read `before`, decoded once for all such modes."""
+    [changes] = make_changes(spark, events, with_row_before=False).values()
+    return changes
+
+
 def unwrapped_rows(frame: DataFrame, transform: Unwrap) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in transform(frame).collect()]
 
@@ -196,19 +203,17 @@ class TestAddFields:
 class TestInAPipeline:
     """Frames with headrace's columns. The sink deletes the rows of DELETED."""
 
-    def rows(
-        self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
-    ) -> list[tuple[Any, ...]]:
+    def rows(self, changes: Changes, mode: str, *columns: str, reads_before: bool = False) -> list[tuple[Any, ...]]:
         transform = unwrap(mode)
-        [changes] = make_changes(spark, events, with_row_before=transform.reads_before).values()
+        assert transform.reads_before is reads_before
         result = transform.apply(changes)
         assert not result.envelope
         assert {OP, KEY, POSITION, ERROR} <= set(result.own_columns)
         return [tuple(row.values()) for row in rows_of(result, *columns)]
 
     @pytest.mark.parametrize("mode", ["tombstone", "delete-to-tombstone"])
-    def test_delete_has_only_its_key(self, spark: SparkSession, events: list[dict[str, Any]], mode: str) -> None:
-        assert self.rows(spark, events, mode, "id", "name", "age", DELETED, ERROR) == [
+    def test_delete_has_only_its_key(self, changes_without_before: Changes, mode: str) -> None:
+        assert self.rows(changes_without_before, mode, "id", "name", "age", DELETED, ERROR) == [
             (1, "x", 30, False, None),
             (1, None, None, True, None),
             (2, None, None, True, None),
@@ -218,22 +223,25 @@ class TestInAPipeline:
         ]
 
     def test_rewrite_keeps_the_last_row(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
-        assert self.rows(spark, events, "rewrite", "id", "name", "age", "__deleted", DELETED)[:4] == [
+        [changes] = make_changes(spark, events, with_row_before=True).values()
+        columns = "id", "name", "age", "__deleted", DELETED
+        assert self.rows(changes, "rewrite", *columns, reads_before=True)[:4] == [
             (1, "x", 30, "false", False),
             (1, "x", 30, "true", False),
             (2, "", None, "true", False),
             (3, None, None, "true", False),
         ]
 
-    def test_rewrite_with_tombstone_flags_and_removes(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
-        assert self.rows(spark, events, "rewrite-with-tombstone", "id", "__deleted", DELETED)[:3] == [
+    def test_rewrite_with_tombstone_flags_and_removes(self, changes_without_before: Changes) -> None:
+        assert self.rows(changes_without_before, "rewrite-with-tombstone", "id", "__deleted", DELETED)[:3] == [
             (1, "false", False),
             (1, "true", True),
             (2, "true", True),
         ]
 
-    def test_drop_omits_deletes_and_keeps_errors(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
-        assert self.rows(spark, events, "drop", "id", ERROR) == [(1, None), (None, "truncated"), (6, "undecodable")]
+    def test_drop_omits_deletes_and_keeps_errors(self, changes_without_before: Changes) -> None:
+        rows = self.rows(changes_without_before, "drop", "id", ERROR)
+        assert rows == [(1, None), (None, "truncated"), (6, "undecodable")]
 
     def test_key_column_missing_in_the_row_is_added(self, spark: SparkSession) -> None:
         value = {"before": None, "after": {"name": "x"}, "source": SOURCE_BLOCK, "op": "c"}

@@ -39,7 +39,7 @@ from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
-from headrace.runtime.session.session_check import check_session
+from headrace.runtime.session.session_check import check_is_session, check_session
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
@@ -82,6 +82,8 @@ class Pipeline(PipelineSpec):
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
         """Return the pipeline of a mapping with the keys of the file."""
+        if not isinstance(config, Mapping):
+            raise ConfigError(f"expected a mapping, found {type(config).__name__}", where="Pipeline.from_dict")
         return build(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
@@ -126,7 +128,7 @@ class Pipeline(PipelineSpec):
         on_maintenance: Report | None = None,
     ) -> Query:
         """Start the pipeline in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's trigger, else half a second."""
-        pause = seconds_of(trigger or self.settings.trigger or DEFAULT_TRIGGER)
+        pause = seconds_of((self.settings.trigger or DEFAULT_TRIGGER) if trigger is None else trigger)
         return self._start(spark, RunOptions(pause, on_progress, on_maintenance))
 
     def start_available_now(
@@ -306,6 +308,7 @@ class Pipeline(PipelineSpec):
         spark = spark or find_active_session()
         if spark is None:
             return self.session()
+        check_is_session(spark)
         check_session(spark, self.plan.plugins)
         return spark
 

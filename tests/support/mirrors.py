@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(folder: Path, keys: Path) -> Iterator[Mirror]:
     """Serve a mirror of a folder."""
     with Mirror(folder, keys) as mirror:
-        thread = threading.Thread(target=mirror.serve_forever, daemon=True)
+        thread = threading.Thread(target=mirror.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield mirror
         mirror.shutdown()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
-from headrace.suggestions import did_you_mean
-
-Location = tuple[Any, ...]
-
-#: Parts of a pydantic location that are not in the file.
-_TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
-#: The same for a value of one of several types.
-_TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
-
+from headrace.sdk.config_errors import Location, as_config_error
 
 #: Maximum number of keys and items of a file, including its aliases.
 MAX_VALUES = 100_000
@@ -45,35 +36,7 @@ class Document:
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
         """Return a pydantic error with keys and lines of the file; several problems become one message."""
-        by_place: dict[str | None, list[ConfigError]] = {}
-        for item in error.errors(include_url=False, include_input=False):
-            problem = self._problem(item, prefix)
-            by_place.setdefault(problem.where, []).append(problem)
-        problems = [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
-        if len(problems) == 1:
-            return problems[0]
-        return ConfigError(
-            "\n".join(
-                [f"{len(problems)} problems", *(f"  {str(p).replace(chr(10), chr(10) + '  ')}" for p in problems)]
-            )
-        )
-
-    def _problem(self, item: Any, prefix: Location) -> ConfigError:
-        loc = prefix
-        for part in item["loc"]:
-            if not (isinstance(part, str) and (_TAG.fullmatch(part) or self._is_type(part, loc))):
-                loc = (*loc, part)
-        if item["type"] == "unknown_key":
-            key, known = item["ctx"]["key"], item["ctx"]["known"]
-            return self.error((*loc, key), f"unknown key {key!r}", did_you_mean(key, known))
-        if item["type"] == "explained_key":
-            return self.error((*loc, item["ctx"]["key"]), item["ctx"]["what"], item["ctx"]["fix"])
-        if item["type"] == "missing":
-            return self.error(loc[:-1], f"{loc[-1]!r} is missing", f"add `{loc[-1]}:`")
-        return self.error(loc, *_explain(item))
-
-    def _is_type(self, part: str, loc: Location) -> bool:
-        return _TYPE.fullmatch(part) is not None and (*loc, part) not in self.lines
+        return as_config_error(error, self.where, prefix, self.lines)
 
 
 def load(path: str | Path) -> Document:
@@ -140,27 +103,3 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
         return yaml.SafeLoader("").construct_object(node)
     except ValueError as error:  # it looks like a date or a number, but is invalid
         raise document.error(loc, f"{node.value!r} is not valid: {error}", "put it in quotes if it is text") from None
-
-
-def _explain(item: Any) -> tuple[str, str | None]:
-    """Return message and fix in the terms of YAML instead of pydantic's."""
-    if item["type"] == "value_error":
-        return str(item["ctx"]["error"]), None
-    if item["type"] == "string_type":
-        return "must be text", "put it in quotes"
-    if item["type"] in ("dict_type", "model_type"):
-        return "must be a mapping of keys", "write its keys below it, indented"
-    if item["type"] in ("tuple_type", "list_type"):
-        return "must be a list", "put a '-' before each item"
-    message = item["msg"].replace("Input should be", "must be", 1)
-    return message[0].lower() + message[1:], "see `headrace schema` for valid values"
-
-
-def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
-    """Return one error for a value that has none of several types, or several problems."""
-    if not all(problem.what.startswith("must be ") for problem in problems):
-        fix = "; ".join(problem.fix for problem in problems if problem.fix)
-        return ConfigError("; ".join(problem.what for problem in problems), where=problems[0].where, fix=fix or None)
-    whats = [problem.what.removeprefix("must be ") for problem in problems]
-    fixes = [problem.fix for problem in problems if problem.fix]
-    return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

@@ -135,8 +135,10 @@ class PluginRegistry:
         return [*reasons, *(f"{b.distribution} cannot be loaded: {describe_error(b.error)}" for b in self.broken)]
 
     def distribution_of(self, plugin: Plugin) -> str | None:
-        """Return the name of the distribution that registered a plugin's class; None when there is none."""
-        return next((r.distribution_name for r in self._registrations if r.find_loaded_target() is type(plugin)), None)
+        """Return the name of the distribution that registered a plugin's class, headrace's own first; None when there is none."""
+        found = (r for r in self._registrations if r.find_loaded_target() is type(plugin))
+        first = min(found, key=lambda r: not r.is_own, default=None)
+        return first.distribution_name if first else None
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
         """Return all registrations of a name, headrace's own first."""

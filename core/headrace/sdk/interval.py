@@ -16,7 +16,7 @@ _PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
 
 def seconds_of(interval: str) -> float:
     """Return an interval in seconds: ``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"``."""
-    if not re.fullmatch(rf"(\s*{_PART})+\s*", interval):
+    if not re.fullmatch(rf"(\s*{_PART})+\s*", str(interval)):  # Python callers may pass a number
         raise ConfigError(f"{interval!r} is not an interval", fix='write it like "10 seconds"')
     return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
 

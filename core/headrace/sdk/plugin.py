@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import ValidationError
+
 from headrace.errors import HeadraceError
 from headrace.sdk.config import Config
+from headrace.sdk.config_errors import Location, as_config_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +41,20 @@ class Plugin:
     sql_conf: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: Any = None, **options: Any) -> None:
-        """``config``: a ``Config``, or its keys as a mapping; ``options``: the same as keyword arguments."""
+        """``config``: a ``Config``, or its keys as a mapping; ``options``: the same as keyword arguments.
+
+        ConfigError for invalid options.
+        """
         if not isinstance(config, self.Config):
-            config = self.Config.model_validate({**(config or {}), **options})
+            try:
+                config = self.Config.model_validate({**(config or {}), **options})
+            except ValidationError as error:
+                raise as_config_error(error, self._describe_location) from None
         self.config: Any = config
+
+    @classmethod
+    def _describe_location(cls, loc: Location) -> str:
+        return ", ".join([cls.__name__, ".".join(map(str, loc))] if loc else [cls.__name__])
 
     def parts(self) -> Sequence[Plugin]:
         """Return the plugins that its block names: the pipeline uses their jars, settings and checks."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from pyspark.sql import types as T
 
 from headrace.errors import ConfigError, DataError
@@ -95,9 +94,9 @@ def test_unknown_format_version_is_rejected() -> None:
 
 
 def test_unknown_reader_is_rejected_with_a_list_of_readers() -> None:
-    with pytest.raises(ValidationError, match=r"unknown reader 'trinoo' of Iceberg tables; .*trino"):
+    with pytest.raises(ConfigError, match=r"unknown reader 'trinoo' of Iceberg tables; .*trino"):
         iceberg(readers=["trinoo"])
-    with pytest.raises(ValidationError, match="unknown reader 'duckdb' of Hudi tables"):
+    with pytest.raises(ConfigError, match="unknown reader 'duckdb' of Hudi tables"):
         hudi(readers=["duckdb"])
 
 

@@ -57,7 +57,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", repository.url)
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    thread = threading.Thread(target=repository.server.serve_forever)
+    thread = threading.Thread(target=repository.server.serve_forever, args=(0.01,))
     thread.start()
     yield repository
     repository.server.shutdown()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
-from pydantic import ValidationError
 from tests.support.records import make_topic_readers, record
 from tests.support.spark_conf import case_sensitive, compile_plans
 
@@ -19,7 +18,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Routes
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.record_decoder import RecordDecoder
-from headrace.errors import DataError
+from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import KEY, RAW, Changes
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
@@ -306,5 +305,5 @@ class TestSecrecy:
     ],
 )
 def test_invalid_rules(rule: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ConfigError, match=message):
         Mask(columns={"a": rule})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support.spark_conf import case_sensitive
 
 from headrace.engine.read.seen_columns import SeenColumns
@@ -83,7 +82,7 @@ def test_existing_name_is_rejected(spark: SparkSession, taken: str) -> None:
     ],
 )
 def test_invalid_names(columns: dict[str, str], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ConfigError, match=message):
         rename(**columns)
 
 

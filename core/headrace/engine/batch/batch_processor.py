@@ -198,7 +198,7 @@ class BatchProcessor:
     ) -> tuple[TableProgress, ...]:
         """Add the lag in records or in time. An error is ignored: the next read of the source reports it."""
         try:
-            records, milliseconds = self._plan.source.lag(context), self._plan.source.lag_ms(context)
+            records, milliseconds = dict(self._plan.source.lag(context)), dict(self._plan.source.lag_ms(context))
         except Exception:  # noqa: BLE001
             return tables
         topics = {target.name: target.topics for target in targets}

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from headrace.config.addresses import find_file_systems
 from headrace.config.arguments import check_arguments
 from headrace.config.model import NO_FORMAT, TableRule
@@ -19,6 +21,7 @@ from headrace.engine.plan.routing import Routes
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import option_text
+from headrace.sdk.config_errors import as_config_error
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.sink import Sink
@@ -76,7 +79,7 @@ class PipelineSpec:
         formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
         dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
         key = self.key or (self.value if self.source.yields_records else None)
-        rules = [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
+        rules = [_build_rule(number, rule) for number, rule in enumerate(self.tables)]
         plan = Plan(
             name=self.name,
             source=self.source,
@@ -99,3 +102,12 @@ class PipelineSpec:
                 self.redact.add(secret)
         addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
         return replace(plan, file_systems=find_file_systems(registry(), *addresses))
+
+
+def _build_rule(number: int, rule: Any) -> TableRule:
+    if isinstance(rule, TableRule):
+        return rule
+    try:
+        return TableRule.model_validate(rule)
+    except ValidationError as error:
+        raise as_config_error(error, lambda loc: ".".join(map(str, (f"Pipeline, tables[{number}]", *loc)))) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from headrace.engine.plan.hook_results import check_strings
 from headrace.errors import ConfigError
 from headrace.sdk.changes import Changes
 from headrace.sdk.transform import Transform
@@ -45,7 +46,7 @@ class SeenColumns:
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
         """Note the columns that a transform is given for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
-        names = transform.reads_in(changes.table)
+        names = check_strings(transform, "reads_in", transform.reads_in(changes.table))
         found = set(changes.find_columns(names).values())
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
@@ -71,4 +72,4 @@ class SeenColumns:
 
     def _find_missing(self, transform: Transform) -> Sequence[str]:
         seen = self._seen.get(transform, _Seen())
-        return [name for name in transform.reads() if name not in seen.found]
+        return [name for name in check_strings(transform, "reads", transform.reads()) if name not in seen.found]

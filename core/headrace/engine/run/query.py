@@ -317,7 +317,12 @@ class Query(ABC):
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
         if self._options.on_progress:
-            self._options.on_progress(progress)
+            try:
+                self._options.on_progress(progress)
+            except HeadraceError:
+                raise
+            except Exception as raised:
+                raise FatalError(f"on_progress raises {describe_error(raised)}", fix="correct the callback") from raised
 
 
 class StopRequestedError(Exception):

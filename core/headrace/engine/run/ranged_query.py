@@ -104,7 +104,7 @@ def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
         is_offset = False
     if not is_offset:
         raise PluginError(
-            f"{method} returns an offset that is not a JSON object: {type(offset).__name__}",
+            f"{method} returns an offset that is not a JSON object, a dict with JSON values: {offset!r:.200}",
             where=f"source {source.name}",
             fix=_REPORT,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.mask_log import MaskLog
+from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
 
 if TYPE_CHECKING:
@@ -28,6 +29,6 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
     ]
     texts: dict[str, str] = {}  # Several plugins may share a warning.
     for plugin in plan.plugins:
-        for text in plugin.warnings():
+        for text in check_strings(plugin, "warnings", plugin.warnings()):
             texts.setdefault(text, f"{plugin.name}: {text}")
     return [*texts.values(), *new_masks]

@@ -55,6 +55,10 @@ def spark_version() -> str:
     return str(pyspark.__version__)
 
 
+#: The line of the PySpark that the fix of an unsupported line names.
+_TESTED_LINE = "3.5"
+
+
 def spark_line(version: str) -> str:
     """Return the minor version for which plugins declare jars: ``3.5`` for ``3.5.7``."""
     return ".".join(version.split(".")[:2])
@@ -81,7 +85,9 @@ def check_supported(plugins: Iterable[Plugin], line: str) -> None:
         if line in plugin.refuses:
             raise ConfigError(
                 f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}",
-                fix="install a version of PySpark that it supports",
+                fix="install a version of PySpark that it supports"
+                if _TESTED_LINE in plugin.refuses
+                else "pip install 'pyspark==3.5.7'",
             )
 
 

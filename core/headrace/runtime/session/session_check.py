@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.errors import PluginError
+from headrace.errors import ConfigError, PluginError
 from headrace.runtime.jars.artifacts import is_single_jar, path_of, repository
 from headrace.runtime.java.jvm import JAVA_OPTIONS
 from headrace.runtime.session.session_builder import (
@@ -19,10 +19,22 @@ from headrace.runtime.session.session_builder import (
 )
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import show_value
-from headrace.spark.sessions import has_class
+from headrace.spark.sessions import has_class, is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def check_is_session(spark: object) -> None:
+    """Raise ConfigError for an argument that is not a running Spark session."""
+    from pyspark.sql import SparkSession
+
+    if not isinstance(spark, SparkSession):
+        raise ConfigError(
+            f"expected SparkSession, found {type(spark).__name__}", where="spark", fix="pass a session, or None"
+        )
+    if is_stopped(spark):
+        raise ConfigError("the session was stopped", where="spark", fix="create a new session")
 
 
 def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.tiers import nightly_after
 
-from headrace import FatalError, HeadraceError, Pipeline, PluginError
+from headrace import ConfigError, FatalError, HeadraceError, Pipeline, PluginError
 from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugin import Plugin
@@ -101,6 +101,41 @@ def test_error_names_the_transform_whose_method_returns_another_type(
 ) -> None:
     install(monkeypatch, "transform", method, return_object)
     assert run("transform", tmp_path, spark) in ("1 applied", "'acme'")
+
+
+@pytest.mark.parametrize("method", ["reads", "warnings"])
+def test_string_instead_of_strings_is_rejected(
+    method: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, "transform", method, lambda self, *_: "name")
+    with pytest.raises(PluginError, match=rf"plugin acme: {method}\w* returns str instead of a collection of strings"):
+        build("transform", tmp_path).run(spark)
+
+
+def test_error_of_a_callback_names_the_callback(spark: SparkSession, tmp_path: Path) -> None:
+    def fail_once(_: object) -> None:
+        raise KeyError("metrics")
+
+    with pytest.raises(FatalError, match="on_progress raises KeyError: 'metrics'"):
+        build("", tmp_path).run(spark, on_progress=fail_once)
+
+
+def test_arguments_of_another_type_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = build("", tmp_path)
+    wrong: Any = "local"
+    number: Any = 5
+    with pytest.raises(ConfigError, match="expected SparkSession, found str"):
+        pipeline.run(wrong)
+    with pytest.raises(ConfigError, match="5 is not an interval"):
+        pipeline.start(spark, trigger=number)
+    with pytest.raises(ConfigError, match="'' is not an interval"):
+        pipeline.start(spark, trigger="")
+    with pytest.raises(ConfigError, match="expected a mapping, found list"):
+        Pipeline.from_dict([wrong])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"FilesSink: 'path' is missing"):
+        FilesSink()
+    with pytest.raises(ConfigError, match=r"FilesSink, pth: unknown key 'pth'"):
+        FilesSink(path="out", pth="in")
 
 
 def test_error_of_on_idle_stops_the_stream(

@@ -220,8 +220,11 @@ class FixedOffsets(LinesSource):
     ("ends", "error"),
     [
         (({"line": 4}, {"line": 2}), 'its offsets decrease: latest returns {"line": 2} after {"line": 4}'),
-        (("nonsense",), "latest returns an offset that is not a JSON object: str"),
-        (({"line": {1}},), "latest returns an offset that is not a JSON object: dict"),
+        (("nonsense",), "latest returns an offset that is not a JSON object, a dict with JSON values: 'nonsense'"),
+        (
+            ({"line": {1}},),
+            "latest returns an offset that is not a JSON object, a dict with JSON values: {'line': {1}}",
+        ),
     ],
 )
 def test_source_with_decreasing_offsets_is_rejected(shop: Shop, ends: tuple[Any, ...], error: str) -> None:

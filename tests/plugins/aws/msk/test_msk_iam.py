@@ -13,7 +13,6 @@ import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import ValidationError
 
 from headrace import ConfigError, Pipeline
 from headrace.config.json_schema import pipeline_schema
@@ -95,7 +94,7 @@ def test_profile_or_role_excludes_other_providers() -> None:
         ({"mechanism": "PLAIN"}, "mechanism"),
         ({"network": "moon"}, "network"),
     ):
-        with pytest.raises(ValidationError, match=complaint):
+        with pytest.raises(ConfigError, match=complaint):
             MskIam(block)
 
 
@@ -150,7 +149,7 @@ def test_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     # Options in the file take precedence, except those of the authentication.
     assert kafka._options(())["kafka.reconnect.backoff.ms"] == "2000"
     assert kafka._options(())["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
-    with pytest.raises(ValidationError, match=r"has `auth` and kafka\.sasl\.mechanism, which `auth` sets"):
+    with pytest.raises(ConfigError, match=r"has `auth` and kafka\.sasl\.mechanism, which `auth` sets"):
         source({}, **{"kafka.sasl.mechanism": "PLAIN"})
     (line_to_add,) = list_missing_jars(plugins, "3.5", lambda name: "kafka010" in name)
     path = "software/amazon/msk/aws-msk-iam-auth/2.3.9/aws-msk-iam-auth-2.3.9-all.jar"

@@ -243,7 +243,7 @@ def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
     server = Sts()
     jvm.set("aws.endpointUrlSts", server.url)
     jvm.use(Key("AKIAPROCESS", "of the process"))
-    thread = threading.Thread(target=server.server.serve_forever)
+    thread = threading.Thread(target=server.server.serve_forever, args=(0.01,))
     thread.start()
     yield server
     server.server.shutdown()

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support.glue import Glue, column_types, read_table
 from tests.support.s3_records import TOPIC, Orders, Record, order
 
-from headrace import DataError, RetriableError
+from headrace import ConfigError, DataError, RetriableError
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
@@ -183,7 +182,7 @@ def test_columns_of_another_pipeline_or_replay_are_added(bucket: OpenBucket, glu
     ],
 )
 def test_options_without_a_valid_table_are_rejected(bucket: OpenBucket, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ConfigError, match=message):
         bucket(**options).on_idle()
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support.s3_records import TOPIC, Orders, Record, order
 
-from headrace import DataError
+from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
 from headrace_sinks.s3.joda import translate_pattern
 from headrace_sinks.s3.s3_sink import S3Sink
@@ -240,5 +239,5 @@ def test_joda_time_patterns(pattern: str, java: str) -> None:
     ids=str,
 )
 def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ConfigError, match=message):
         S3Sink({"path": "s3a://bucket", "flush.size": 1, **options})

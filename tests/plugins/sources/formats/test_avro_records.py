@@ -20,7 +20,6 @@ import fastavro
 import moto
 import pytest
 from py4j.protocol import Py4JJavaError
-from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -87,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def start_fake_registry() -> Iterator[FakeRegistry]:
     server = FakeRegistry()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()
@@ -576,5 +575,5 @@ def test_unknown_writer_schema(session: SparkSession) -> None:
 
 
 def test_registry_and_schema_file_are_exclusive() -> None:
-    with pytest.raises(ValidationError, match=r"has both `registry` and `schema\.file`"):
+    with pytest.raises(ConfigError, match=r"has both `registry` and `schema\.file`"):
         AvroFormat({"registry": "http://registry:8081", "schema.file": "row.avsc"})

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-from pydantic import ValidationError
 from tests.plugins.sources.kinesis.test_kinesis_source import job, row, rows
 from tests.support.executors import Environment
 from tests.support.glue import Glue
@@ -84,7 +83,7 @@ class DenyingSts:
             def log_message(self, *_: Any) -> None: ...
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def __exit__(self, *_: object) -> None:
@@ -228,5 +227,5 @@ def test_role_errors_during_a_run(monkeypatch: pytest.MonkeyPatch, code: str, me
     ],
 )
 def test_contradictory_options(options: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ValidationError, match=complaint):
+    with pytest.raises(ConfigError, match=complaint):
         KinesisSource(stream="orders", **options)

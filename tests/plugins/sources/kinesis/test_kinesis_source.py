@@ -416,7 +416,7 @@ class HtmlServer:
             def log_message(self, *_: Any) -> None: ...
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def __exit__(self, *_: object) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
-from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry, start_fake_registry
 
@@ -693,7 +692,7 @@ def test_declared_types_are_rejected(session: SparkSession, fake_registry: FakeR
 
 
 def test_aws_glue_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="supports only Avro, not JSON"):
+    with pytest.raises(ConfigError, match="supports only Avro, not JSON"):
         JsonFormat(registry="glue")
 
 

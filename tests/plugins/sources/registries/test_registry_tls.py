@@ -107,7 +107,7 @@ def url(request: pytest.FixtureRequest, target: str, pem: Path) -> Iterator[str]
     tls.load_cert_chain(pem / "registry.pem", pem / "registry.key")
     tls.verify_mode, tls.maximum_version = ssl.CERT_REQUIRED, request.param
     server = TlsProxy(target, tls)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"{server.url}/apis/ccompat/v7"
     server.shutdown()

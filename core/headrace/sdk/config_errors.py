@@ -1,0 +1,82 @@
+"""Errors of config models, in the terms of the pipeline file instead of pydantic's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import ConfigError
+from headrace.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+#: Keys and indexes from the top of a document to a value.
+Location = tuple[Any, ...]
+
+#: Parts of a pydantic location that are not in the file.
+_TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
+#: The same for a value of one of several types.
+_TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
+
+
+def as_config_error(
+    error: ValidationError, where: Callable[[Location], str], prefix: Location = (), known: Collection[Location] = ()
+) -> ConfigError:
+    """Return a pydantic error as a ConfigError; several problems become one message.
+
+    ``where`` describes a location; ``prefix``: the location of the model; ``known``: locations that the document has.
+    """
+    by_place: dict[str | None, list[ConfigError]] = {}
+    for item in error.errors(include_url=False, include_input=False):
+        problem = _describe_problem(item, where, prefix, known)
+        by_place.setdefault(problem.where, []).append(problem)
+    problems = [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
+    if len(problems) == 1:
+        return problems[0]
+    lines = (f"  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
+    return ConfigError("\n".join([f"{len(problems)} problems", *lines]))
+
+
+def _describe_problem(
+    item: Any, where: Callable[[Location], str], prefix: Location, known: Collection[Location]
+) -> ConfigError:
+    loc = prefix
+    for part in item["loc"]:
+        is_type = isinstance(part, str) and _TYPE.fullmatch(part) and (*loc, part) not in known
+        if not (is_type or (isinstance(part, str) and _TAG.fullmatch(part))):
+            loc = (*loc, part)
+    if item["type"] == "unknown_key":
+        key, keys = item["ctx"]["key"], item["ctx"]["known"]
+        return ConfigError(f"unknown key {key!r}", where=where((*loc, key)), fix=did_you_mean(key, keys))
+    if item["type"] == "explained_key":
+        return ConfigError(item["ctx"]["what"], where=where((*loc, item["ctx"]["key"])), fix=item["ctx"]["fix"])
+    if item["type"] == "missing":
+        return ConfigError(f"{loc[-1]!r} is missing", where=where(loc[:-1]), fix=f"add `{loc[-1]}:`")
+    what, fix = _explain(item)
+    return ConfigError(what, where=where(loc), fix=fix)
+
+
+def _explain(item: Any) -> tuple[str, str | None]:
+    """Return message and fix in the terms of YAML instead of pydantic's."""
+    if item["type"] == "value_error":
+        return str(item["ctx"]["error"]), None
+    if item["type"] == "string_type":
+        return "must be text", "put it in quotes"
+    if item["type"] in ("dict_type", "model_type"):
+        return "must be a mapping of keys", "write its keys below it, indented"
+    if item["type"] in ("tuple_type", "list_type"):
+        return "must be a list", "put a '-' before each item"
+    message = item["msg"].replace("Input should be", "must be", 1)
+    return message[0].lower() + message[1:], "see `headrace schema` for valid values"
+
+
+def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
+    """Return one error for a value that has none of several types, or several problems."""
+    if not all(problem.what.startswith("must be ") for problem in problems):
+        fix = "; ".join(problem.fix for problem in problems if problem.fix)
+        return ConfigError("; ".join(problem.what for problem in problems), where=problems[0].where, fix=fix or None)
+    whats = [problem.what.removeprefix("must be ") for problem in problems]
+    fixes = [problem.fix for problem in problems if problem.fix]
+    return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

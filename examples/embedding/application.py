@@ -1,4 +1,4 @@
-"""Spark application of a museum: headrace maintains two tables in the application's session and catalog, next to its own query.
+"""Spark application of a museum. headrace maintains two tables in the application's session and catalog, next to the application's own query.
 
 ::
 
@@ -42,7 +42,7 @@ class Diary(StreamingQueryListener):
         """Ignore the event."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        print(f"a query ended: {event.exception or 'well'}")
+        print(f"a query ended: {event.exception or 'no error'}")
 
 
 def build_session(folder: Path) -> SparkSession:
@@ -86,7 +86,7 @@ def main(folder: Path) -> None:
     for query in queries:
         query.stop()  # after the current batch
     mine.stop()
-    spark.stop()  # last: a pipeline whose Spark is stopped fails
+    spark.stop()  # stop Spark last, because a running pipeline fails without it
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ EVENTS = Path(__file__).parent / "events/museum.public.artists"
 
 
 def make_rows(events: DataFrame) -> DataFrame:
-    """Unwrap Debezium envelopes into rows with operation and time; keep deleted rows."""
+    """Unwrap Debezium envelopes into rows with the operation and the commit time; keep deleted rows."""
     unwrap = Unwrap({"delete.tombstone.handling.mode": "rewrite", "add.fields": "op,source.ts_ms"})
     return unwrap(events)
 
@@ -30,7 +30,7 @@ def hide_people(rows: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Show both: transforms on events, and on plain rows."""
+    """Apply the transforms to events and to plain rows, and show the results."""
     spark = SparkSession.builder.getOrCreate()
     events = spark.read.json(str(EVENTS))
     hide_people(make_rows(events)).show()

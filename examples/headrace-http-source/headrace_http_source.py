@@ -104,36 +104,36 @@ class Api:
 
     def read_pages(self, after: str | None, count: int) -> Iterator[Page]:
         """Yield the pages after a cursor until they have ``count`` records, or until the last page."""
-        while count > 0 and (page := self.ask(after, min(count, self.page_size))).items:
+        while count > 0 and (page := self.request_page(after, min(count, self.page_size))).items:
             yield page
             after, count = page.next, count - len(page.items)
 
-    def ask(self, after: str | None, count: int) -> Page:
+    def request_page(self, after: str | None, count: int) -> Page:
         """Request one page. The class of an error states who has to act."""
         query = urlencode({"limit": count} if after is None else {"after": after, "limit": count})
         request = Request(f"{self.url}{'&' if '?' in self.url else '?'}{query}")  # noqa: S310 - the model asks for http
         if self.token is not None:
             request.add_header("Authorization", f"Bearer {self.token.get_secret_value()}")
         try:
-            answer = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
+            response = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
         except (OSError, HTTPException) as error:  # includes truncated pages
             what = f"the page is incomplete: {type(error).__name__}: {error}"
             raise RetriableError(what, where=self.where, fix="nothing is lost, and the request is retried") from None
-        if answer.status != 200:
-            other = RetriableError if answer.status >= 500 else ConfigError
+        if response.status != 200:
+            other = RetriableError if response.status >= 500 else ConfigError
             usual = (
                 other,
-                f"the API returned {answer.status} {answer.reason}",
+                f"the API returned {response.status} {response.reason}",
                 "look up this status in the documentation of the API",
             )
-            kind, what, fix = STATUSES.get(answer.status, usual)
+            kind, what, fix = STATUSES.get(response.status, usual)
             raise kind(what, where=self.where, fix=fix)
-        return self._parse(answer.body, count)
+        return self._parse(response.body, count)
 
     def _parse(self, body: bytes, count: int) -> Page:
         try:
-            said = json.loads(body, parse_float=Number)
-            page = Page(said["items"], said["next"], said["total"])
+            content = json.loads(body, parse_float=Number)
+            page = Page(content["items"], content["next"], content["total"])
         except ValueError:
             if body.lstrip().startswith(b"{"):  # without a Content-Length, a page may be truncated unnoticed
                 raise RetriableError(
@@ -166,10 +166,10 @@ class HttpSource(RangedSource):
         self._bound: int | None = None
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        yield "source http_source", f"{self.config.url}: {self._api.ask(None, 1).total} records"
+        yield "source http_source", f"{self.config.url}: {self._api.request_page(None, 1).total} records"
 
     def prepare_for_trigger_available_now(self) -> None:
-        self._bound = self._api.ask(None, 1).total
+        self._bound = self._api.request_page(None, 1).total
 
     def initial(self) -> Offset:
         return {"after": None, "count": 0}
@@ -196,11 +196,11 @@ class HttpSource(RangedSource):
         if context.range is None:
             return {}
         _, end = context.range
-        return {self.config.topic: self._api.ask(end["after"], 1).total - end["count"]}
+        return {self.config.topic: self._api.request_page(end["after"], 1).total - end["count"]}
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        told = CARRIED.search(full_text(error))
-        return KINDS[told[1]](told[3], where=told[2], fix=told[4]) if told and told[1] in KINDS else None
+        match = CARRIED.search(full_text(error))
+        return KINDS[match[1]](match[3], where=match[2], fix=match[4]) if match and match[1] in KINDS else None
 
     @property
     def _api(self) -> Api:

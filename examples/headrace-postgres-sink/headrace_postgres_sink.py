@@ -116,16 +116,16 @@ class PostgresSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         with self._open(spark) as server:
-            yield "sink postgres_sink", server.ask("SELECT version()")[0][0]
+            yield "sink postgres_sink", server.query("SELECT version()")[0][0]
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         text, where = full_text(error), f"sink postgres_sink, {self.config.url}"
         if has_nul := re.search(f"{HAS_NUL} '.*'", text):
             return DataError(has_nul[0], where=where, fix="remove the character at the source")
-        said = re.search(r"org\.postgresql\.util\.PSQLException: (.+)", text)
-        for pattern, kind, fix in ERRORS if said else ():
-            if said and re.search(pattern, said[1]):
-                return kind(f"PostgreSQL reports: {said[1]}", where=where, fix=fix)
+        match = re.search(r"org\.postgresql\.util\.PSQLException: (.+)", text)
+        for pattern, kind, fix in ERRORS if match else ():
+            if match and re.search(pattern, match[1]):
+                return kind(f"PostgreSQL reports: {match[1]}", where=where, fix=fix)
         return None
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -202,14 +202,14 @@ class Server:
         statement.execute()
         return int(statement.getUpdateCount())
 
-    def ask(self, sql: str, *values: str) -> list[list[Any]]:
+    def query(self, sql: str, *values: str) -> list[list[Any]]:
         """Return the rows of a query, as strings."""
         statement = self._connection.prepareStatement(sql)
         for number, value in enumerate(values, 1):
             statement.setString(number, value)
-        answer, rows = statement.executeQuery(), []
-        while answer.next():
-            rows.append([answer.getString(number) for number in range(1, answer.getMetaData().getColumnCount() + 1)])
+        result, rows = statement.executeQuery(), []
+        while result.next():
+            rows.append([result.getString(number) for number in range(1, result.getMetaData().getColumnCount() + 1)])
         return rows
 
     @contextmanager
@@ -224,15 +224,15 @@ class Server:
         self.run("SET lock_timeout = '60s'")
         self.run("SELECT pg_advisory_lock(hashtextextended(?, 0))", _sql_name(table))
         schema, _, _ = _sql_name(table).rpartition(".")
-        if self.ask("SELECT to_regnamespace(?)", schema) == [[None]]:
+        if self.query("SELECT to_regnamespace(?)", schema) == [[None]]:
             self._create_once(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        if self.ask("SELECT to_regclass(?)", _sql_name(table, MARKS)) == [[None]]:
+        if self.query("SELECT to_regclass(?)", _sql_name(table, MARKS)) == [[None]]:
             columns = "target text, pipeline text, batch bigint, PRIMARY KEY (target, pipeline)"
             self._create_once(f"CREATE TABLE IF NOT EXISTS {_sql_name(table, MARKS)} ({columns})")
 
     def has_batch(self, table: Table, batch: Batch) -> bool:
         sql = f"SELECT 1 FROM {_sql_name(table, MARKS)} WHERE target = ? AND pipeline = ? AND batch >= ?::bigint"
-        return bool(self.ask(sql, table.parts[-1], batch.pipeline, str(batch.id)))
+        return bool(self.query(sql, table.parts[-1], batch.pipeline, str(batch.id)))
 
     def add_batch(self, table: Table, batch: Batch) -> None:
         sql = f"INSERT INTO {_sql_name(table, MARKS)} VALUES (?, ?, ?::bigint)"
@@ -247,8 +247,8 @@ class Server:
 
     def create_stage(self, table: Table, schema: StructType) -> str:
         """Create an empty staging table for rows of this schema, and drop the table's old staging tables."""
-        ((prefix,),) = self.ask("SELECT ? || md5(?)", f"{STAGE}_", table.name)
-        for (old,) in self.ask(
+        ((prefix,),) = self.query("SELECT ? || md5(?)", f"{STAGE}_", table.name)
+        for (old,) in self.query(
             "SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND starts_with(relname, ?)", prefix
         ):
             self.run(f"DROP TABLE {old}")
@@ -261,13 +261,14 @@ class Server:
         """Return the Spark schema of the table; None if the table does not exist."""
         from pyspark.sql.types import StructType
 
-        columns = self.ask(
+        columns = self.query(
             "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute"
             " WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             _sql_name(table),
         )
         fields = [
-            {"name": n, "type": spark_type(kind, said), "nullable": True, "metadata": {}} for n, kind, said in columns
+            {"name": n, "type": spark_type(kind, comment), "nullable": True, "metadata": {}}
+            for n, kind, comment in columns
         ]
         return StructType.fromJson({"fields": fields}) if fields else None
 
@@ -282,23 +283,23 @@ class Server:
             self._create(table, rows, key)
             return rows
         self._check_key(table, stored, key)
-        come = {field.name.lower(): field for field in rows}
+        incoming = {field.name.lower(): field for field in rows}
         fields = []
         for field in stored:
-            kind = promote(field.dataType, come.pop(field.name.lower(), field).dataType, field.name)
+            kind = promote(field.dataType, incoming.pop(field.name.lower(), field).dataType, field.name)
             fields.append(StructField(field.name, kind))
             if kind != field.dataType:
                 self._alter(table, f"ALTER COLUMN {quote(field.name)} TYPE {sql_type(fields[-1])}", fields[-1])
-        for field in come.values():
+        for field in incoming.values():
             self._alter(table, f"ADD COLUMN {quote(field.name)} {sql_type(field)}", field)
-        return StructType([*fields, *come.values()])
+        return StructType([*fields, *incoming.values()])
 
     def _check_key(self, table: Table, stored: StructType, key: Sequence[str]) -> None:
         """Check that headrace created the table, and with this key."""
         where, fix = f"table {table.name}", "name another `target`, or drop the table and start with a new checkpoint"
         if POSITION not in stored.names:
             raise ConfigError("there is a table of this name, which headrace did not create", where=where, fix=fix)
-        found = self.ask(
+        found = self.query(
             "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)"
             " WHERE i.indisprimary AND i.indrelid = to_regclass(?)",
             _sql_name(table),
@@ -321,20 +322,20 @@ class Server:
     def _note_type(self, table: Table, field: StructField) -> None:
         """Store the Spark type of a JSON column in its comment."""
         if is_nested(field.dataType):
-            said = field.dataType.json().replace("'", "''")
-            self.run(f"COMMENT ON COLUMN {_sql_name(table)}.{quote(field.name)} IS '{said}'")
+            comment = field.dataType.json().replace("'", "''")
+            self.run(f"COMMENT ON COLUMN {_sql_name(table)}.{quote(field.name)} IS '{comment}'")
 
     def apply(self, table: Table, schema: StructType, rows: StructType, stage: str, batch: Batch) -> int:
         """Apply the staged rows to the table and return the number of inserted or updated rows."""
         target, at = _sql_name(table), quote(POSITION)
-        come = _casts(schema, rows)
-        insert = f"INSERT INTO {target} AS t ({', '.join(come)}) SELECT {', '.join(come.values())} FROM {stage} s"
+        staged = _casts(schema, rows)
+        insert = f"INSERT INTO {target} AS t ({', '.join(staged)}) SELECT {', '.join(staged.values())} FROM {stage} s"
         if batch.mode == "append":
             return self.run(insert)
         is_deleted = f"s.c{rows.names.index(DELETED)}::boolean"
-        key = [name for name in come if name.lower() in {quote(part).lower() for part in table.key}]
-        is_same = " AND ".join(f"t.{name} = {come[name]}" for name in key)
-        is_newer = f"t.{at} <= {come[at]}"
+        key = [name for name in staged if name.lower() in {quote(part).lower() for part in table.key}]
+        is_same = " AND ".join(f"t.{name} = {staged[name]}" for name in key)
+        is_newer = f"t.{at} <= {staged[at]}"
         self.run(f"DELETE FROM {target} t USING {stage} s WHERE {is_deleted} AND {is_same} AND {is_newer}")
         # A column that the rows lack is null in EXCLUDED: a row replaces the stored row entirely.
         values = ", ".join(f"{name} = EXCLUDED.{name}" for name in map(quote, schema.names))

@@ -67,12 +67,12 @@ def sql_type(field: StructField) -> str:
     return TYPES.get(kind, "jsonb")
 
 
-def spark_type(kind: str, said: str | None) -> Any:
+def spark_type(kind: str, json_type: str | None) -> Any:
     """Return the type in the form of Spark's JSON."""
     if kind.startswith("numeric("):
         return kind.replace("numeric", "decimal")
-    if kind == "jsonb" and said:
-        return json.loads(said)
+    if kind == "jsonb" and json_type:
+        return json.loads(json_type)
     return next((spark for spark, sql in TYPES.items() if sql == kind), "string")
 
 

@@ -30,7 +30,7 @@ class Server(ThreadingHTTPServer):
         self.records: dict[str, list[Any]] = {}
         #: Responses sent once each instead of a page: status, body, and the declared length.
         self.instead: list[tuple[int, bytes, int]] = []
-        self.asked = 0
+        self.requests = 0
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -43,7 +43,7 @@ class Answers(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         records = self.server.records.get(parts.path)
-        self.server.asked += 1
+        self.server.requests += 1
         if self.server.instead:
             instead = self.server.instead.pop(0)
             status, body, length = instead
@@ -145,16 +145,16 @@ def test_errors_on_executors_have_the_same_text(api: Server, headrace_spark: Spa
     api.instead.append((401, b"", 0))
     with pytest.raises(Exception, match="LoginError") as caught:
         frame.collect()
-    told = source.explain(caught.value)
-    assert type(told) is LoginError
-    assert (told.where, told.fix) == (f"source http_source, {api.url('/executors')}", "correct `token`")
+    error = source.explain(caught.value)
+    assert type(error) is LoginError
+    assert (error.where, error.fix) == (f"source http_source, {api.url('/executors')}", "correct `token`")
 
     del api.records["/executors"][3]
     with pytest.raises(Exception, match="FatalError") as caught:
         frame.collect()
-    told = source.explain(caught.value)
-    assert type(told) is FatalError
-    assert "the 7 records up to 'c7' have changed" in told.what
+    error = source.explain(caught.value)
+    assert type(error) is FatalError
+    assert "the 7 records up to 'c7' have changed" in error.what
 
 
 def test_pipeline_retries_and_continues(api: Server, headrace_spark: SparkSession, tmp_path: Path) -> None:

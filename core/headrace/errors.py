@@ -1,6 +1,6 @@
-"""Errors, by the reaction that they need.
+"""Errors, by who has to act: each class has an exit code.
 
-Every message says what happened, where, and the fix. The exit codes are those that ``headrace run`` ends with.
+Every message states what failed, where, and the fix. ``headrace run`` ends with the exit code of the error's class.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Pipeline(PipelineSpec):
         on_progress: Callable[[BatchProgress], None] | None = None,
         on_maintenance: Report | None = None,
     ) -> Query:
-        """Start the pipeline in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's trigger, else half a second."""
+        """Start the pipeline in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's trigger, or half a second."""
         pause = seconds_of((self.settings.trigger or DEFAULT_TRIGGER) if trigger is None else trigger)
         return self._start(spark, RunOptions(pause, on_progress, on_maintenance))
 
@@ -331,5 +331,5 @@ def redact_errors_of(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 
 def translate_error(pipeline: Pipeline, error: BaseException) -> HeadraceError:
-    """Return an error of Spark or of a plugin as one of headrace's."""
+    """Translate an error of Spark or of a plugin into an error of headrace."""
     return translate(error, pipeline.plan)

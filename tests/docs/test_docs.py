@@ -1,4 +1,4 @@
-"""Examples of the documentation: each one runs or is checked."""
+"""Examples in the documentation: each example is run or checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headrace.config.model import PipelineConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Page with a separate distribution, which tests/packaging builds, installs and runs.
+#: Page with a complete distribution, which tests/packaging builds, installs and runs.
 PLUGIN_PAGE = "docs/plugins.md"
 #: Pipeline that completes a fragment of a pipeline file.
 BASE = {
@@ -121,7 +121,7 @@ def test_python_blocks_compile(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if any("title=examples/" in mark for mark in b.marks)], ids=str)
 def test_code_of_an_example_is_in_its_file(block: Block) -> None:
-    """Other tests run the files. A page shows parts of a function without their indentation."""
+    """Other tests run the example files. Pages show parts of functions without indentation."""
     file = ROOT / block.marks[0].removeprefix("title=")
     part, content = (
         "\n".join(line.strip() for line in text.splitlines()) for text in (block.body, file.read_text(encoding="utf-8"))
@@ -145,7 +145,7 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @pytest.mark.parametrize("page", nightly_after(1, RUNNABLE))
 def test_python_blocks_run(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run in order, in a folder with the pipeline file of the README and some events."""
+    """Run the blocks of a page in order, in a folder with the README's pipeline file and some events."""
     monkeypatch.setenv("SALT", "pepper")
     for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD"):
         monkeypatch.setenv(name, "secret")

@@ -1,4 +1,4 @@
-"""Replay of dead letters that came from files: it reads the files again and applies only the rejected records."""
+"""Replay of dead letters from files: headrace reads the files again and applies only the rejected records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 TOPIC = "shop.orders"
-#: Lines that cannot become rows with any type of the column.
+#: Lines that cannot become rows, regardless of the column's type.
 UNDECODABLE = (b"{cut", b"\xff", b"null")
 
 
@@ -33,7 +33,7 @@ def price_event(number: int, price: Any, *, lsn: int) -> dict[str, Any]:
 
 
 def job(folder: Path, price: str, **changed: Any) -> Pipeline:
-    """Return a pipeline with prices of a type. It appends every change, so a change that is applied twice is visible."""
+    """Return a pipeline with this type for prices. It appends every change, so a change that is applied twice becomes visible."""
     config = {
         "source": {"files": {"path": str(folder / "bronze"), "format": "json"}},
         "tables": [{"source": TOPIC, "target": "shop.orders", "key": ["id"], "columns": {"price": price}}],

@@ -1,4 +1,4 @@
-"""Tables of a database under load, after the run was killed repeatedly."""
+"""Comparison of tables with a database under load, after repeated kills of the run."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ import pytest
 from tests.support.dist import ROOT
 
 PAGE = (ROOT / "docs/test-tiers.md").read_text(encoding="utf-8")
-#: Promise, tests of `make test`, tests of `make test-all`.
+#: Guarantee, tests of `make test`, tests of `make test-all`.
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.partition("## Promises")[2].splitlines()
-    if line.startswith("|") and not line.startswith(("|---", "| promise"))
+    for line in PAGE.partition("## Guarantees")[2].splitlines()
+    if line.startswith("|") and not line.startswith(("|---", "| guarantee"))
 ]
 
 
@@ -44,7 +44,7 @@ def find_definitions(name: str) -> Iterator[ast.AST]:
 
 
 def find_tiers(name: str) -> set[str]:
-    """Return the tiers in which a test, a class, or a file has a case that runs first."""
+    """Return the tiers that run at least one case of a test, a class, or a file."""
     marks = [ast.unparse(node) for node in find_definitions(name)]
     if any("mark.nightly" in mark for mark in marks):
         return {"test-all"}
@@ -63,10 +63,10 @@ def test_tests_of_third_column_are_nightly(name: str) -> None:
 
 def test_every_invariant_has_a_test_in_make_test() -> None:
     design = (ROOT / "docs/design.md").read_text(encoding="utf-8")
-    promises = re.findall(r"^(\d+)\. ", design.partition("## Invariants")[2], re.MULTILINE)
-    assert promises
+    invariants = re.findall(r"^(\d+)\. ", design.partition("## Invariants")[2], re.MULTILINE)
+    assert invariants
     guarded = [row[0].partition(".")[0] for row in ROWS if row[1]]
-    assert guarded[: len(promises)] == promises
+    assert guarded[: len(invariants)] == invariants
     assert all(row[1] for row in ROWS)
 
 

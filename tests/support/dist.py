@@ -33,7 +33,7 @@ def run(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command, check its exit code and its time limit, and kill its process group."""
-    # The environment of this interpreter must not affect another one.
+    # Variables of this interpreter's environment must not affect another interpreter.
     kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV", "SPARK_HOME")}
     with subprocess.Popen(
         list(map(str, command)),

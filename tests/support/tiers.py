@@ -1,4 +1,4 @@
-"""Tiers of the suite: `make test` runs what is not marked ``nightly``, `make test-all` runs everything."""
+"""Tiers of the suite: `make test` skips tests marked ``nightly``, `make test-all` runs all tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def nightly_after(count: int, values: Iterable[Any]) -> list[Any]:
-    """Return the values of a parameter, or of several as tuples, with those after the first ``count`` marked ``nightly``."""
+    """Return the values of one parameter, or tuples of several. Values after the first ``count`` are marked ``nightly``."""
     return [value if number < count else _mark_nightly(value) for number, value in enumerate(values)]
 
 

@@ -80,7 +80,7 @@ class Backlog:
             self._joinable.add(batch)
 
     def begin(self) -> BacklogEntry | None:
-        """Return the oldest entry, which is not changed from now on; None without one."""
+        """Return the oldest entry, which no longer changes after this call; None if there is none."""
         with self._lock:
             entry = self.oldest
             if entry:

@@ -44,7 +44,7 @@ class OffsetLog:
         return self._last.end if self._last and not self._open else None
 
     def next(self, initial: Callable[[], Offset], latest: Callable[[Offset], Offset]) -> Range | None:
-        """Return the range to apply: the uncommitted one after a crash, else the next one.
+        """Return the range to apply: after a crash the uncommitted range, otherwise the next one.
 
         Without new records nothing is written.
         """
@@ -65,7 +65,7 @@ class OffsetLog:
         return planned
 
     def commit(self, applied: Range) -> None:
-        """Note that the tables have a range."""
+        """Record that all tables contain the rows of a range."""
         self._commits.write(str(applied.id), "{}")
         self._open = None
         if applied.id >= KEPT_RANGES:

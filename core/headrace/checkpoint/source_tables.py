@@ -38,7 +38,7 @@ class SourceTables:
         return self._mixed[topic]
 
     def note_mixed(self, topic: str) -> None:
-        """Note that a topic had a record of another table."""
+        """Record that a topic had a record of another table."""
         if not self.is_mixed(topic):
             self._folder.write(_file(topic, "mixed"), "true")
             self._mixed[topic] = True

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_json_value(value: Any, data_type: DataType) -> Any:
-    """Convert a value: times to ISO 8601 in UTC, bytes to text with non-UTF-8 bytes escaped, structs to mappings by field name."""
+    """Convert a value: timestamps to ISO 8601 in UTC, bytes to strings with invalid UTF-8 escaped, structs to mappings by field name."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType | T.ArrayType | T.MapType) and value is not None:

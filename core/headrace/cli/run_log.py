@@ -70,14 +70,14 @@ class JsonLines(TextLines):
 
 
 def describe_totals(totals: Totals) -> str:
-    """Return ``artists: 2 batches in 6.7 s (20 s with startup)``."""
+    """Return a line such as ``artists: 2 batches in 6.7 s (20 s with startup)``."""
     if not totals.batches:
         return f"{totals.pipeline}: nothing new in {format_duration(totals.age)}"
     return f"{totals.pipeline}: {count_noun(totals.batches, 'batch', 'batches')} in {format_duration(totals.seconds)} ({format_duration(totals.age)} with startup)"
 
 
 def list_hints(totals: Totals, file: str) -> list[str]:
-    """Return hints for the user after a run."""
+    """Return the hints that follow the summary of a run."""
     lines = []
     if totals.unrouted:
         lines.append(f"skipped, no rule of `tables:` matches: {', '.join(totals.unrouted)}")
@@ -102,13 +102,13 @@ def describe_backlog(table: TableStatus) -> str:
 
 
 def describe_failure(table: TableStatus) -> str:
-    """Return start, backlog and error of a failure: ``failing since …, 31 batches waiting: …``."""
+    """Return the start, backlog and error of a failed table: ``failing since …, 31 batches waiting: …``."""
     backlog = "" if table.backlog is None else f", {describe_backlog(table)} waiting"
     return f"failing since {table.failing_since}{backlog}: {table.error}"
 
 
 def summarize(totals: Totals, file: str) -> list[str]:
-    """Return a run in a few lines of text."""
+    """Return the summary of a run, as lines of text."""
     tables = [
         f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_list_counts(t))}" for t in totals.tables
     ]
@@ -116,7 +116,7 @@ def summarize(totals: Totals, file: str) -> list[str]:
 
 
 def _list_counts(table: TableProgress | TableTotal) -> list[str]:
-    """Return the totals of all rows; superseded, dropped and filtered rows are named when there are any."""
+    """Return the row counts; superseded, dropped and filtered rows only if there are any."""
     return [
         f"{count_noun(table.rows_in, 'row')} in",
         f"{format_count(table.applied)} applied",

@@ -45,7 +45,7 @@ def is_submitted() -> bool:
 def build_submitted_session(
     plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None
 ) -> SparkSession:
-    """Return the program's session with the requirements of these plugins. PluginError when spark-submit did not get all jars."""
+    """Return the program's session with the requirements of these plugins. PluginError if it lacks some of their jars."""
     reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
     check_supported(plugins, spark_line(version))
@@ -63,7 +63,7 @@ def build_submitted_session(
         raise ConfigError(f"Spark does not start: {error}", fix="check the lines above and the cluster") from error
     if missing := find_missing(plugins, spark_line(version), partial(has_class, session)):
         raise PluginError(
-            f"spark-submit did not get the jars of {', '.join(missing)}",
+            f"spark-submit was started without the jars of {', '.join(missing)}",
             fix="`headrace package FILE` creates a folder with all of them, and the command",
         )
     check_session(session, plugins)

@@ -18,16 +18,16 @@ class Maintenance(Config):
     """Whether a run maintains its tables. ``headrace maintain`` always does."""
 
     history: Interval = "1 hour"
-    """How long older versions of a table can be read (``--as-of``), at least."""
+    """Minimum time for which older versions of a table can be read (``--as-of``)."""
 
     files: int = Field(32, ge=2)
-    """Number of extra files from which a table is compacted. Data files count beyond one per partition. Delete files count too, and log
-    files per base file.
+    """Number of extra files at which a table is compacted: data files beyond one per partition, delete files, and log files per base
+    file.
     """
 
     orphans: Interval = "3 days"
-    """Minimum age of a file without a version before it is removed: a killed writer leaves such files. Not below
-    a day: a file of a write that is under way has no version yet.
+    """Minimum age at which a file that no version references is removed; a killed writer leaves such files. At least one
+    day, because the files of an active write belong to no version yet.
     """
 
     @field_validator("orphans")

@@ -192,7 +192,7 @@ class PipelineConfig(Settings):
 
 
 def is_regex(pattern: str) -> bool:
-    """Return whether a source is a ``/regular expression/``; else it is a name or a glob."""
+    """Return whether a source is a ``/regular expression/``, not a name or a glob."""
     return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
 
 

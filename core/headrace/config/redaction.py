@@ -55,7 +55,7 @@ def _list_spellings(secret: str) -> Iterator[str]:
 
 
 def _build_expression(form: str) -> str:
-    """Return a pattern for a form of a secret: anywhere when it is long, else in quotes, after ``=``, and as the password of a URL."""
+    """Return a pattern for a form of a secret. A short form matches only in quotes, after ``=``, and as the password of a URL."""
     text = re.escape(form)
     if len(form) >= LONG:
         return text

@@ -1,4 +1,4 @@
-"""Rebuilding a pipeline after the values of its references changed."""
+"""Rebuilding of a pipeline after a secret was rotated."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 class Renewal:
     """Renewal of a pipeline whose secrets may have been rotated.
 
-    ``references``: the references of the file, as written; ``build`` returns the pipeline with their present values, None if
-    the values are unchanged.
+    ``references``: the references in the pipeline file, as written. ``build``: resolves them again and returns a new pipeline,
+    or None if the values are unchanged.
     """
 
     references: Sequence[str]

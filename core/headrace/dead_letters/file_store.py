@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class DeadLetterFiles:
     """Dead letters in a folder of the checkpoint."""
 
-    #: No sink writes the files.
+    #: The files are written without a sink.
     sink: Sink | None = None
     table_name: str | None = None
 
@@ -26,7 +26,7 @@ class DeadLetterFiles:
         self._folder = folder
 
     def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
-        """Replace the dead letters of a table's batch or replay. Repeated ones keep the time when they were first seen."""
+        """Replace the dead letters of a table's batch or replay. Repeated dead letters keep the time at which they were first seen."""
         from pyspark.sql import functions as F
 
         name = f"{batch.batch:010d}/{quote(batch.table, safe='')}" + (f"+{batch.replay.name}" if batch.replay else "")
@@ -39,7 +39,7 @@ class DeadLetterFiles:
         return WriteResult()
 
     def read(self, session: SparkSession) -> DataFrame | None:
-        """Return all dead letters in files; None without any."""
+        """Return all dead letters in files; None if there are none."""
         batches = [f"{self._folder.path}/{name}/*" for name in self._folder.names()]
         return session.read.option("mergeSchema", "true").load(batches) if batches else None
 
@@ -55,7 +55,7 @@ class DeadLetterFiles:
                 self._folder.delete(batch)
 
     def has_stored(self, dead_letters: DataFrame) -> bool:
-        """Return whether claimed dead letters came from here. Files accept any."""
+        """Return whether claimed dead letters came from this store. The file store accepts all."""
         return True
 
     def restore(self, dead_letters: DataFrame, item: ReplayItem) -> None:

@@ -1,4 +1,4 @@
-"""Policies for rejected records: by reason, and the limit of dead letters."""
+"""Policies for rejected records by reason, and the limit of dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.sdk.reject_reason import RejectReason
 if TYPE_CHECKING:
     from headrace.progress.model import TableProgress
 
-#: Minimum number of records for a limit that is a share.
+#: Number of records below which a percentage limit does not apply.
 MIN_RECORDS = 100
 
 
@@ -22,14 +22,14 @@ MIN_RECORDS = 100
 class DeadLetterPolicy:
     """Policies of the pipeline file for rejected records, by reason, and the limit of dead letters.
 
-    ``limit``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: no limit.
+    ``limit``: maximum number of dead letters of a run (``1000``), or percentage of its records (``5%``); None: no limit.
     """
 
     policies: Mapping[RejectReason, Policy] = field(default_factory=dict)
     limit: int | str | None = None
 
     def drops(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
-        """Return the reasons whose records are dropped, with their counts. RuleError for a reason that stops the run."""
+        """Return reject reason → number of records to drop. RuleError for a reason that stops the run."""
         for reason, count in counts.items():
             if self._policy(reason) == "stop":
                 raise RuleError(
@@ -58,10 +58,10 @@ class DeadLetterPolicy:
 
 
 class DeadLetterCounter:
-    """Counter of a run's records and dead letters. Threads may share it."""
+    """Counter of a run's records and dead letters. Thread-safe."""
 
     def __init__(self, policy: DeadLetterPolicy, sink: str) -> None:
-        """``sink``: the only sink that is counted, because every record is written to each."""
+        """``sink``: the sink whose counts are added; every sink receives the same records."""
         self._policy, self._sink = policy, sink
         self._lock = threading.Lock()
         self._records = self._dead_letters = 0

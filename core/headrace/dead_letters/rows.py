@@ -13,7 +13,7 @@ from headrace.spark.columns import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: boolean column: key and value are those after the transforms. Dead letters of older releases lack it.
+#: boolean column: whether key and value contain the output of the transforms. Dead letters of older releases lack it.
 MASKED = "masked"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
@@ -67,7 +67,7 @@ def dead_letter_rows(
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
     return (
         _without_values(changes.frame, is_rejected)
-        .where(is_rejected | F.col(FILE).isNotNull())  # Other records need not be counted.
+        .where(is_rejected | F.col(FILE).isNotNull())  # Accepted records without a file do not have to be counted.
         .withColumn(OFFSET, offset)
         .where(is_rejected)
         .select(
@@ -92,7 +92,7 @@ def dead_letter_rows(
 def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
     """Null the values of accepted records.
 
-    All records are shuffled to count them, but only locations of these are needed.
+    All records are shuffled to count them, but of accepted records only the locations are needed.
     """
     from pyspark.sql import functions as F
 
@@ -125,7 +125,7 @@ def records_before(file: str, place: str) -> Column:
 
 
 def first_seen(dead_letters: DataFrame) -> int | None:
-    """Return when the first dead letter was seen, in microseconds since 1970; None without any."""
+    """Return the time at which the first dead letter was seen, in microseconds since 1970; None if there are none."""
     from pyspark.sql import functions as F
 
     ((first,),) = dead_letters.agg(F.min(F.unix_micros("seen"))).collect()

@@ -22,21 +22,21 @@ TABLE = "dead_letters"
 
 
 class DeadLetterStore(Protocol):
-    """Place that keeps the dead letters of a pipeline."""
+    """Store of a pipeline's dead letters."""
 
     @property
     def sink(self) -> Sink | None:
-        """The sink that writes them, if any."""
+        """The sink that writes the dead letters; None for files."""
 
     @property
     def table_name(self) -> str | None:
-        """Name of the table that keeps them; None for files."""
+        """Name of the table with the dead letters; None for files."""
 
     def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
         """Save the dead letters of one table's batch. Repeating it changes nothing."""
 
     def read(self, session: SparkSession) -> DataFrame | None:
-        """Return the dead letters; None without any."""
+        """Return the dead letters; None if there are none."""
 
     def claim(self, session: SparkSession, select: Select, queue: ReplayQueue) -> None:
         """Move selected dead letters to the replay queue."""
@@ -51,14 +51,14 @@ class DeadLetterStore(Protocol):
 def open_stores(table: DeadLetterTable | None, folder: Folder) -> tuple[DeadLetterStore, ...]:
     """Return the stores of a pipeline.
 
-    The first one gets new dead letters; files may remain from before a table was configured.
+    New dead letters go to the first store. Files may remain from the time before a table was configured.
     """
     files = DeadLetterFiles(folder)
     return (table, files) if table else (files,)
 
 
 def read_all(stores: Sequence[DeadLetterStore], session: SparkSession) -> DataFrame | None:
-    """Return the dead letters of all stores; None without any."""
+    """Return the dead letters of all stores; None if there are none."""
     frames = [frame for store in reversed(stores) if (frame := store.read(session)) is not None]
     if not frames:
         return None

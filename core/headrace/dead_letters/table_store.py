@@ -45,7 +45,7 @@ class DeadLetterTable:
         return self._write(rows, batch.mark, batch.batch, is_deleted=False)
 
     def read(self, session: SparkSession) -> DataFrame | None:
-        """Return the pipeline's dead letters; None without any."""
+        """Return the pipeline's dead letters; None if there are none."""
         from pyspark.sql import functions as F
 
         try:
@@ -90,14 +90,14 @@ class DeadLetterTable:
     def _write(self, dead_letters: DataFrame, mark: str, batch: int, *, is_deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
-        # The last write of a dead letter decides, so its position is the time.
+        # The last write of a dead letter overrides earlier writes, so its position is the time of the write.
         rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: F.lit(f"{time.time_ns():020d}")})
         with self._lock:
             return self.sink.write(self.table, rows, Batch(mark, batch, "upsert"))
 
 
 def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:
-    """Return a table in the first sink that replaces and removes rows; None without a name.
+    """Return a table in the first sink that replaces and removes rows; None if no table is configured.
 
     ConfigError without such a sink.
     """

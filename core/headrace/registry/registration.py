@@ -123,8 +123,8 @@ def split_path(target: str) -> tuple[str, str]:
 def _read_names(hook: str, names: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a hook returned; PluginError when it is not a mapping of names."""
     if not isinstance(names, Mapping):
-        raise PluginError(f"{hook} returns no mapping of names, but {type(names).__name__}")
+        raise PluginError(f"{hook} returns {type(names).__name__} instead of a mapping of names")
     for name, target in names.items():
         if not isinstance(name, str):
-            raise PluginError(f"{hook} returns a name that is not a string, but {type(name).__name__}: {name!r}")
+            raise PluginError(f"{hook} returns a name that is not a string: {name!r} ({type(name).__name__})")
         yield name, target

@@ -17,7 +17,7 @@ class Reporter(Protocol):
 
 
 class LineReporter:
-    """Reporter that passes each fact to a function such as ``print``; silent without one."""
+    """Reporter that passes each message to a function such as ``print``. Without a function it reports nothing."""
 
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write

@@ -1,1 +1,1 @@
-"""A new plugin's project: ``headrace new``. ``templates`` has one for each kind, as it would be called ``example``."""
+"""Projects for new plugins: ``headrace new``. ``templates`` has a plugin of each kind with the name ``example``."""

@@ -19,7 +19,7 @@ class AuthProvider(Plugin, ABC):
     finds_brokers: bool = False
 
     def brokers(self) -> str:
-        """Return the brokers as ``host:port``, with commas. May send requests; ConfigError when there are none."""
+        """Return the brokers as ``host:port``, with commas. May send requests; ConfigError if it finds none."""
         raise NotImplementedError(f"{type(self).__name__} has finds_brokers = True and no brokers()")
 
     @abstractmethod
@@ -32,7 +32,7 @@ class AuthProvider(Plugin, ABC):
     def java_properties(self, servers: str) -> Mapping[str, str]:
         """Return JVM properties (``-Dname=value``, no spaces) for settings that have no option.
 
-        ``servers`` is empty when ``brokers`` returns them: no request is sent before the session starts.
+        ``servers`` is empty if ``brokers`` returns the brokers, because no request is sent before the session starts.
         """
         return {}
 
@@ -42,7 +42,7 @@ class AuthProvider(Plugin, ABC):
 
 
 def jaas_config(module: str, **options: str | None) -> str:
-    """Return the value of ``sasl.jaas.config``: a login module and its options, escaped. Options with None are left out."""
+    """Return the value of ``sasl.jaas.config``: a login module and its options, escaped. Options that are None are omitted."""
     pairs = (f" {name}={_quote(value)}" for name, value in options.items() if value is not None)
     return f"{module} required{''.join(pairs)};"
 

@@ -32,7 +32,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """Table as a catalog describes it. ``partition_by``: partition columns; a column that is not in ``schema`` is a string."""
+    """Table as a catalog describes it. ``partition_by``: partition columns. Partition columns that are not in ``schema`` are strings."""
 
     location: str
     schema: StructType
@@ -54,9 +54,9 @@ class Catalog(Plugin, ABC):
     ) -> None:
         """Make the catalog's table equal to the table in storage. Called after each commit; sends no request when nothing changed.
 
-        ``describe``, ``list_partitions``: return the current table and all its partitions. Call them after the catalog was read: of two
-        concurrent writers the slower one then does not revert the other's change. ``written``: the partitions of the commit. A RetriableError
-        repeats the batch, whose rows the table already has.
+        ``describe``, ``list_partitions``: return the current table and all its partitions. Read the catalog before you call them: then the
+        slower of two concurrent writers does not revert the other's change. ``written``: the partitions of the commit. After a
+        RetriableError headrace repeats the batch; the table already contains its rows.
         """
 
 

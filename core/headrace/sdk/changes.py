@@ -24,12 +24,12 @@ POSITION = (
     PREFIX + "position"
 )  # string: sorts all changes of a key in the order of the database; a tombstone sorts first
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
-ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), else null
+ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), or null
 #: Struct of booleans by the row's columns: true where the event omits the value because it is unchanged. Only when a batch has
 #: such a value.
 UNAVAILABLE = PREFIX + "unchanged"
-#: For a delete that is one half of a key change, when its record says so: the key of the other half, a struct like KEY, and a
-#: position before that half and after all earlier changes.
+#: For the delete of a key change, when its record reports the key change: the key of the insert, a struct like KEY, and a
+#: position before the insert and after all earlier changes.
 NEW_KEY, KEY_CHANGE_POSITION = PREFIX + "new_key", PREFIX + "moved"
 #: For a row that a snapshot of the whole table read: a struct of ``began``, the position at which the snapshot began (lower than
 #: its rows' positions, higher than earlier ones), and ``is_last``, whether the row is the table's last. Only when events report it.
@@ -141,7 +141,7 @@ class Changes:
             result = [row.name(column).lower() for column in columns]
             for old in columns:
                 if row.name(old) != old and result.count(row.name(old).lower()) > 1:
-                    what = f"two columns would be called {row.name(old)!r}"
+                    what = f"two columns would be named {row.name(old)!r}"
                     raise DataError(what, fix="rename to an unused name")
 
 

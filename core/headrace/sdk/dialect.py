@@ -1,4 +1,4 @@
-"""Dialects: they locate op, key, row images and position in an event."""
+"""Dialects, which locate the operation, key, row images and position in an event."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dialect(Plugin, ABC):
         """Return whether the dialect reads events of this schema."""
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        """Return the kind of a topic that describes the stream itself ("heartbeats") and has no table; else None."""
+        """Return the kind of a topic that describes the stream itself ("heartbeats") and has no table; otherwise None."""
         return None
 
     def read_schema(self, schema: StructType, *, key: Collection[str], with_row_before: bool) -> StructType:
@@ -62,7 +62,7 @@ class Dialect(Plugin, ABC):
         """Return a regular expression, without groups, of the part between the epoch and the record's offset in a position.
 
         Called for topics in which a tombstone may be the only record of a delete: ``changes`` then returns tombstones with a key as
-        changes, DELETED and with a ``tombstone_position``. None: it returns none for this topic.
+        changes, DELETED and with a ``tombstone_position``. None: ``changes`` returns no tombstones for this topic.
         """
         return None
 
@@ -70,7 +70,7 @@ class Dialect(Plugin, ABC):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         """Return the changes of an events frame, with the columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
 
-        KEY comes from the record's key, else from the columns in ``key``; it is absent when there is neither. NEW_KEY and
+        KEY comes from the record's key, or from the columns in ``key`` if records have none; it is absent without both. NEW_KEY and
         KEY_CHANGE_POSITION are present when ``unavailable_tests`` finds omitted values and records report key changes. SNAPSHOT is present
         when events identify the rows that a snapshot of the whole table read.
         """

@@ -24,13 +24,13 @@ OFFSET = "offset"  # bigint: the record's offset, or the first offset of its fil
 TIMESTAMP = "timestamp"  # timestamp: the record's own; absent when the transport has none
 FILE = "file"  # string: the file, null for a broker's record
 PLACE = "place"  # string: sorts records in the order of the source; unique in a topic
-ERROR = "error"  # string: why the body, or a part of it, could not be decoded, else null
+ERROR = "error"  # string: why the body, or a part of it, could not be decoded, or null
 RAW = "raw"  # binary: the body as it arrived, when a record has its own bytes
 RAW_KEY = "raw_key"  # binary: the key as it arrived; absent when the transport has none
 HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise
 #: Column between ``mark_large`` and ``reject_large``: whether a record is too large to decode.
 TOO_LARGE = "_headrace_too_large"
-#: Bytes that are kept of a key, and of a value, that is too large.
+#: Number of bytes that a dead letter keeps of a key, and of a value, that is too large.
 KEPT_BYTES = 1000
 
 
@@ -38,7 +38,7 @@ KEPT_BYTES = 1000
 class Events:
     """Events of one topic. ``load`` reads them in a session, restricted to the fields of a schema.
 
-    Reading is deferred because only the engine knows which fields a pipeline needs.
+    Reading is deferred until the engine has determined the fields that a pipeline needs.
     """
 
     topic: str
@@ -98,7 +98,7 @@ def drop_tombstones(frame: DataFrame) -> DataFrame:
 
 
 def header_value(name: str) -> Column:
-    """Return the value (binary) of a record's first header of that name, null without one. The frame has HEADERS."""
+    """Return the value (binary) of a record's first header of that name, null if there is none. The frame has HEADERS."""
     from pyspark.sql import functions as F
 
     # No `filter`: Spark does not compile an expression with it, and interprets the rest of the step.

@@ -89,7 +89,7 @@ class Scan:
     schema: StructType
 
     def merge(self, other: Scan) -> Scan | None:
-        """Merge two scans whose common columns have the same types; else return None."""
+        """Merge two scans whose common columns have the same types; otherwise return None."""
         schema = union_equal(self.schema, other.schema)
         return None if schema is None else Scan(self.files + other.files, schema)
 
@@ -143,7 +143,7 @@ class Format(Plugin):
 
     def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
         """Return the classes with which query engines read files with these columns. ``options``: those of Spark's writer."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how engines read its files")
+        raise NotImplementedError(f"{type(self).__name__} does not describe how engines read its files")
 
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog

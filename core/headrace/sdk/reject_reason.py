@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RejectReason(StrEnum):
-    """Value of ERROR, which dialects and the engine set."""
+    """Reject reason of a record: the value of the column ERROR, which formats, dialects and the engine set."""
 
     UNDECODABLE = "undecodable"
     TOO_LARGE = "too-large"
@@ -27,17 +27,17 @@ class RejectReason(StrEnum):
 
 
 _MEANINGS = {
-    RejectReason.UNDECODABLE: "not of the format, or a value does not fit its column",
-    RejectReason.TOO_LARGE: "it has more bytes than `max.message.bytes`: `key` and `value` are how it begins",
-    RejectReason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have, or that is none",
-    RejectReason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
+    RejectReason.UNDECODABLE: "the record does not match the format, or a value does not fit its column",
+    RejectReason.TOO_LARGE: "the record exceeds `max.message.bytes`; `key` and `value` contain only their first bytes",
+    RejectReason.SCHEMA_UNKNOWN: "the registry does not have the record's schema, or the schema is invalid",
+    RejectReason.SCHEMA_INCOMPATIBLE: "the record's schema has another type for a column, and no type holds the values of both",
     RejectReason.OP_MISSING: "the envelope's `op` is null",
-    RejectReason.OP_UNKNOWN: "the envelope's `op` is none that is known",
-    RejectReason.OP_NOT_A_ROW: "a record that tells of something else, as a logical message (`m`) does: real, and no row",
-    RejectReason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
+    RejectReason.OP_UNKNOWN: "the envelope's `op` is not a known operation",
+    RejectReason.OP_NOT_A_ROW: "a valid record that is not a row change, such as a logical message (`m`)",
+    RejectReason.TRUNCATED: "a truncate (`t`) of a table that keeps deleted rows or appends rows; any other table is emptied",
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
-    RejectReason.OTHER_TABLE: "it belongs to another table than the topic's first record, and no rule declares a topic with several",
+    RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
 }
 #: Reasons of records without a readable event.
 UNREADABLE = (

@@ -78,7 +78,7 @@ class SchemaLog:
             return self._topics.setdefault(topic, threading.RLock())
 
     def get(self, subject: Subject | str) -> StructType | None:
-        """Return the stored schema; ``subject`` may be any string that is not a topic's."""
+        """Return the stored schema; ``subject`` may be any string that is not the name of a topic."""
         from pyspark.sql.types import StructType
 
         name = str(subject)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 __all__ = ["SecretProvider", "fetch_cached"]
 
-#: Returns the value of a secret, or raises LookupError with a message that says where it looked.
+#: Returns the value of a secret, or raises LookupError with a message that states where it searched.
 SecretProvider = Callable[[str], str]
 
 #: Seconds for which a value is cached.

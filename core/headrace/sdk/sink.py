@@ -76,7 +76,7 @@ class Batch:
 
     @property
     def mark_prefix(self) -> str:
-        """Prefix of the marks of this pipeline's batches, and of no other pipeline's."""
+        """Prefix of the marks of this pipeline's batches. Marks of other pipelines do not have it."""
         return f"{self.pipeline}:"
 
 

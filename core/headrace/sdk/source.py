@@ -48,7 +48,7 @@ class Source(Plugin, ABC):
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Return each topic of a batch with a function that reads its records in a session. Only for sources that yield records.
 
-        The default finds the topics with a pass over the batch: a source that knows them should override it.
+        The default finds the topics with a pass over the batch. Override it if the source can list the topics without reading records.
         """
         from pyspark.sql import functions as F
 
@@ -127,7 +127,7 @@ class RangedSource(Source):
 
     @abstractmethod
     def latest(self, start: Offset, limit: int | None) -> Offset:
-        """Return the end of the next batch after ``start``, at most ``limit`` records later; ``start`` when there is no new record."""
+        """Return the end of the next batch after ``start``, at most ``limit`` records later; ``start`` if there is no new record."""
 
     @abstractmethod
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:

@@ -45,11 +45,11 @@ class Transform(Plugin, ABC):
         return {}
 
     def rules(self) -> Mapping[str, str]:
-        """Return hidden column → rule, without secrets. A checkpoint detects new rules by them."""
+        """Return hidden column → rule, without secrets. The checkpoint stores them, so that headrace detects new and changed rules."""
         return {}
 
     def __call__(self, frame: DataFrame) -> DataFrame:
-        """Apply the transform to any DataFrame: to envelopes when it has ``op`` and a row image, else to rows."""
+        """Apply the transform to any DataFrame: to envelopes if it has ``op`` and a row image, otherwise to rows."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
         changes = self.apply(Changes(frame, envelope))
         names = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]

@@ -20,7 +20,7 @@ class KnownError:
     """Error that a library is known to raise.
 
     ``pattern``: a regular expression that is searched in the full text of the error, with the JVM's causes. ``what`` and ``fix``
-    are format strings. Their fields: ``{detail}``, the first group of the pattern that matched, else the whole match;
+    are format strings. Their fields: ``{detail}``, the first group of the pattern that matched, or the whole match;
     ``{line}``, the line of the match; ``{message}``, that line without exception classes; and the caller's own fields.
     """
 

@@ -82,7 +82,7 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 
 def find_active_session() -> SparkSession | None:
-    """Return the active session of this thread, or the default one; None without any. Does not import PySpark."""
+    """Return the active session of this thread, or the default one; None if there are none. Does not import PySpark."""
     pyspark = sys.modules.get("pyspark.sql")
     return pyspark.SparkSession.getActiveSession() if pyspark else None
 

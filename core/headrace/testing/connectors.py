@@ -10,7 +10,7 @@
             {"scn": "80", "commit_scn": "101", "ssn": 0},
         )
 
-The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+The fixture ``headrace_spark``, a Spark session, comes from the author's tests or from ``headrace.testing.spark``.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class SinkConformance(
         assert [row["id"] for row in target.rows()] == [1, 2]
 
     def test_replay_does_not_replace_its_batch(self, target: Target) -> None:
-        # The id of a replay extends the checkpoint's id, and its batch number is that of its dead letters.
+        # The id of a replay extends the checkpoint's id, and its batch number equals the batch of its dead letters.
         replay = replace(target, pipeline=f"{target.pipeline}/replay/1764000000000000000")
         target.write(_PEOPLE, put(1, 1, "a"))
         replay.write(_PEOPLE, put(2, 2, "b"))

@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 def put(at: int, *values: Any) -> Row:
-    """Return a row that the database wrote at position ``at``."""
+    """Return a row that the database inserted or updated at position ``at``."""
     return (*values, f"{at:010d}", False)
 
 
@@ -143,7 +143,7 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
-#: Column → type and its values in a first row, in a row of nulls and in a third row.
+#: Column → type, and the values in three rows; the second row has nulls.
 VALUES: dict[str, tuple[str, Any, Any, Any]] = {
     "id": ("int", 1, 2, 3),
     "text": ("string", "žlutý kůň 🐎\n\t\"quoted\" 'and' \\N \\", None, ""),

@@ -1,4 +1,4 @@
-"""Keys of deleted rows, kept like tombstones in a compacted topic.
+"""Keys of deleted rows, which are kept like tombstones in a compacted topic.
 
 Without them, a change that is older than a delete and arrives after it would restore the row.
 """
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 _KEY, _POSITION, _HASH = PREFIX + "deleted_key", PREFIX + "deleted_position", PREFIX + "deleted_hash"
-#: Bytes of stored keys up to which all of them are broadcast: about a third of a million keys.
+#: Size of the stored keys up to which all of them are broadcast: about 330,000 keys.
 _BROADCAST_BYTES = 8 << 20
-#: Rows of a batch up to which their hashes are broadcast.
+#: Number of rows of a batch up to which the hashes of their keys are broadcast.
 _BROADCAST_ROWS = 500_000
 
 
 class DeletedKeys:
-    """Keys of one table's deleted rows, each with the position of its delete. One run at a time uses the folder."""
+    """Keys of one table's deleted rows, each with the position of its delete. Only one run at a time may use the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
         """``retention``: minimum seconds for which a key is kept."""
@@ -44,7 +44,7 @@ class DeletedKeys:
     def drop_where(
         self, rows: DataFrame, key: Sequence[str], is_dropped: Callable[[Column], Column]
     ) -> Iterator[DataFrame]:
-        """Drop the rows whose key has a delete for whose position ``is_dropped`` holds."""
+        """Drop the rows whose key was deleted at a position for which ``is_dropped`` is true."""
         from pyspark.sql import functions as F
 
         if not self._store.names:
@@ -55,7 +55,7 @@ class DeletedKeys:
         if self._store.size() <= _BROADCAST_BYTES:
             yield _drop_where(rows, F.broadcast(deleted), key, is_dropped)
             return
-        # Millions of keys would fill the driver, and few of them are in this batch: those few are selected first.
+        # Millions of keys would exceed the driver's memory. Only the keys of this batch are needed, so they are selected first.
         with materialize(rows) as batch:
             hashes = batch.select(F.xxhash64(key_text(batch, key)).alias(_HASH))
             is_small = batch.count() <= _BROADCAST_ROWS
@@ -65,7 +65,7 @@ class DeletedKeys:
             yield _drop_where(batch, F.broadcast(deleted) if is_small else deleted, key, is_dropped)
 
     def remember(self, rows: DataFrame, key: Sequence[str], batch: int) -> None:
-        """Add the keys of the rows that are DELETED. Repeating a batch is safe."""
+        """Add the keys of the rows that are DELETED. A repeated batch changes nothing."""
         from pyspark.sql import functions as F
 
         deleted = rows.where(F.col(DELETED)).select(key_text(rows, key).alias("key"), F.col(POSITION).alias("position"))
@@ -84,7 +84,7 @@ def _drop_where(
     from pyspark.sql import functions as F
 
     row_key, deleted_key = key_text(rows, key), F.col(_KEY)
-    # The join key is a number: a broadcast with any other key starts at 64 MB, and stays until Java collects it. The strings are
-    # not compared with `==`, because that would make them part of the join key.
+    # The join key is a number, because a broadcast with any other key type allocates at least 64 MB until Java collects it. The
+    # strings are not compared with `==`, because Spark would add them to the join key.
     is_same = (F.xxhash64(row_key) == F.xxhash64(deleted_key)) & (row_key <= deleted_key) & (row_key >= deleted_key)
     return rows.join(deleted, is_same & is_dropped(F.col(_POSITION)), "left_anti")

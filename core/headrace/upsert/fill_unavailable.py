@@ -102,7 +102,7 @@ def fill_from_stored(
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
     joined_rows = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
     with materialize_with(joined_rows, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
-        # A sink may accept a row at the stored row's own position. The stored row knows the values that such a row left out.
+        # A sink may accept a row with the same position as the stored row. The stored row has the values that such a row omits.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]
         filled = _replace_columns(newer, _fill_from_joined(tuple(types), tuple(unavailable)), kept)

@@ -57,9 +57,9 @@ class NewestSnapshot:
         self.value = folder.load(name, _parse)
 
     def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
-        """Note a batch's rows of a snapshot after they were applied.
+        """Record the snapshot of a batch after its rows were applied.
 
-        An older snapshot than the newest one changes nothing.
+        A snapshot that is older than the recorded one is ignored.
         """
         newest = self.value
         if seen is not None and (newest is None or seen.position > newest.position):

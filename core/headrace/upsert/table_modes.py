@@ -21,11 +21,11 @@ class TableModes:
         self._modes = folder.load(self._name, _parse) or {}
 
     def of(self, sink: str) -> str | None:
-        """Return the mode in which a sink keeps the table; None without one."""
+        """Return the mode in which a sink keeps the table; None if it is not recorded."""
         return self._modes.get(sink)
 
     def note(self, modes: Mapping[str, str]) -> None:
-        """Note the modes in which sinks have written the table."""
+        """Record the modes in which sinks have written the table."""
         if not modes.items() <= self._modes.items():
             self._modes |= modes
             self._folder.write(self._name, json.dumps(self._modes))

@@ -25,7 +25,7 @@ class TableState:
     """
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
-        """``folders``: the checkpoint's; ``retention``: minimum seconds for which keys and carried values are kept."""
+        """``folders``: folders of the checkpoint; ``retention``: minimum seconds for which keys and carried values are kept."""
         self._folders, self._table, self._retention = folders, table, retention
         self._name = quote(table, safe="")
         #: Whether changes of the table have unavailable values; None until it was checked.
@@ -56,7 +56,7 @@ class TableStates:
     """State of every table of a run. Threads share it; only one thread at a time uses the state of one table."""
 
     def __init__(self, folders: CheckpointFolders, retention: float) -> None:
-        """``folders``: the checkpoint's; ``retention``: seconds."""
+        """``folders``: folders of the checkpoint; ``retention``: seconds."""
         self._folders, self._retention = folders, retention
         self._states: dict[str, TableState] = {}
         self._lock = threading.Lock()

@@ -84,7 +84,7 @@ def unavailable_columns(rows: DataFrame) -> list[str]:
 
 
 def name_unavailable(rows: DataFrame) -> DataFrame:
-    """Convert UNAVAILABLE to a list of names for tables that are appended to; null without any."""
+    """Convert UNAVAILABLE to a list of names for tables that are appended to; null if there are none."""
     from pyspark.sql import functions as F
 
     flags = F.col(UNAVAILABLE)

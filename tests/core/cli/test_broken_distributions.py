@@ -51,10 +51,10 @@ BROKEN_MODULES: dict[str, tuple[str, str]] = {
     "exits": (hook("sinks", "exit(3)", "from sys import exit"), "not loaded: SystemExit: 3"),
     "mute": ("class Mute(Exception):\n    def __str__(self): raise SystemExit\nraise Mute", "not loaded: Mute"),
     "lacks": ("import rudder", "not loaded: ModuleNotFoundError: No module named 'rudder'"),
-    "lists": (hook("sinks", "['a']"), "not loaded: headrace_sinks returns no mapping of names, but list"),
+    "lists": (hook("sinks", "['a']"), "not loaded: headrace_sinks returns list instead of a mapping of names"),
     "counts": (
         hook("transforms", "{7: Transform}"),
-        "not loaded: headrace_transforms returns a name that is not a string, but int: 7",
+        "not loaded: headrace_transforms returns a name that is not a string: 7 (int)",
     ),
     "hookless": ("def headrace_sinks():\n    return {}\n", "not loaded: it has no hook: decorate a function"),
     "returnless": (hook("sinks", "None"), "not loaded: headrace_sinks returns no mapping of names, but NoneType"),

@@ -160,4 +160,4 @@ def test_value_is_a_secret_and_is_shown_as_its_reference() -> None:
     assert found == {"a": "me:sesame", "b": ["sesame", "c", "${vault:one}"]}
     assert repr(found) == "{'a': 'me:${vault:one}', 'b': ['${vault:one}', 'c', '${vault:one}']}"
     assert "sesame" not in repr(resolver)
-    assert resolver.redact("it says sesame") == "it says ******"
+    assert resolver.redact("the password is sesame") == "the password is ******"

@@ -82,7 +82,7 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
                 run.check()
             except Exception as error:
                 # The seed is printed immediately, because an interrupted run prints nothing later.
-                sys.stdout.write(f"HEADRACE_WORLD={seed} makes the history again that failed\n")
+                sys.stdout.write(f"HEADRACE_WORLD={seed} reproduces the failed history\n")
                 raise AssertionError(f"{error}\n\n{drawn!r}") from error
             finally:
                 run.stop()

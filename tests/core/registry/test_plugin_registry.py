@@ -255,7 +255,7 @@ class TestBroken:
 
     def test_hook_that_returns_no_mapping_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(monkeypatch, odd=lambda: module_with(["shout"]))  # type: ignore[arg-type]
-        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names, but list)" in error_of(
+        assert "headrace-odd 0.1 (headrace_transforms returns list instead of a mapping of names)" in error_of(
             PluginRegistry.from_entry_points(), "shout"
         )
 

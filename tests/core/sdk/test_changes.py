@@ -81,7 +81,7 @@ def test_existing_name_is_rejected(envelopes: Changes, flat: Changes, taken: str
     for changes in (envelopes, flat):
         with pytest.raises(DataError) as raised:
             changes.map_rows(names={"id": taken})
-        assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
+        assert str(raised.value) == f"two columns would be named {taken!r}\n  fix: rename to an unused name"
 
 
 def test_missing_column_changes_nothing(flat: Changes) -> None:

@@ -1,6 +1,7 @@
 """Key changes with unavailable values.
 
-The row with the new key keeps the values of the old one, in every order and division of the changes into batches.
+The row with the new key keeps the values of the old row, regardless of the order of the changes and their division into
+batches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TABLE = "kit.people"
 
 
 def move_row(*, keys: tuple[int, ...]) -> Database:
-    """Return a database with a row that moves from key to key without its text."""
+    """Return a database with a row whose key changes; the events omit its text."""
     database = Database()
     database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
     database.update(TABLE, {"id": keys[0], "name": "b", "text": "large"})
@@ -40,7 +41,7 @@ def move_row(*, keys: tuple[int, ...]) -> Database:
 
 
 def move_row_to_used_key(*, keys: tuple[int, ...]) -> Database:
-    """Return a database with a row that moves from key to key without its text. The second key had a row before."""
+    """Return a database with a row whose key changes; the events omit its text. Another row had the second key before."""
     database = Database()
     database.insert(TABLE, {"id": keys[1], "name": "before", "text": "before"})
     database.delete(TABLE, keys[1])
@@ -119,7 +120,7 @@ def test_value_of_a_change_overrides_the_carried_value(spark: SparkSession, tmp_
 
 @pytest.mark.parametrize("late", nightly_after(1, [0, 1]))
 def test_carried_value_arrives_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, late: int) -> None:
-    """One of the changes of a deleted row with the same key is repeated together with the carried value."""
+    """A change of the key's earlier, deleted row is repeated in the same batch as the carried value."""
     database, target = move_row_to_used_key(keys=(1, 2)), stream(spark, tmp_path)
     *removed, insert, delete, moved = database.log
     target.apply(*removed)
@@ -145,7 +146,7 @@ def test_carried_value_arrives_before_its_row_and_with_the_previous_row(spark: S
 
 @pytest.mark.parametrize("repeated", nightly_after(1, [False, True]))
 def test_value_carried_too_early_is_carried_again(spark: SparkSession, tmp_path: Path, *, repeated: bool) -> None:
-    """A row is moved again, and its new row is stored, before its carried value arrives.
+    """A row's key changes twice, and the new row is stored before its carried value arrives.
 
     With ``repeated``, a second batch repeats the insert of an older row.
     """
@@ -191,7 +192,7 @@ def test_waiting_value_is_carried_along_with_a_row_that_moves_twice(spark: Spark
 def test_random_order_of_key_changes(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """The changes of each key arrive in order, like in a partition; the order of the keys is random."""
+    """The changes of each key arrive in order, as in a partition; the order of the keys is random."""
     database = move_row(keys=(1, 2, 3))
     database.update(TABLE, {"id": 3, "name": "c"}, unavailable=["text"])
     target = stream(spark, tmp_path_factory.mktemp("moved"))

@@ -1,4 +1,4 @@
-"""Append mode with equal positions: every record is a row, regardless of its partition and topic."""
+"""Append mode with equal positions: every record becomes a row, regardless of its partition and topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of every format with partitions, which the kit does not cover because some sinks have none."""
+"""Partitioned tables of each format. The sink kit does not cover partitions, because some sinks have none."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.spark
 PEOPLE = "id int, name string"
 SINKS: dict[str, type[Sink]] = {"iceberg": IcebergSink, "hudi": HudiSink}
 TYPES = {"iceberg": ("merge-on-read", "copy-on-write"), "hudi": ("MERGE_ON_READ", "COPY_ON_WRITE")}
-#: Partition options by the column ``city``, and the location of their errors.
+#: Options that partition tables by the column ``city``, and the location of errors about these options.
 BY_CITY: dict[str, dict[str, Any]] = {
     "iceberg": {"partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}},
     "hudi": {"hoodie.datasource.write.partitionpath.field": "city"},
 }
 WHERE = {"iceberg": "sink iceberg, partition.by", "hudi": "sink hudi, hoodie.datasource.write.partitionpath.field"}
-#: Number of rows that a merge changed, where the commit reports it. Log appends and copy-on-write rewrites do not.
+#: Number of rows that a merge changed, if the commit reports it. Log appends in Hudi and copy-on-write in Iceberg do not report it.
 MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COPY_ON_WRITE": 2}
 
 

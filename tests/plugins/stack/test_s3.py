@@ -39,7 +39,7 @@ def s3() -> Iterator[S3]:
 
 
 def log_in(s3: S3, access_key: str, secret_key: str) -> Any:
-    """Return a client with other keys."""
+    """Return a client with these keys."""
     import boto3
 
     session = boto3.Session(aws_access_key_id=access_key, aws_secret_access_key=secret_key)

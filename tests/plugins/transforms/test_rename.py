@@ -47,7 +47,7 @@ def test_before_after_and_key(spark: SparkSession) -> None:
 
 def test_plain_frame_of_rows(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, `full name` string")
-    renamed = rename(**{"full name": "name.full", "nobody": "somebody"})(rows)
+    renamed = rename(**{"full name": "name.full", "missing": "renamed"})(rows)
     assert (renamed.columns, [tuple(r) for r in renamed.collect()]) == (["id", "name.full"], [(1, "x")])
 
 
@@ -68,7 +68,7 @@ def test_existing_name_is_rejected(spark: SparkSession, taken: str) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, name string")
     with pytest.raises(DataError) as raised:
         rename(id=taken)(rows)
-    assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
+    assert str(raised.value) == f"two columns would be named {taken!r}\n  fix: rename to an unused name"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import click
 def epoch(file: str, *, reason: str) -> None:
     """Declare that the database restarted its positions.
 
-    After a restore, a failover or a migration to another server, log positions start elsewhere, and new changes would lose against
-    the stored rows. From the next batch on, all changes are newer than earlier ones. First let the pipeline apply the old
-    database's changes, then stop it.
+    After a restore, a failover or a migration to another server, log positions start at other values, and the stored rows would override new
+    changes. From the next batch on, all changes are newer than earlier ones. Before that, run the pipeline
+    until it has applied the old database's changes, then stop it.
     """
     from headrace.cli.startup import open_session
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ListedPlugin:
-    """Line of the list: a registration, or an entry point without one. ``reason``: why it cannot be used."""
+    """Line of the list: a registration, or an entry point that registered no plugin. ``reason``: why the plugin cannot be used."""
 
     kind: str | None
     name: str
@@ -37,9 +37,9 @@ class _ListedPlugin:
 def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     """List installed plugins and report problems.
 
-    Each with its capabilities, and broken ones with their errors. HEADRACE_DISABLE_PLUGINS disables plugins.
+    The list contains the capabilities of each plugin, the errors of broken plugins, and the plugins that HEADRACE_DISABLE_PLUGINS disables.
 
-    With NAME: the plugins of that name, with their options.
+    With NAME: show the plugins of that name, with their options.
     """
     from headrace.config.references import PROVIDERS
     from headrace.registry.plugin_errors import as_plugin_error
@@ -104,7 +104,7 @@ def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]
 
 
 def _try_out(known: PluginRegistry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
-    """Return API version and capabilities of a plugin that can be imported, built and described; else raise PluginError."""
+    """Return API version and capabilities of a plugin that can be imported, built and described; otherwise raise PluginError."""
     from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
     from headrace.registry.plugin_errors import as_plugin_error

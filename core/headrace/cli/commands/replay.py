@@ -19,18 +19,16 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
     """
     from headrace.cli.startup import open_session
 
-    nothing = True
+    found_none = True
     with open_session(file, "replaying") as (pipeline, spark):
         for done in pipeline.replay(reason=reason, table=table, spark=spark):
-            nothing = False
+            found_none = False
             again = f", {format_count(done.failed_again)} still dead letters" if done.failed_again else ""
             table_name = escape_controls(done.table)
             if done.replayed:
                 click.echo(f"{table_name}: {count_noun(done.replayed, 'dead letter')} replayed{again}")
             if done.missing:
-                stay = f"{count_noun(done.missing, 'dead letter')} kept"
-                click.echo(
-                    f"{table_name}: {stay}: the files that they came from are gone, or have fewer records", err=True
-                )
-    if nothing:
+                kept = f"{count_noun(done.missing, 'dead letter')} kept"
+                click.echo(f"{table_name}: {kept}: their files are missing or have fewer records", err=True)
+    if found_none:
         click.echo("no matching dead letters", err=True)

@@ -10,12 +10,12 @@ from headrace.cli.formatting import count_noun
 @click.command()
 @click.argument("file")
 @click.argument("table")
-@click.option("--now", is_flag=True, help="Also when the snapshot is incomplete or has dead letters.")
+@click.option("--now", is_flag=True, help="Resync even if the snapshot is incomplete or has dead letters.")
 def resync(file: str, table: str, *, now: bool) -> None:
     """Remove rows that a table's newest snapshot does not have.
 
     Deletes while the connector was stopped have no event. After a new snapshot of the whole table, older rows that the snapshot does
-    not have are deleted rows. First let the pipeline apply the complete snapshot, then stop it.
+    not have are deleted rows. First run the pipeline until it has applied the complete snapshot, then stop it.
     """
     from headrace.cli.startup import open_session
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two polls of the query and of signals.
 _POLL = 0.2
-_TRIGGER = 'Interval between batches: "10 seconds". Default: the trigger of the file, else half a second.'
+_TRIGGER = 'Interval between batches: "10 seconds". Default: the trigger of the pipeline file, or half a second.'
 _LOG_FORMAT = "Log lines instead of the live screen; json: one line per batch on stdout."
 
 

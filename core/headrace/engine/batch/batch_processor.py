@@ -60,7 +60,7 @@ class ProcessedBatch:
 
 
 class BatchProcessor:
-    """Processes batches with one plan. A batch id always has the same records; processing it again changes nothing."""
+    """Processor of batches with one plan. A batch id always has the same records; processing it again changes nothing."""
 
     def __init__(self, plan: Plan, resources: BatchResources) -> None:
         self._plan, self._resources = plan, resources
@@ -68,7 +68,7 @@ class BatchProcessor:
         self._writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
 
     def process_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> ProcessedBatch:
-        """Write a batch into its tables. Raises only what concerns the whole batch. ``span``: a ranged source's."""
+        """Write a batch into its tables. Raises only errors of the whole batch. ``span``: range of a ranged source."""
         started, start = datetime.now(UTC), time.monotonic()
         context = replace(self._resources.context, batch=batch, range=span)
         context.schemas.missing.clear()
@@ -98,7 +98,7 @@ class BatchProcessor:
         return self._batch_progress(entry.last, started, start, tables)
 
     def find_replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
-        """Return the ranges of a table's records in a batch, to read them again; None if the source cannot."""
+        """Return the ranges of a table's records in a batch, to read them again; None if the source cannot read them again."""
         ranges = self._plan.source.replay_range(context, target.topics)
         if ranges is None or not ranges.keys() >= set(target.topics):
             return None
@@ -107,7 +107,7 @@ class BatchProcessor:
     def _process_tables(
         self, context: SourceContext, frame: DataFrame, batch: int
     ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
-        """Write every table. Only the tables that meet unknown writer schemas are planned again."""
+        """Write every table. Only the tables with unknown writer schemas are planned again."""
         outcomes: dict[str, TableOutcome] = {}
         routed = RoutedBatch()
 
@@ -119,7 +119,7 @@ class BatchProcessor:
                 self._resources.pool.process(remaining, lambda target: self._process_table(target, context, batch))
             )
             unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
-            for error in unknown:  # Of every table: until_schemas_known notes the first one only.
+            for error in unknown:  # The caller notes only the schemas of the error that is raised below.
                 context.schemas.note_unknown(error.schemas)
             if unknown:
                 raise unknown[0]
@@ -128,11 +128,11 @@ class BatchProcessor:
             until_schemas_known(route_and_write, context.schemas)
         except UnknownSchemaError:
             if not any(outcome.has_unknown_schema for outcome in outcomes.values()):
-                raise  # Otherwise it is the error of a table.
+                raise  # Any other error belongs to a table.
         return routed, outcomes
 
     def _process_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
-        """Write a table, or add the batch to its backlog if it is set aside. Raises nothing."""
+        """Write a table, or add the batch to its backlog if it is set aside. Errors of the table are recorded, not raised."""
         start = time.monotonic()
         try:
             reason = self._resources.backlogs.defer(target.name, batch, lambda: self._backlog_ranges(target, context))
@@ -166,14 +166,14 @@ class BatchProcessor:
         if ranges is None:
             raise ConfigError(
                 "waits for its backlog, and the source cannot read this batch's records again later",
-                fix="repair the table and start again: it gets its backlog first, then this batch",
+                fix="repair the table and start again: its backlog is applied first, then this batch",
             )
         return ranges
 
     def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
         """Return the tables that a backlog belongs to, of all tables with changes in its topics."""
         routes = [self._plan.routes.of(topic) for topic in entry.ranges]
-        # A topic that failed as a whole has its own name: its tables were not known yet.
+        # A topic that failed before its tables were known is recorded under the topic's name.
         if any(found and found.table == table for found in routes):
             return targets
         return [target for target in targets if target.name == table] or targets
@@ -211,14 +211,14 @@ class BatchProcessor:
     def _batch_progress(
         self, batch: int, started: datetime, start: float, tables: tuple[TableProgress, ...], *others: Any
     ) -> BatchProgress:
-        """Return the progress. ``started`` and ``start``: the same time, by the wall clock and by the monotonic one."""
+        """Return the progress. ``started`` and ``start``: the same time, from the wall clock and from the monotonic clock."""
         seconds = round(time.monotonic() - start, 3)
         return BatchProgress(
             self._plan.name, batch, started.isoformat(timespec="milliseconds"), seconds, tables, *others
         )
 
     def _check_names(self, batch: int, targets: Sequence[Target]) -> None:
-        """Check the columns that transforms name on the first batch, if the source could not show its columns before."""
+        """Check on the first batch that the columns of transforms exist, if the source could not provide its columns earlier."""
         if self._resources.names_checked or batch or not targets:
             return
         seen = SeenColumns()
@@ -228,7 +228,7 @@ class BatchProcessor:
                     if not events.schema.fields:  # Only dead letters: the columns are unknown.
                         return
                     self._reader.read_changes(self._resources.session, events, topic_route, seen=seen)
-        except HeadraceError:  # The table reports it.
+        except HeadraceError:  # The table reports the error.
             return
         seen.check_names()
         self._resources.names_checked = True

@@ -79,6 +79,6 @@ class TablePool:
             error = RetriableError(
                 f"was not written within {self._timeout:g} seconds",
                 where=f"table {table}",
-                fix="check what its sink waits for, or raise `table.timeout`",
+                fix="find out why the sink is slow or blocked, or raise `table.timeout`",
             )
             return TableOutcome(error=error, seconds=self._timeout)

@@ -57,7 +57,7 @@ def replay(
         raise ConfigError(
             "its records cannot be replayed from dead letters",
             where=f"source {plan.source.name}",
-            fix="put the repaired records into a new file; their positions decide where they belong",
+            fix="put the repaired records into a new file; their positions determine their order",
         )
     run = _Replay(plan, spark, _build_condition(plan, reason, table))
     try:
@@ -198,7 +198,7 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     number, file, offset = (PREFIX + name for name in ("number", "dead_letter_file", "dead_letter_offset"))
     names = move_to_session(dead_letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
-    frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Others are no changes.
+    frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Other records are not changes.
     frame = frame.withColumn(number, number_in_file(E.OFFSET, E.FILE, E.PLACE))
     is_same = (F.col(E.FILE) == F.col(file)) & (F.col(number) == F.col(offset))
     # Records that are dead letters again are numbered from here.

@@ -97,7 +97,7 @@ def _upserts(sink: Sink) -> bool:
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
     known = [unquote(name) for name in checkpoint.snapshots.names()]
-    fix = "take a new snapshot of it with the connector, and let the pipeline apply that"
+    fix = "take a new snapshot of it with the connector, and run the pipeline until the snapshot is applied"
     return ConfigError(
         "no row of a snapshot was applied",
         where=f"table {table}",
@@ -109,10 +109,10 @@ def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None
     """Raise ConfigError if a snapshot does not define the content of the table."""
     if len(snapshot.topics) > 1:
         raise ConfigError(
-            f"{len(snapshot.topics)} topics feed it, and a snapshot of one does not cover the others: "
+            f"{len(snapshot.topics)} topics are written to it, and a snapshot of one topic does not cover the others: "
             f"{', '.join(snapshot.topics)}",
             where=f"table {table}",
-            fix="give each its own `target:`",
+            fix="give each topic its own `target:`",
         )
     if table in read_failures(checkpoint.backlog):
         raise ConfigError(
@@ -128,7 +128,7 @@ def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, tabl
         raise ConfigError(
             f"its snapshot, which started in batch {snapshot.batch}, has not ended",
             where=f"table {table}",
-            fix="let the pipeline apply all of it; the snapshot of a table with one row may have no end: then add `--now`",
+            fix="run the pipeline until the whole snapshot is applied; if a snapshot of one row has no end marker, add `--now`",
         )
     dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark)
     if dead_letters is None:

@@ -62,7 +62,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
     """Return ``error`` as a HeadraceError.
 
     File systems explain it first, then the plugin whose call raised it, the source, formats, transforms and sinks, then known
-    messages. The write of a sink also reads the source: its errors may come out of the sink, but no other sink's.
+    messages. The write of a sink also reads the source, so it may raise errors of the source, but not errors of another sink.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -169,6 +169,6 @@ def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
 
 
 def _line_with(pattern: str, text: str) -> str:
-    """Return the first line that matches the pattern; an empty string without one."""
+    """Return the first line that matches the pattern; an empty string if no line matches."""
     found = next((line for line in text.splitlines() if re.search(pattern, line)), "")
     return found.strip(": \t").removeprefix("Caused by: ")

@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def sql_conf(self) -> dict[str, str]:
-        """Settings of headrace's own sessions: the plugins' settings, overridden by the pipeline's."""
+        """Settings of headrace's own sessions: the settings of the plugins, overridden by the settings of the pipeline."""
         conf: dict[str, str] = {}
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_stored(sink: Sink, table: Table, session: SparkSession) -> DataFrame | None:
-    """Return a table's own columns and headrace's, without the table format's; None without a table."""
+    """Return the columns of a table and headrace's columns, without columns of the table format; None if the table does not exist."""
     try:
         rows = sink.read_back(session, table)
     except ConfigError:

@@ -178,7 +178,7 @@ class ChangeReader:
         return {}
 
     def _reject_other_tables(self, changes: Changes, events: Events, route: Route) -> Changes:
-        """Reject changes of another source table than that of the topic's first record, unless a rule accepts them."""
+        """Reject changes of a source table other than the table of the topic's first record, unless a rule accepts them."""
         from pyspark.sql import functions as F
 
         name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)

@@ -8,14 +8,14 @@ from typing import TypeVar
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog
 
-#: Plans of one batch. Each knows the writer schemas that the previous one did not.
+#: Maximum number of plans of one batch. Each plan includes the writer schemas that were unknown in the previous one.
 MAX_REPLANS = 20
 
 Result = TypeVar("Result")
 
 
 def until_schemas_known(plan_and_apply: Callable[[], Result], schemas: SchemaLog) -> Result:
-    """Return the result of the call, which is repeated after noting the unknown writer schemas that it met."""
+    """Return the result of the call. Repeat it with the writer schemas that were unknown."""
     for _ in range(MAX_REPLANS):
         try:
             return plan_and_apply()

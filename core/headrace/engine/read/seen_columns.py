@@ -44,7 +44,7 @@ class SeenColumns:
         return bool(self._seen)
 
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
-        """Note the columns that a transform is given for a topic."""
+        """Record the columns that a transform receives for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
         names = check_strings(transform, "reads_in", transform.reads_in(changes.table))
         found = set(changes.find_columns(names).values())

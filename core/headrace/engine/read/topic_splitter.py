@@ -79,7 +79,7 @@ def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str])
 
 
 def _list_columns(schema: StructType | None, column: str, row_fields: Collection[str]) -> Mapping[str, list[Column]]:
-    """Return column name of a row or key → its values: in the fields that are rows, else in the struct itself."""
+    """Return column of a row or key → its values: from the fields that are rows, or from the struct itself if it has none."""
     from pyspark.sql import functions as F
 
     columns: dict[str, list[Column]] = {}
@@ -141,7 +141,7 @@ def _load_part(
     from pyspark.sql import functions as F
 
     frame = E.drop_tombstones(events.load(session, schema))
-    if in_files:  # Dead letters are numbered within the file, whatever their part.
+    if in_files:  # Dead letters are numbered within the file, across all parts.
         frame = frame.withColumn(_NUMBER, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
         frame = frame.withColumn(E.OFFSET, F.col(_NUMBER) - records_before(E.FILE, E.PLACE)).drop(_NUMBER)
     else:

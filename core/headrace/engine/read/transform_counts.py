@@ -68,13 +68,13 @@ def apply_transform(transform: Transform, changes: Changes, balance: TransformCo
         raise PluginError(
             f"it may multiply changes (its plan has {', '.join(sorted(multiplying))})",
             where=f"transform {transform.name}",
-            fix="return one change for each input change, or leave it out",
+            fix="return one change for each input change, or drop it",
         )
     if (leaving_out := nodes & _LEAVE_OUT) and not transform.filters:
         raise PluginError(
-            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) without declaring it",
+            f"it may drop changes (its plan has {', '.join(sorted(leaving_out))}) without declaring it",
             where=f"transform {transform.name}",
-            fix="set `filters = True` in its class: then the changes that it leaves out are counted",
+            fix="set `filters = True` in its class, so that the dropped changes are counted",
         )
     return balance.count(transform, changes) if nodes and balance is not None else result
 
@@ -122,6 +122,6 @@ def _subtract(counted: _Counted) -> int:
         raise PluginError(
             f"it returns {after} changes for {before}",
             where=f"transform {counted.transform.name}",
-            fix="return one change for each input change; to leave some out, set `filters = True` in its class",
+            fix="return one change for each input change; to drop changes, set `filters = True` in its class",
         )
     return int(before) - int(after)

@@ -53,6 +53,6 @@ def wait_for_rotated_credentials(
 
 def has_rotated_credentials(current: CurrentPlan, used: Plan, session: SparkSession, error: Exception) -> bool:
     """Return whether authentication failed and the references resolve to other credentials than ``used``."""
-    with suppress(HeadraceError):  # The secret store does not respond: the first error says more.
+    with suppress(HeadraceError):  # If the secret store does not respond, the authentication error is more useful.
         return isinstance(error, LoginError) and current.rotate(used, session)
     return False

@@ -20,7 +20,7 @@ class Phase(Enum):
 
 
 class RunState:
-    """State of a run, which several threads write behind one lock."""
+    """State of a run. Several threads write it under one lock."""
 
     def __init__(self, redact: Callable[[str], str] = str) -> None:
         """``redact``: removes secrets from error messages."""
@@ -72,7 +72,7 @@ class RunState:
         return self._phase is not Phase.STARTING
 
     def request_stop(self) -> None:
-        """Let no other batch start."""
+        """Request the end of the run: no other batch starts."""
         self._stop_requested.set()
 
     def is_stopping(self) -> bool:
@@ -80,52 +80,52 @@ class RunState:
         return self._stop_requested.is_set()
 
     def wait_for_stop(self, seconds: float) -> bool:
-        """Wait at most so many seconds for a stop request; return whether there is one."""
+        """Wait at most ``seconds`` for a stop request; return whether there is one."""
         return self._stop_requested.wait(seconds)
 
     def begin_batch(self, batch: int) -> None:
-        """Note that the calling thread runs a batch."""
+        """Record that the calling thread runs a batch."""
         with self._lock:
             self._batch, self._thread = batch, threading.get_ident()
             if self._phase is not Phase.STARTING:
                 self._phase = Phase.APPLYING
 
     def end_batch(self) -> None:
-        """Note that no batch is in progress."""
+        """Record that no batch is in progress."""
         with self._lock:
             self._thread = None
 
     def note_response(self) -> None:
-        """Note that the source responded."""
+        """Record that the source responded."""
         with self._lock:
             self._phase, self._source_error = Phase.WAITING, None
 
     def note_source_error(self, error: HeadraceError) -> None:
-        """Note that the source fails and is retried."""
+        """Record an error of the source, which is retried."""
         error.redact(self._redact)
         with self._lock:
             self._phase, self._error, self._source_error = Phase.RETRYING, None, error
 
     def fail(self, error: HeadraceError) -> None:
-        """Note the error that ends the run, unless there is one."""
+        """Record the error that ends the run, unless one is recorded already."""
         error.redact(self._redact)
         with self._lock:
             self._error = self._error or error
 
-    # Its tables.
+    # The tables of the run.
 
     def note_outcomes(self, applied: Iterable[str], unhealthy: Collection[str]) -> None:
-        """Note the tables of a batch, and the tables that failed or are set aside."""
+        """Record the tables of a batch, and the tables that failed or are set aside."""
         with self._lock:
             self._healthy = (self._healthy | set(applied)) - set(unhealthy)
 
     def note_caught_up(self, table: str) -> None:
-        """Note that a table has caught up."""
+        """Record that a table has caught up."""
         with self._lock:
             self._healthy.add(table)
 
     @property
     def has_healthy_tables(self) -> bool:
-        """Whether the last write of any table succeeded, as far as known."""
+        """Whether the most recent write of at least one table succeeded."""
         with self._lock:
             return bool(self._healthy)

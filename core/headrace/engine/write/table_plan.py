@@ -134,12 +134,12 @@ class TablePlan:
 
     @property
     def note(self) -> str | None:
-        """Note for the user about the table; None without one."""
+        """Note for the user about the table, if any."""
         return KEYLESS if "changelog" in self.modes.values() and not self.table.key else None
 
 
 def decide_mode(sink: Sink, changes: Changes) -> TableMode:
-    """Return the mode of a sink: that of its options, else upsert for rows with a key."""
+    """Return the mode of a sink: its option ``mode``, or the default for the changes."""
     mode: TableMode | None = sink.config.mode
     if mode in ("upsert", "changelog") and changes.envelope:
         raise DataError(

@@ -145,7 +145,7 @@ class TableWriter:
     def _note_snapshot(
         self, changes: Changes, table_plan: TablePlan, state: TableState, counts: Counts, topics: list[str]
     ) -> None:
-        """Note the newest snapshot with rows in the batch, after they were written."""
+        """Record the newest snapshot with rows in the batch, after the rows were written."""
         seen = counts.snapshot
         if counts.rows_in is None:  # The tables had the batch already, so the counts of its first run are unknown.
             aggregates = snapshot_aggregates(table_plan.marks.epoch)

@@ -29,7 +29,7 @@ class Removed:
     result: WriteResult
 
     def add_to(self, result: WriteResult) -> WriteResult:
-        """Return the result of the batch's rows, combined with that of their removal."""
+        """Return the result of the batch's write, combined with the result of this removal."""
         size = None if result.bytes is None else result.bytes + (self.result.bytes or 0)
         return replace(result, version=self.result.version or result.version, bytes=size)
 

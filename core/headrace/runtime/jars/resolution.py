@@ -1,4 +1,4 @@
-"""Resolution of Maven coordinates to jar files, fetched once per machine and found later without starting a JVM.
+"""Resolution of Maven coordinates to jar files. Each machine downloads them once; later runs find them without starting a JVM.
 
 Python downloads the jars in a plugin's lock and checks their digests. Spark's Ivy resolves other coordinates; the first result is
 recorded with its digests, and later results must match. A coordinate that ends in ``:jar`` is a single jar without its
@@ -36,7 +36,7 @@ def resolve_jars(
 ) -> list[Path]:
     """Return the jar files of ``group:artifact:version[:jar[:classifier]]`` coordinates and their dependencies.
 
-    ``locks``: the plugins' locks. Results of earlier calls come from the cache. Otherwise ``report`` receives progress lines. Only
+    ``locks``: the plugins' locks. Jars that are not in the cache are downloaded, and ``report`` receives progress lines. Only
     SETTINGS of ``conf`` are used. ConfigError if no repository has an artifact or a digest does not match; RetriableError if
     the repositories are unreachable.
     """
@@ -140,9 +140,9 @@ def _digests(jars: Iterable[Path]) -> list[str]:
 def _split(
     wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]
 ) -> tuple[Sequence[Artifact], list[str]]:
-    """Return the jars from locks and the coordinates for Ivy: none, or all except single jars.
+    """Return the jars from locks, and the coordinates for Ivy.
 
-    Ivy is used if the locks lack a coordinate or the pipeline configures its own repositories.
+    If the locks lack a coordinate, or the pipeline configures its own repositories, Ivy resolves everything except single jars.
     """
     if not settings and (locked := find_locked(wanted, locks or {})) is not None:
         return locked, []
@@ -167,7 +167,7 @@ def _record_file(cache: Path, wanted: Sequence[str], spark_version: str, setting
 
 
 def _read_record(cache: Path, record: Path) -> list[Path] | None:
-    """Return the jars of an earlier resolution, if each still exists with its size; check their digests."""
+    """Return the jars of an earlier resolution, with checked digests; None if a jar is missing or has another size."""
     try:
         entry = json.loads(record.read_bytes())
         files: dict[str, int] = entry["jars"]

@@ -65,7 +65,7 @@ def archive_options(home: Path, classpath: Sequence[Path], options: Sequence[str
 
 
 def makes_archive(command: Sequence[str]) -> bool:
-    """Return whether a JVM with this command line creates an archive when it exits by itself."""
+    """Return whether a JVM with this command line creates an archive when it exits normally."""
     return any(option.startswith(_CREATE) for option in command)
 
 

@@ -58,7 +58,7 @@ def use_java(java: Java) -> None:
 
 
 def _list_candidates(*, bundled: bool) -> Iterator[tuple[str, Path | None]]:
-    """Yield each origin and its java binary; None for an origin without one."""
+    """Yield each origin and its java binary; None if the origin has no binary."""
     home = os.environ.get("JAVA_HOME")
     yield "JAVA_HOME", Path(home, "bin", "java") if home else None
 

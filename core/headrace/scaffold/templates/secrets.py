@@ -12,7 +12,7 @@ def read_secret(name: str) -> str:
     """``${example:password}``: return the content of the file ``password`` in the folder CREDENTIALS_DIRECTORY."""
     folder = os.environ.get("CREDENTIALS_DIRECTORY", "/run/secrets")
     if "/" in name or name.startswith("."):
-        raise LookupError(f"{name!r} is no name of a secret")
+        raise LookupError(f"{name!r} is not a valid secret name")
     try:
         return Path(folder, name).read_text(encoding="utf-8").removesuffix("\n")
     except OSError as error:  # users see this text: it states where we looked, and never a value

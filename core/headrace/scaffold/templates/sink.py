@@ -35,7 +35,7 @@ class Example(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         stored = self.read_or_none(rows.sparkSession, table)
         if stored is not None and (other := dict(rows.dtypes).items() - dict(stored.dtypes).items()):
-            raise DataError(f"{table.name} has not these columns: {sorted(other)}", fix="write to another folder")
+            raise DataError(f"{table.name} does not have the columns {sorted(other)}", fix="write to another folder")
         # A batch always has the same folder. Spark moves the files there after it has written all of them.
         rows.write.mode("overwrite").parquet(f"{self._folder(table)}/batch={batch.mark.encode().hex()}")
         return WriteResult()

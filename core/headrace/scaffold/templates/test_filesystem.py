@@ -23,5 +23,5 @@ def test_an_address_selects_the_file_system() -> None:
 
 
 def test_rejected_credentials_are_explained() -> None:
-    told = Example().explain(RuntimeError("GoogleJsonResponseException: 403 Forbidden"))
-    assert "gcloud auth application-default login" in str(told)
+    error = Example().explain(RuntimeError("GoogleJsonResponseException: 403 Forbidden"))
+    assert "gcloud auth application-default login" in str(error)

@@ -114,7 +114,7 @@ class Calls:
 
 
 def _describe(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """Return the name and location of a call; None if it changes nothing or is not the plugin's."""
+    """Return the name and location of a call; None if it changes nothing or the plugin did not make it."""
     frames = list(_list_frames(sys._getframe(2)))  # noqa: SLF001 - the caller's frame
     origin = next((frame for frame in frames if _package(frame) not in _CLIENTS), None)
     if origin is None:

@@ -1,4 +1,4 @@
-"""Concurrent work while Spark reads a DataFrame, like that of another writer."""
+"""Concurrent work while Spark reads a DataFrame, such as the commit of another writer."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
     unseen = headrace("resync", str(file), TABLE)
     assert unseen.output == (
         f"error: no row of a snapshot was applied\nwhere: table {TABLE}\n"
-        "  fix: take a new snapshot of it with the connector, and let the pipeline apply that\n"
+        "  fix: take a new snapshot of it with the connector, and run the pipeline until the snapshot is applied\n"
     )
 
     # Without a slot, row 2 was deleted and row 1 was renamed. Then row 4 was inserted and row 3 updated.
@@ -149,7 +149,7 @@ def test_snapshot_of_one_topic_does_not_affect_another(tmp_path: Path, spark: Sp
     second.flush()
     write_snapshot(first, artist(2, "Kahlo"), artist(3, "Klee"))
     pipeline = run(file, first, spark)
-    with pytest.raises(ConfigError, match=r"2 topics feed it.*: moma\.public\.new, moma\.public\.old"):
+    with pytest.raises(ConfigError, match=r"2 topics are written to it.*: moma\.public\.new, moma\.public\.old"):
         pipeline.resync(TABLE, spark=spark)
 
 

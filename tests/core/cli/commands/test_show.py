@@ -139,7 +139,7 @@ def test_dead_letters_are_shown(headrace: Headrace) -> None:
     head, line = headrace("dead-letters", "people.yaml").stdout.splitlines()
     assert head.split() == ["table", "reason", "records", "first", "seen", "last", "seen", "error"]
     assert line.split()[:3] == ["people", "undecodable", "2"]
-    assert line.endswith("not of the format, or a value does not fit its column")
+    assert line.endswith("the record does not match the format, or a value does not fit its column")
     each = headrace("dead-letters", "people.yaml", "--reason", "undecodable").stdout
     assert re.search(r'^value +\{"cut$', each, re.MULTILINE)
     assert re.search(r"^plugin +files$", each, re.MULTILINE)
@@ -150,7 +150,7 @@ def test_dead_letters_are_shown(headrace: Headrace) -> None:
     file.rename("a.json")
     replayed = headrace("replay", "people.yaml")
     assert (replayed.exit_code, replayed.stdout) == (0, "")
-    output = "people: 2 dead letters kept: the files that they came from are gone, or have fewer records\n"
+    output = "people: 2 dead letters kept: their files are missing or have fewer records\n"
     assert replayed.stderr == output
     Path("a.json").rename(file)
 

@@ -84,7 +84,7 @@ def _count() -> Any:
 @pytest.mark.parametrize(
     ("apply", "error"),
     [
-        (filter_odd, "it may leave changes out (its plan has Filter) without declaring it"),
+        (filter_odd, "it may drop changes (its plan has Filter) without declaring it"),
         (lambda frame: frame.limit(3), "(its plan has GlobalLimit, LocalLimit) without declaring it"),
         (lambda frame: frame.dropDuplicates(["id"]), "(its plan has Deduplicate) without declaring it"),
         (

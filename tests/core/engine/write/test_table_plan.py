@@ -1,4 +1,4 @@
-"""Plan of a batch for one table, which depends only on schemas. The tests need no Spark."""
+"""Plan of a batch for one table. It depends only on schemas, so the tests do not start Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changes(*columns: str, key: T.StructType | None = KEY, envelope: bool = Fals
 
 
 class SinglePassSink(ConsoleSink):
-    """Sink that evaluates its rows once."""
+    """Sink that evaluates the rows only once."""
 
     name = "single"
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, single_pass=True)

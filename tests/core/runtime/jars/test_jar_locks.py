@@ -1,4 +1,4 @@
-"""Jars in a lock: downloads by Python, also over TLS, and digest checks."""
+"""Locked jars: downloads by Python, including over TLS, and digest checks."""
 
 from __future__ import annotations
 

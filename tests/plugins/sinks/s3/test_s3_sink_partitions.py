@@ -1,4 +1,4 @@
-"""Folders of objects, and completion of objects by time."""
+"""Folders of S3 objects, and completion of objects by time."""
 
 from __future__ import annotations
 
@@ -183,12 +183,12 @@ def test_timer_completes_objects_of_idle_topics(orders: Callable[..., Orders], m
     assert table.on_idle() == 3600
     assert ids(table) == {"partition=0 0": [0, 1, 2], "partition=1 0": [0]}
     assert table.on_idle() == 3600  # no record waits, and no empty object is written
-    # a record after the full hour starts the next object
+    # A record after the full hour starts the next object.
     table.write(order(3))
     clock[0] += HOUR
     table.write(order(4))
     assert ids(table)["partition=0 3"] == [3]
-    # a new interval also applies to waiting records: they are due at its next multiple
+    # A new interval also applies to waiting records: they are due at its next multiple.
     table.options["rotate.schedule.interval.ms"] = 6 * HOUR
     clock[0] = LATE + 4 * HOUR  # 02:30
     table.on_idle()

@@ -116,7 +116,7 @@ def test_mongodb_events_are_rejected(spark: SparkSession) -> None:
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}
     event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
     records = [record(event, key={"id": "1"})]
-    message = "the events hold documents as strings, as MongoDB's do, and not rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
+    message = "the events contain documents as strings (as from MongoDB) instead of rows\n  fix: flatten them with ExtractNewDocumentState of Debezium's "
     (changes,) = make_changes(spark, records).values()
     with pytest.raises(DataError) as caught:
         Unwrap().apply(changes)

@@ -1,4 +1,4 @@
-"""Ranges of a Kinesis stream without Spark and without a server: planning, reads and order."""
+"""Ranges of a Kinesis stream: planning, reads and order. The tests use neither Spark nor a server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_pauses() -> Iterator[None]:
-    """Remove pauses, because a model has no rate limit."""
+    """Remove pauses, because the model of a stream has no rate limit."""
     with pytest.MonkeyPatch.context() as patch:
         for kind in (PolledPages, SubscribedPages):
             patch.setattr(kind, "gap", 0.0)
@@ -188,7 +188,7 @@ class Sent:
 
 
 class Run:
-    """Pipeline with only the source; its offset outlives its planner."""
+    """Pipeline with only the source. Its offset is kept when the planner is replaced."""
 
     def __init__(self, model: Model, stream: KinesisStream = STREAM, /, **options: Any) -> None:
         self.model, self.stream, self.config = model, stream, KinesisConfig(stream="orders", **options)
@@ -645,7 +645,7 @@ class Body(io.BytesIO):
 
 
 def parsed_response(client: Any, body: bytes, status: int = 200) -> Any:
-    """Return what a client parses from a response to GetRecords."""
+    """Return the result that a client parses from a response to GetRecords."""
 
     def send(**_: Any) -> AWSResponse:
         return AWSResponse("http://kinesis", status, {}, Body(body))

@@ -244,7 +244,7 @@ def test_schema_in_a_later_batch(
 
 
 def test_runs_of_one_format_are_independent(session: SparkSession, fake_registry: FakeRegistry) -> None:
-    """Both runs share the topic and the format object. Each knows only the schemas of its own records."""
+    """Both runs share the topic and the format object. Each has only the schemas of its own records."""
     WIRES[0].register(fake_registry, 7, ROW)
     WIRES[0].register(fake_registry, 8, struct(city=block("string")))
     decoder = RecordDecoder(JsonFormat(registry=fake_registry.url))
@@ -300,7 +300,7 @@ def test_keys(session: SparkSession, fake_registry: FakeRegistry, wire: Wire) ->
     topics = topic(session, value, keys=[wire.frame(9, b"1")])
     [events] = RecordDecoder(json_format, json_format).decode(SourceContext(session, SchemaLog()), topics)
     assert events.key_schema is not None
-    assert events.key_schema.fields == [], "a value without a name is no column"
+    assert events.key_schema.fields == [], "a value without a name is not a column"
 
 
 SMALL = st.integers(-(2**31), 2**31 - 1)
@@ -362,7 +362,7 @@ BAD = {
     "no base64": GOOD.replace(b"AP8=", b"A"),
     "an object for a list": GOOD.replace(b"[1,null]", b'{"1":1}'),
     "another type in a list": GOOD.replace(b"[1,null]", b'[1,"x"]'),
-    "a time that is none": GOOD.replace(b'"at":null', b'"at":"yesterday"'),
+    "an invalid time": GOOD.replace(b'"at":null', b'"at":"yesterday"'),
     "decimals that are too long": GOOD.replace(b"AQ==", b"AAGGoA=="),
     "numbers that are too long": GOOD.replace(b'"AQ=="', b"100.00"),
     "numbers with more places": GOOD.replace(b'"AQ=="', b"0.125"),
@@ -681,7 +681,7 @@ def test_records_without_ids(session: SparkSession, fake_registry: FakeRegistry)
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
         "topic rows: none of the records starts with a schema id, and none has one in its headers\n"
-        "  fix: leave `registry:` out: JSON without ids brings its schema itself, or has none"
+        "  fix: remove `registry:`: JSON without ids contains its schema or has none"
     )
 
 

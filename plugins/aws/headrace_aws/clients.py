@@ -67,7 +67,7 @@ def make_client(
     endpoint: str | None = None,
     attempts: int | None = None,
 ) -> Any:
-    """Return a client of a service, for example ``ssm``. Default region: that of the environment or the profile.
+    """Return a client of a service, for example ``ssm``. Default region: the region of the environment or the profile.
 
     ``endpoint`` is the URL of an emulator or a VPC endpoint; ``attempts`` is the number of attempts of a request. ConfigError
     without boto3 or a region, and for an unknown profile or an invalid URL.
@@ -127,7 +127,7 @@ def is_denied(error: Exception) -> bool:
 
 
 def _response_of(error: Exception) -> dict[str, Any]:
-    """Return the response in an error; empty for an error without one."""
+    """Return the response in an error; empty if it has none."""
     return getattr(error, "response", None) or {}
 
 

@@ -2,15 +2,15 @@
 
     python plugins/demo/tools/make_data.py --moma FOLDER [--out plugins/demo-data/headrace_demo_data/museum]
 
-FOLDER holds gzipped JSON lines:
+FOLDER contains gzipped JSON lines:
 
     artworks_T1_20150717.jsonl.gz, artworks_T2_20150723.jsonl.gz, artworks_T3_20150815.jsonl.gz  the collection by date
     changes_T1_T2.jsonl.gz, changes_T2_T3.jsonl.gz                                               {op, before, after}
     artists_T3_20150815.jsonl.gz                                                                 the artists
 
-It writes the bronze files of each date and manifest.json. It fails when the events, applied in order, do not lead to
-the museum's own rows of every date. No clock and no random number is involved: the same input, fastavro and liblzma
-give the same bytes. SOURCE.md beside the data says what in it is not the museum's.
+The script writes the bronze files of each date and manifest.json. It fails unless the events, applied in order, produce
+the museum's rows of each date. It uses neither a clock nor random numbers: the same input and the same versions of
+fastavro and liblzma give the same bytes. SOURCE.md next to the data lists the parts that do not come from the museum.
 """
 
 import argparse
@@ -30,8 +30,8 @@ EVERY = 6
 DELETES = 25
 NOON_MS = 12 * 3_600_000
 FILE_RECORDS = 2_500
-CODEC = "xz"  # Spark and Python read it with what they bring; deflate does not get full images under 3 MB
-ONE_BLOCK = 1 << 30  # bytes: blocks are compressed one by one, so a file is one block
+CODEC = "xz"  # Spark and fastavro read xz without additional packages; with deflate the files exceed 3 MB
+ONE_BLOCK = 1 << 30  # bytes: each block is compressed separately, so one block per file gives the smallest files
 
 ARTWORKS = Table(
     "artworks",
@@ -59,7 +59,7 @@ ARTISTS = Table("artists", (Column("artist_id", "ArtistID", "int"), Column("name
 
 
 class Bronze:
-    """The folder of one date after another, and what the manifest says of it."""
+    """Writer of the bronze files of each date, and of their entries in the manifest."""
 
     def __init__(self, out: Path, codec: str) -> None:
         self._out = out
@@ -69,11 +69,11 @@ class Bronze:
         self.dates: dict[str, dict[str, Any]] = {}
 
     def add(self, date: str, table: Table, events: list[Event], truth: list[Row]) -> None:
-        """Write a table's events of a date; the rows they lead to must be the truth's."""
+        """Write a table's events of a date. SystemExit unless the resulting rows equal ``truth``."""
         rows = self._tables.setdefault(table.topic, {})
         table.replay(rows, events)
         if table.digest(rows.values()) != table.digest(truth):
-            raise SystemExit(f"{table.topic}: the events do not lead to the museum's rows of {date}")
+            raise SystemExit(f"{table.topic}: the events do not produce the museum's rows of {date}")
         offset = self._offsets[table.topic]
         files = [
             {
@@ -107,7 +107,7 @@ class Bronze:
 
 
 def make(moma: Path, out: Path, codec: str = CODEC) -> dict[str, Any]:
-    """Write all files to a folder; its manifest."""
+    """Write all files to a folder, and return the manifest."""
     for date in DATES:
         shutil.rmtree(out / date, ignore_errors=True)
     history, connector, bronze = History(moma, EVERY), Connector(), Bronze(out, codec)
@@ -145,7 +145,7 @@ def make(moma: Path, out: Path, codec: str = CODEC) -> dict[str, Any]:
 
 
 def images(table: Table, rows: list[Row]) -> list[Row]:
-    """Rows of the museum's as rows of the table."""
+    """Convert rows of the museum into rows of the table."""
     return [image for row in rows if (image := table.image(row)) is not None]
 
 

@@ -2,7 +2,7 @@
 
     python plugins/demo/tools/make_pagila.py --pagila FOLDER [--out plugins/demo-data/headrace_demo_data/pagila]
 
-FOLDER holds pagila-schema.sql and pagila-data.sql, the git blobs that are named below. It writes pagila.sql.xz: tables,
+FOLDER contains pagila-schema.sql and pagila-data.sql, the git blobs in BLOBS. The script writes pagila.sql.xz: tables,
 rows, then keys, indexes and triggers. SOURCE.md next to it lists the differences from Pagila. The same input and the same
 liblzma give the same bytes.
 """
@@ -19,16 +19,16 @@ BLOBS = {
     "pagila-schema.sql": "762d0a82dec3c3d8a56e1970c5581dc77ec0a650",
     "pagila-data.sql": "709baeb73c4749f2fbe7430ec7c52a2a2370bf12",
 }
-#: The schema's partitions are those of 2022, the rows are of 2020.
+#: Replacements in the schema: its partitions are for 2022, but the rows are from 2020.
 PARTITIONS = ("p2022_", "p2020_"), ("'2022-", "'2020-")
-#: Pagila has it since its later versions. Without a key PostgreSQL refuses updates of a table that is replicated.
+#: Later versions of Pagila have this key. Without a key, PostgreSQL rejects updates of a replicated table.
 PAYMENT_KEY = "ALTER TABLE public.payment ADD CONSTRAINT payment_pkey PRIMARY KEY (payment_date, payment_id);\n"
-#: Behind the tables, before the first key: where pg_dump has the rows.
+#: First key of the schema. The rows are inserted before it, as pg_dump does.
 FIRST_KEY = "ALTER TABLE ONLY public.actor\n    ADD CONSTRAINT actor_pkey"
 
 
 def main() -> None:
-    """Read, check, put together, write."""
+    """Read and check the dump, combine its parts, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pagila", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "demo-data/headrace_demo_data/pagila")
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def read(file: Path, blob: str) -> str:
-    """Read a file, which must be that blob of Pagila's repository."""
+    """Read a file. SystemExit unless it is the git blob ``blob``."""
     content = file.read_bytes()
     found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - git's own
     if found != blob:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    #: Returns whether a format can widen a column with data from the first type to the second; the path is the column's.
+    #: Returns whether a format can widen a column with data from the first type to the second. The third argument is the path of the column.
     CanWiden = Callable[[DataType, DataType, tuple[str, ...]], bool]
 
 

@@ -168,7 +168,7 @@ def _is_wanted(name: str, names: Sequence[str]) -> bool:
 
 
 def _read(state: Path) -> dict[str, Any] | None:
-    """Return the state of running servers; None without any."""
+    """Return the state of running servers; None if there are none."""
     try:
         with state.open() as file:
             try:

@@ -194,7 +194,7 @@ def _refuse_documents(schema: StructType) -> None:
     texts = [name for name in IMAGES if name in schema.names and schema[name].dataType.typeName() == "string"]
     if texts and not any(_field_names(schema, name) for name in IMAGES):
         raise DataError(
-            "the events hold documents as strings, as MongoDB's do, and not rows",
+            "the events contain documents as strings (as from MongoDB) instead of rows",
             fix="flatten them with ExtractNewDocumentState of Debezium's MongoDB connector; or remove `unwrap` to store the "
             "events",
         )

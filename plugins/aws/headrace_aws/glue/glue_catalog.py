@@ -30,7 +30,7 @@ class GlueConfig(IdentityConfig):
     """
 
     region: str | None = None
-    """Region. Default: that of the environment or the profile."""
+    """AWS region. Default: the region of the environment or the profile."""
 
     endpoint: str | None = None
     """URL of an emulator or a VPC endpoint."""

@@ -42,7 +42,7 @@ class MskIamConfig(IdentityConfig):
     """Authentication at MSK with IAM. Default: the credentials of the process, on the driver and on executors."""
 
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$")
-    """Region of the cluster. Default: that of `cluster.arn`, then of the brokers' host names, then of the environment.
+    """Region of the cluster. Default: the region in `cluster.arn`, in the brokers' host names, or in the environment.
     """
 
     cluster_arn: str | None = Field(None, alias="cluster.arn", pattern=rf"^{ARN}:kafka:[\w-]+:\d{{12}}:cluster/.+$")

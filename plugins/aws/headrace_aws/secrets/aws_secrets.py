@@ -1,6 +1,6 @@
 """Secrets in AWS: ``${secretManager:NAME}``, ``${secretManager:NAME:KEY}`` and ``${ssm:/PATH}``.
 
-A name can be an ARN, which contains the region. Otherwise the region is that of the environment or the profile. Values are
+A name can be an ARN, which contains the region. Otherwise the region comes from the environment or the profile. Values are
 cached for five minutes, so ten keys of one secret need one request.
 """
 

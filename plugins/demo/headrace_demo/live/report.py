@@ -33,7 +33,7 @@ def print_rows(
 
 def print_heading(console: Console, changes: int) -> None:
     """Print the heading of the changes."""
-    console.rule(f"[bold]{changes} changes, each committed in PostgreSQL by itself")
+    console.rule(f"[bold]{changes} changes, each in its own PostgreSQL transaction")
     console.print(f"[dim]{'':<8}{'':<28}{'in Iceberg after':>18}{'in Hudi after':>18}[/]")
 
 

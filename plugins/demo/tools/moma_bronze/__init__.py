@@ -1,1 +1,1 @@
-"""The Museum of Modern Art's history as Debezium PostgreSQL events in bronze files, for the demo and the benchmark."""
+"""The Museum of Modern Art's collection as Debezium PostgreSQL events in bronze files, for the demo and the benchmark."""

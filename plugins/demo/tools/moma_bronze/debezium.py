@@ -1,4 +1,4 @@
-"""Debezium's PostgreSQL connector 3.6.1: its Avro schemas, and its events for a table's rows and changes."""
+"""Avro schemas and events of Debezium's PostgreSQL connector 3.6.1."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,27 +13,27 @@ Schema = dict[str, Any]
 _VERSION = "3.6.1.Final"
 _SNAPSHOT_VALUES = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 _TRANSACTION_ROWS, _TRANSACTION_MS = 100, 7
-_CHANGE_BYTES = 256  # of write-ahead log
+_CHANGE_BYTES = 256  # bytes of a change in the write-ahead log
 _LAG_MS = 120  # from the commit to the event
 
 
 class Connector:
-    """Follows one database; every call goes on where the one before left the write-ahead log."""
+    """Generator of a database's events. Each call continues in the write-ahead log after the previous one."""
 
     def __init__(self, lsn: int = 3_600_591_880_192, transaction: int = 138_039) -> None:
         self._lsn = self._committed = lsn
         self._transaction = transaction
 
     def snapshot(self, table: Table, rows: Sequence[Row], at_ms: int) -> Iterator[Event]:
-        """One `r` event per row; all of them share the log position at which the snapshot was taken."""
+        """Yield one `r` event per row. All of them have the log position at which the snapshot was taken."""
         last = len(rows) - 1
         for i, row in enumerate(rows):
-            place = "first" if i == 0 else "last" if i == last else "true"
-            yield self._event(table, ArtworkChange("r", None, row), place, [None, self._lsn], at_ms)
+            marker = "first" if i == 0 else "last" if i == last else "true"
+            yield self._event(table, ArtworkChange("r", None, row), marker, [None, self._lsn], at_ms)
         self._commit()
 
     def stream(self, table: Table, changes: Sequence[ArtworkChange], at_ms: int) -> Iterator[Event]:
-        """One event per change with full images; hundred changes are a transaction."""
+        """Yield one event per change, with complete row images. A transaction has a hundred changes."""
         for start in range(0, len(changes), _TRANSACTION_ROWS):
             commit_ms = at_ms + start // _TRANSACTION_ROWS * _TRANSACTION_MS
             for change in changes[start : start + _TRANSACTION_ROWS]:

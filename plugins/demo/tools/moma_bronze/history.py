@@ -1,4 +1,4 @@
-"""Museum's collection at three dates and the changes between them."""
+"""The museum's collection at three dates, and the changes between these dates."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ _ARTISTS = "artists_T3_20150815.jsonl.gz"
 
 
 class ArtworkChange(NamedTuple):
-    """One row change; op is Debezium's: c, u or d."""
+    """Change of one row. ``op``: Debezium's operation (r, c, u or d)."""
 
     op: str
     before: Row | None
@@ -27,7 +27,7 @@ class ArtworkChange(NamedTuple):
 
 
 class History:
-    """Files of the collection in a folder, limited to one artwork in `every`, the same ones at every date."""
+    """Files of the collection in a folder, limited to one of `every` artworks. Each date has the same artworks."""
 
     def __init__(self, folder: Path, every: int = 1) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class History:
         return filter(self._keeps, _lines(self._folder / _COLLECTION[date]))
 
     def changes(self, date: str) -> Iterator[ArtworkChange]:
-        """Return the changes between the previous date and this one."""
+        """Yield the changes between the previous date and this date."""
         for line in _lines(self._folder / _CHANGES[date]):
             change = ArtworkChange(line["op"], line.get("before"), line.get("after"))
             if self._keeps(change.after or change.before or {}):
@@ -53,7 +53,7 @@ class History:
 
 
 def midnight_ms(date: str) -> int:
-    """Return the first millisecond of a date in UTC since the epoch."""
+    """Return the start of a date in UTC, in milliseconds since 1970."""
     return int(datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) * 1000
 
 

@@ -1,4 +1,4 @@
-"""Avro files with the names and folders of the Confluent S3 sink, the same bytes for the same records."""
+"""Writer of Avro files in the layout of the Confluent S3 sink. The same records give the same bytes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ _SYNC_INTERVAL = 16_000  # bytes, the default of Avro's own writers
 
 
 class SinkFile(NamedTuple):
-    """A file as it was written."""
+    """Written file."""
 
     path: Path
     records: int
@@ -20,7 +20,7 @@ class SinkFile(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """The digest of its bytes."""
+        """SHA-256 of the content, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
 
 
@@ -35,7 +35,7 @@ def write_topic(
     codec: str,
     sync_interval: int = _SYNC_INTERVAL,
 ) -> Iterator[SinkFile]:
-    """Write `flush` records a file to ROOT/topics/TOPIC/partition=0, from `offset` on; taking a file writes it."""
+    """Write files of `flush` records to ROOT/topics/TOPIC/partition=0, starting at `offset`. Each iteration writes one file."""
     folder = root / "topics" / topic / "partition=0"
     folder.mkdir(parents=True, exist_ok=True)
     parsed = fastavro.parse_schema(schema)

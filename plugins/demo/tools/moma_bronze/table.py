@@ -14,7 +14,7 @@ TEXT_ARRAY: Any = {"type": "array", "items": ["null", "string"]}
 
 @dataclass(frozen=True)
 class Column:
-    """A column, the museum's field that fills it, its Avro type, and the date at which it was added."""
+    """Column of a table. ``field``: the museum's field; ``type``: Avro type; ``since``: date at which the column was added."""
 
     name: str
     field: str
@@ -29,7 +29,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the schema public; its first column is its key."""
+    """Table of the schema public. The first column is the key."""
 
     name: str
     columns: tuple[Column, ...]
@@ -53,7 +53,7 @@ class Table:
         return None if row is None else {column.name: column.value(row) for column in self.columns}
 
     def replay(self, state: dict[Any, Row], events: Iterable[Row]) -> None:
-        """Apply events in order to the rows by key."""
+        """Apply events in order to ``state``, which maps keys to rows."""
         for event in events:
             if event["op"] == "d":
                 del state[event["before"][self.key]]
@@ -61,7 +61,7 @@ class Table:
                 state[event["after"][self.key]] = event["after"]
 
     def digest(self, rows: Iterable[Row]) -> str:
-        """SHA-256 of the rows by ascending key, each a compact JSON array of all columns and a line feed."""
+        """Return the SHA-256 of the rows in key order; each row is a compact JSON array of all columns and a line feed."""
         out = hashlib.sha256()
         for row in sorted(rows, key=lambda row: int(row[self.key])):
             values = [row.get(column.name) for column in self.columns]

@@ -28,7 +28,7 @@ _KNOWN_ERRORS = (
         "Hudi does not support rows with an empty key",
         "name more key columns under `tables:`, or use another sink",
     ),
-    # Hudi parses the start of a file's name as the number of a bucket.
+    # Hudi parses the beginning of a file name as a bucket number.
     KnownError(
         r"BucketIdentifier\.bucketIdFromFileId",
         ConfigError,
@@ -61,14 +61,14 @@ _SCHEMA_ERRORS = (
         "change the column's type in the source, or drop the column",
     ),
 )
-#: Options that conflict with the table's, one per line: name, new value, and value of the table.
+#: Hudi's message about options that conflict with the table, one per line: name, new value, value of the table.
 _CONFLICTS = re.compile(
     r"Config conflict\(key\tcurrent value\texisting value\):\n((?:\S[^\t\n]*\t[^\t\n]*\t[^\t\n]*(?:\n|$))+)"
 )
 
 
 def explain(error: BaseException, path: str) -> HeadraceError | None:
-    """Explain an error of a sink whose tables are in ``path``; None when it is not a known error of Hudi."""
+    """Return headrace's error for a known error of Hudi, otherwise None. ``path``: folder of the sink's tables."""
     return (
         explain_known_error(error, _KNOWN_ERRORS)
         or _explain_conflicts(error)

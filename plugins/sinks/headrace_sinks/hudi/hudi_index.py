@@ -92,7 +92,7 @@ class Index:
     def check_stored(self, config: Any, described: str | None, name: str) -> None:
         """Raise ConfigError when rows of an existing table would not be found, and a change would add a second row.
 
-        ``config``: the HoodieTableConfig. ``described``: the layout in the metadata of the newest commits; None without it.
+        ``config``: the HoodieTableConfig. ``described``: the layout in the metadata of the newest commits, if it is recorded.
         """
         fields = config.getPartitionFields().orElse([])
         columns = [column for field in fields for column in _list_columns(str(field))]

@@ -52,7 +52,7 @@ def list_inline_options(options: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TableServices:
-    """Hudi's services for an existing table. ``options``: the writer's; ``own_options``: the configured ones among them."""
+    """Hudi's services for an existing table. ``options``: options of the writer; ``own_options``: the options among them that the user set."""
 
     spark: SparkSession
     path: str

@@ -64,7 +64,7 @@ def find_last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
 
 
 def find_index(commits: NewestCommits) -> str | None:
-    """Find the file layout in the metadata of the newest batch of any pipeline; None without it."""
+    """Find the file layout in the metadata of the newest batch of any pipeline; None if there is none."""
     notes = (metadata.getExtraMetadata().get(INDEX) for _, metadata in commits)
     return next((str(note) for note in notes if note is not None), None)
 
@@ -102,7 +102,7 @@ class Versions:
     """Readable versions of a table, as Hudi timelines."""
 
     commits: Any
-    #: Archived commits; None without any.
+    #: Archived commits; None if there are none.
     archived: Any | None
     count: int
     #: Instant of the oldest version.
@@ -114,7 +114,7 @@ class Versions:
 
 
 def read_versions(table: Any) -> Versions | None:
-    """Read the versions of a table; None before its first commit. Without a clean, archived commits are another writer's."""
+    """Read the versions of a table; None before its first commit. Unless the table was cleaned, archived commits belong to another writer."""
     commits, archived, kept = list_commits(table), None, _read_kept(table)
     first = commits.firstInstant()
     if kept and first.isPresent():

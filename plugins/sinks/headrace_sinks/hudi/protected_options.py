@@ -54,7 +54,7 @@ def name_record_key(table: Table, mode: TableMode) -> str:
 
 
 def check_record_key(options: Mapping[str, str], table: Table, mode: TableMode) -> None:
-    """Raise ConfigError when an option sets another key than the table's."""
+    """Raise ConfigError if an option sets a key that differs from the table's key."""
     value, key = options.get(RECORD_KEY), name_record_key(table, mode)
     if value is not None and [name.strip() for name in value.split(",")] != key.split(","):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Sink for Iceberg tables: upserts ordered by position, one commit per batch, with the batch's mark in the snapshot."""
+"""Sink for Iceberg tables: upserts ordered by position. Each batch is one commit, with the batch's mark in the snapshot."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from headrace_sinks.stored_files import explain_missing_file
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Shuffled bytes per writing task. By Iceberg's default, one task for each file of 512 MB, the other cores would idle.
+#: Shuffled bytes per writing task. With Iceberg's default, one task per file of 512 MB, the other cores would be idle.
 _TASK_BYTES = 16 * 1024 * 1024
 
 
@@ -202,7 +202,8 @@ class IcebergSink(Sink):
                     return self._write_first_batch(table, name, rows, batch)
                 return self._write(handle, table, rows, batch)
             finally:
-                evict_table(spark, name)  # the metadata of one table may be megabytes, and there are many tables
+                # The metadata of one table can take megabytes of memory, and there are many tables.
+                evict_table(spark, name)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")
@@ -262,9 +263,8 @@ class IcebergSink(Sink):
         elif merges_on_read:
             commit_with_mark(handle.spark, batch, lambda: merge(handle, table, rows))
         else:
-            with materialize(
-                rows
-            ) as stable:  # copy-on-write reads the rows twice: first it searches the files to rewrite
+            # Copy-on-write reads the rows twice: the first time to find the files to rewrite.
+            with materialize(rows) as stable:
                 commit_with_mark(handle.spark, batch, lambda: merge(handle, table, stable))
         handle.refresh_if_unchanged(before)
         return _to_result(handle, batch, counts_rows=merges_on_read or batch.mode == "append")
@@ -321,9 +321,9 @@ class IcebergSink(Sink):
 
 
 def _append(handle: TableHandle, rows: DataFrame, batch: Batch, *, is_new: bool) -> None:
-    """Append rows. ``is_new``: no row of the batch is in the table; else stored positions are left out.
+    """Append rows. ``is_new``: no row of the batch is in the table; otherwise rows with stored positions are skipped.
 
-    Each appended row has a position of its own.
+    Positions of appended rows are unique.
     """
     if not is_new:
         columns = [quote_name(column) for column in rows.columns]
@@ -332,7 +332,7 @@ def _append(handle: TableHandle, rows: DataFrame, batch: Batch, *, is_new: bool)
 
 
 def _to_result(handle: TableHandle, batch: Batch, *, counts_rows: bool) -> WriteResult:
-    """Build the result from the batch's snapshot. ``counts_rows``: its added records are the batch's upserts.
+    """Build the result from the batch's snapshot. ``counts_rows``: the snapshot's added records are the batch's upserts.
 
     A copy-on-write commit also adds the unchanged rows of the files that it rewrites.
     """

@@ -13,12 +13,12 @@ from headrace_sinks.iceberg.table_handle import TableHandle
 #: The table property with the time of the last search for orphan files, in milliseconds since 1970. Only tables that headrace
 #: created have it: the folder of any other table may have files that do not belong to the table.
 ORPHANS_PROPERTY = "headrace.orphans"
-#: Files at most that are checked after a delete: without permission to delete, every one of them still exists.
+#: Maximum number of files that are checked after a delete: without permission to delete, all of them still exist.
 _MAX_CHECKS = 100
 
 
 def may_delete_files(handle: TableHandle) -> bool:
-    """Return whether the table owns its files; else another table may use them, and Iceberg deletes none."""
+    """Return whether the table owns its files (``gc.enabled``). Otherwise another table may use them, and Iceberg deletes none."""
     return (handle.properties.get("gc.enabled") or "true").lower() == "true"
 
 
@@ -99,7 +99,7 @@ def _check_deleted(handle: TableHandle, removed: Sequence[str]) -> None:
 
 
 def _can_list_prefixes(handle: TableHandle) -> bool:
-    """Return whether the table's FileIO can list files; else Hadoop's file systems list them."""
+    """Return whether the table's FileIO can list files; otherwise Hadoop's file systems list them."""
     from py4j.java_gateway import is_instance_of
 
     gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001

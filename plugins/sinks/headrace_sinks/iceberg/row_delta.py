@@ -48,7 +48,7 @@ def supports_row_delta(handle: TableHandle) -> bool:
 
 
 def upsert(handle: TableHandle, table: Table, rows: DataFrame, batch: Batch, *, by_key: bool) -> None:
-    """Commit the rows of a batch that are newer than the table's.
+    """Commit the rows of a batch that are newer than the stored rows.
 
     ``by_key``: all readers read equality deletes. Small and narrow tables are merged, as MERGE needs fewer jobs.
     """
@@ -96,7 +96,7 @@ class RowDelta:
         self._files: list[Any] = []
 
     def replace_by_key(self, rows: DataFrame) -> None:
-        """Replace all stored rows of the rows' keys. All rows are newer than the table's."""
+        """Replace all stored rows that have the keys of ``rows``. All rows are newer than the stored rows."""
         self._add_rows(rows)
         self._add_deletes(write_equality_deletes(self._handle, rows, self._table))
 

@@ -25,7 +25,7 @@ _PARQUET_NAMES = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4",
 _AVRO_CODECS = {"null": "uncompressed"}
 _NEWLINE = "\n"
 _GZIP = {"none": "", "gzip": ".gz"}
-#: Stored part of a record → extension before that of the format.
+#: Stored part of a record → extension before the format's extension.
 _KINDS = {VALUE: "", RECORD_KEY: ".keys", HEADERS: ".headers"}
 
 

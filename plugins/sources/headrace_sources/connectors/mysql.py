@@ -31,6 +31,6 @@ class MySqlConnector(Connector):
 
 
 class MariaDbConnector(MySqlConnector):
-    """Changes in the order of MySQL's."""
+    """Order of MariaDB's changes, like MySQL's."""
 
     name = "mariadb"

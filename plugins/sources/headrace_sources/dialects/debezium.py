@@ -48,15 +48,14 @@ _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
 
 
 class DebeziumConfig(Config):
-    """Options of connectors that headrace needs."""
+    """Options that must have the same values as in the connector."""
 
     unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
-    """Value of the connector's option of the same name: what it sends for a large value that an update did not change.
-    """
+    """Placeholder of large values that an update did not change: the value of the connector's option of the same name."""
 
 
 class ConnectorDialect(Dialect):
-    """Base of the dialects that read what Debezium's connectors send: envelopes, and rows flattened from them."""
+    """Base class of the dialects for Debezium's events: envelopes, and rows flattened from envelopes."""
 
     api_version = 1
     Config = DebeziumConfig
@@ -72,7 +71,7 @@ class ConnectorDialect(Dialect):
 
 
 class DebeziumDialect(ConnectorDialect):
-    """Envelopes of Debezium 1.x, 2.x and 3.x, and of Flink, which have a small source block or none."""
+    """Envelopes of Debezium 1.x, 2.x and 3.x, and of Flink, whose envelopes have a small source block or none."""
 
     name = "debezium"
     api_version = 1
@@ -87,7 +86,7 @@ class DebeziumDialect(ConnectorDialect):
         return is_alone and has_image and "op" in schema.names and set(schema.names) <= _ENVELOPE
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        # The name is not sufficient: the database may have a table with this name.
+        # The topic's name is not sufficient, because the database may have a table with this name.
         names = set(schema.names)
         if topic.startswith("__debezium-heartbeat.") and ("ts_ms" in names or not names):
             return "Debezium's heartbeats"
@@ -105,7 +104,7 @@ class DebeziumDialect(ConnectorDialect):
         images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_type_of(schema, name), StructType)}
         if "before" not in images:
             return schema
-        # Both images are rows of one table and get one type. JSON inference finds two.
+        # Both images are rows of one table and get one type; JSON inference may find two.
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
         names = {name.lower() for name in key}  # the session's case sensitivity is unknown here
@@ -182,7 +181,7 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 
 @reuse_columns
 def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -> tuple[Column, Column, list[Column]]:
-    """Return an event's position, the same without the record's offset, and the column SNAPSHOT if events have one."""
+    """Return an event's position, its position without the record's offset, and the column SNAPSHOT if events have one."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
@@ -197,7 +196,7 @@ def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -
 
 @reuse_columns
 def _reject_reason(*, has_after: bool) -> Column:
-    """Return why an envelope cannot become a row; null if it can."""
+    """Return the reject reason of an envelope that cannot become a row, otherwise null."""
     from pyspark.sql import functions as F
 
     value = F.col(E.VALUE)
@@ -212,7 +211,7 @@ def _reject_reason(*, has_after: bool) -> Column:
 
 
 def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
-    """Return the key's struct: the record's own, else the named columns of the row images."""
+    """Return the key's struct, from the record's key or from the named columns of the row images."""
     from pyspark.sql import functions as F
 
     schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
@@ -232,7 +231,7 @@ def _refuse_documents(topic: str, schema: StructType) -> None:
     """Raise DataError for row images that are strings: they have no columns."""
     if any(_type_name(schema, image) == "string" for image in C.IMAGES):
         raise DataError(
-            "the events hold documents as strings, as MongoDB's do, and not rows",
+            "the events contain documents as strings (as from MongoDB) instead of rows",
             where=f"topic {topic}",
             fix="flatten them with ExtractNewDocumentState of Debezium's MongoDB connector",
         )

@@ -172,7 +172,7 @@ def _commit_time(value: Column, names: Collection[str]) -> Column:
 
 
 def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]:
-    """Return the KEY column: the record's own key, else the named columns; empty without both."""
+    """Return the KEY column, from the record's key or from the named columns; empty if there are neither."""
     from pyspark.sql import functions as F
 
     known, has_own_key = events.schema.names, bool(record_key_names(frame))

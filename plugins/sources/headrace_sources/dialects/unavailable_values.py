@@ -1,6 +1,6 @@
 """Debezium's placeholder of unavailable values (``unavailable.value.placeholder``), in the column's type.
 
-PostgreSQL omits large values that an update did not change (TOAST), SQL Server large values of the row before an update.
+PostgreSQL omits large values that an update did not change (TOAST). SQL Server omits large values of the row before an update.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def placeholder_tests(columns: Mapping[str, DataType], placeholder: str) -> dict[str, Callable[[Column], Column]]:
-    """Return the test for the placeholder of each column that can have one."""
+    """Return column → test for the placeholder, for the columns whose type can contain it."""
     tests = {name: _placeholder_test(data_type, placeholder) for name, data_type in columns.items()}
     return {name: test for name, test in tests.items() if test is not None}
 
@@ -51,7 +51,7 @@ def _array_test(element: DataType, placeholder: str) -> Callable[[Column], Colum
         return lambda value: (F.size(value) == 1) & F.coalesce(value.getItem(0).isin(*texts), F.lit(False))
     if isinstance(element, T.BinaryType):
         return lambda value: (F.size(value) == 1) & value.getItem(0).eqNullSafe(F.lit(data))
-    # Other arrays have a number for each of the placeholder's bytes.
+    # Arrays of numbers or dates contain one element for each byte of the placeholder.
     if isinstance(element, T.NumericType):
         numbers = [F.lit(byte).cast(element) for byte in data]
     elif isinstance(element, T.DateType):
@@ -62,7 +62,7 @@ def _array_test(element: DataType, placeholder: str) -> Callable[[Column], Colum
 
 
 def _texts(placeholder: str) -> list[str]:
-    """Return the placeholder as a string: itself, its bytes by ``binary.handling.mode``, and an hstore as JSON."""
+    """Return the string forms of the placeholder: itself, its bytes by ``binary.handling.mode``, and an hstore as JSON."""
     data = placeholder.encode()
     binary = [encode(data).decode() for encode in (base64.b64encode, base64.urlsafe_b64encode)]
     hstore = json.dumps({placeholder: placeholder}, separators=(",", ":"))
@@ -70,5 +70,5 @@ def _texts(placeholder: str) -> list[str]:
 
 
 def _uuid(data: bytes) -> uuid.UUID:
-    """Return Java's UUID.nameUUIDFromBytes: a name's MD5 without a namespace."""
+    """Return the result of Java's UUID.nameUUIDFromBytes: an MD5 without a namespace."""
     return uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)

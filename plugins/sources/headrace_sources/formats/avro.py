@@ -61,7 +61,7 @@ class AvroFormat(Format):
     api_version = 1
     Config = AvroConfig
     container = True
-    # Databases hold dates before 1582. Spark 3 reads them only if it knows that Spark 2 did not write them.
+    # Databases hold dates before 1582. Spark 3 reads them only if an option states that Spark 2 did not write them.
     sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED"}
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),

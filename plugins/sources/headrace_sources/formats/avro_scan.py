@@ -59,7 +59,7 @@ class AvroScan(Scan):
 
     def keep_types(self, get_table_types: Callable[[], Mapping[str, DataType]]) -> AvroScan:
         """Return the scan that ignores a column's Kafka Connect name if the table can only hold the value without it."""
-        assert self.avro_schema is not None, "asked before scans are merged"
+        assert self.avro_schema is not None, "scans are merged after this call"
         unnamed = drop_unknown_names(parse_avro_schema(self.avro_schema, names=False))
         table_types = get_table_types() if unnamed != self.tree else {}
         if not table_types or self.tree.fields is None or unnamed.fields is None:

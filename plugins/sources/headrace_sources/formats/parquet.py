@@ -21,7 +21,7 @@ class ParquetFormat(Format):
     name = "parquet"
     api_version = 1
     container = True
-    # Databases hold dates before 1582. Spark 3 reads them only if it knows that Spark 2 did not write them.
+    # Databases hold dates before 1582. Spark 3 reads them only if an option states that Spark 2 did not write them.
     sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:

@@ -110,7 +110,7 @@ def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema])
 
 
 def _parse_union(members: list[Any], namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
-    """Return Spark's type of a union: the only type that is not null, a wider number, else a struct of all."""
+    """Return Spark's type of a union: its only type besides null, the wider number type, or a struct of all types."""
     from pyspark.sql import types as T
 
     schemas = [_parse(member, namespace, named) for member in members if member != "null"]

@@ -24,7 +24,7 @@ class KinesisConfig(IdentityConfig):
     """Name or ARN of the stream."""
 
     region: str | None = None
-    """Region. Default: that of the ARN, of ``AWS_REGION`` or of the profile."""
+    """AWS region. Default: the region in the ARN, in ``AWS_REGION`` or in the profile."""
 
     endpoint_url: str | None = Field(None, alias="endpoint.url")
     """URL of a VPC endpoint or an emulator."""

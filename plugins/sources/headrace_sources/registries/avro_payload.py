@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class AvroPayloadParser(PayloadParser):
     """Parser of Avro records with Avro schemas."""
 
-    fix_without_ids = "name the format that they are written in, or bring their schema with `schema.file`"
+    fix_without_ids = "name the format that they are written in, or name a file with their schema in `schema.file`"
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
         tree = parse_avro_schema(text)  # first, because it rejects invalid schemas

@@ -1,6 +1,6 @@
 """Kafka Connect schemas from the JSON Schemas that Confluent's JsonSchemaConverter registers.
 
-The mapping is that of its class JsonSchemaData: ``title`` is the name, ``connect.type`` and ``connect.parameters`` extend JSON
+The mapping equals the converter's class JsonSchemaData: ``title`` is the name, ``connect.type`` and ``connect.parameters`` extend JSON
 Schema, ``connect.index`` is a column's position, and a nullable value is ``oneOf`` null and its schema.
 """
 

@@ -136,7 +136,7 @@ def payload(frame: DataFrame, value: Column, number: Column, known: Sequence[byt
 
 
 def parse_id(frame: bytes, id_kind: str) -> str:
-    """Return the id in a frame; ``id_kind``: kind of Apicurio's ids before payloads, if they are Apicurio's."""
+    """Return the id in a frame; ``id_kind``: kind of the ids before payloads, if Apicurio wrote them."""
     magic, rest = frame[:1], frame[1:]
     if magic == _CONFLUENT:
         return parse_id(rest, "")

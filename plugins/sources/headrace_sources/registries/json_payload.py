@@ -24,7 +24,7 @@ class JsonPayloadParser(PayloadParser):
 
     texts = True
     null_payload = b"null"
-    fix_without_ids = "leave `registry:` out: JSON without ids brings its schema itself, or has none"
+    fix_without_ids = "remove `registry:`: JSON without ids contains its schema or has none"
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {**options, "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}

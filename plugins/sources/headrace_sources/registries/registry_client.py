@@ -85,7 +85,7 @@ class RegistryClient:
         if isinstance(reason, _CLOSED) and self.url.startswith("https:"):
             fix = "check that the registry is running and trusts `ssl.certificate.location`; no data is lost"
         elif isinstance(reason, ssl.SSLError):
-            fix = "set `ssl.ca.location` to the certificate that signed the registry's; use `http://` if it has no TLS"
+            fix = "set `ssl.ca.location` to the certificate that signed the registry's certificate; use `http://` if it has no TLS"
             if re.search(_CERTIFICATE_ALERT, str(reason)):
                 fix = "set `ssl.certificate.location` and `ssl.key.location` to a certificate that the registry trusts"
             return ConfigError(f"TLS handshake failed: {reason}", where=self.url, fix=fix)

@@ -57,7 +57,7 @@ class WriterSchema:
 
 
 class KnownFrames:
-    """Frames that a plan knows. A record's frame number is the index of its frame."""
+    """Frames of the schemas in a plan. A record's frame number is the index of its frame."""
 
     def __init__(self, frames: Mapping[str, Sequence[bytes]]) -> None:
         """Assign numbers to frames. ``frames``: id → its possible frames."""

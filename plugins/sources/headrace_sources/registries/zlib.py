@@ -1,4 +1,4 @@
-"""zlib inside the JVM, by plans that call Java classes: Spark has no function for it."""
+"""Decompression of zlib data in the JVM. Spark has no function for it, so the plan calls Java classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-#: Limit of the inflated bytes: a megabyte of zlib can inflate to a gigabyte. Longer values are truncated, and then unreadable.
+#: Maximum number of inflated bytes, because a megabyte can inflate to a gigabyte. Longer values are truncated and cannot be decoded.
 MAX_BYTES = 100 << 20
 _IN = "java.io.ByteArrayInputStream"
 _INFLATE = "java.util.zip.InflaterInputStream"
@@ -16,7 +16,7 @@ _READ = "org.apache.commons.io.IOUtils"  # Java 8 has no InputStream.readAllByte
 
 
 def inflate(spark: SparkSession, column: Column) -> Column:
-    """Inflate ``column`` (binary); null if it is null or not zlib."""
+    """Return ``column`` (binary), inflated; null if it is null or not zlib."""
     from pyspark.sql import Column, functions as F
 
     jvm: Any = spark._jvm  # noqa: SLF001

@@ -1,1 +1,1 @@
-"""Where records lie: files and Kafka topics."""
+"""Transports of records: files and Kafka topics."""

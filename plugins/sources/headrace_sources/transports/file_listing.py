@@ -20,7 +20,7 @@ _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\
 
 
 def find_topic(file: str) -> str:
-    """Return the topic in a file's name, else the name of its folder."""
+    """Return the topic in a file's name, or the name of its folder if the file's name contains none."""
     *folders, name = file.split("/")
     if match := _S3_SINK_NAME.fullmatch(name):
         return match["topic"]

@@ -1,7 +1,7 @@
 """Files of change events in a folder of any Hadoop file system, as S3 sinks write them.
 
-Spark's file stream finds new files. The batch reads them per topic and schema. The topic comes from the file's name
-(``<topic>+<partition>+<start offset>.avro``, the Confluent S3 sink), else from its folder.
+Spark's file stream finds new files. A batch reads them per topic and schema. The topic comes from the file's name if it has the form
+``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class KafkaSource(NativeSource):
         return auth.brokers() if auth and not named else option_text(named)
 
     def _client_options(self) -> dict[str, str]:
-        """Return the options of Kafka's clients, by Kafka's names: those of ``auth``, overridden by the pipeline file's."""
+        """Return the options of Kafka's clients, by Kafka's names: the options of ``auth``, overridden by the options in the pipeline file."""
         own = {k.removeprefix("kafka."): v for k, v in self.config.options().items() if k.startswith("kafka.")}
         auth = self.config.auth.client_options(self._servers) if self.config.auth else {}
         # Records of aborted transactions are not read.

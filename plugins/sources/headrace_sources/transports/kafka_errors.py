@@ -49,7 +49,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         r"Partitions? \S+ have been deleted|\S+\) are gone\.|Some of partitions in Kafka topic\(s\) have been lost",
         DataError,
         "a topic was deleted",
-        "if all its records were read, set `failOnDataLoss: false` to continue; else start with a new checkpoint",
+        "if all its records were read, set `failOnDataLoss: false` to continue; otherwise start with a new checkpoint",
     ),
     # These lines contain the offsets. Spark's general message about lost data may not.
     (

@@ -1,8 +1,8 @@
-"""Fair shares of a batch: topics get equal numbers of records, and the others get what a topic does not use.
+"""Fair shares of a batch: topics get equal numbers of records, and the unused part of a share goes to the other topics.
 
 Spark divides ``maxOffsetsPerTrigger`` in proportion to the backlogs, so that a topic with a large backlog gets nearly all of
-it. A batch reads as many records as Spark planned, but divides them differently: more of a quiet topic, which is read ahead
-of Spark's offsets, and fewer of a busy one. After every batch the total equals Spark's, so that all records have been read
+it. A batch reads as many records as Spark planned, but divides them differently: more records of quiet topics, which are read
+ahead of Spark's offsets, and fewer records of busy topics. After every batch the total equals Spark's, so that all records have been read
 when Spark has nothing left to plan.
 """
 
@@ -18,18 +18,18 @@ from headrace_sources.transports.kafka_offsets import Ranges, list_ranges, read_
 if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
 
-#: Batches whose ends are kept, as many as Spark keeps.
+#: Number of batches whose ends are kept, the same as in Spark's offset log.
 KEPT_BATCHES = 100
 _FOLDER = "offset_overrides"
 
 
 class FairShares:
-    """Start and end of a stream's batches. They are stored before the batch is read, so that a repeated batch is the same."""
+    """Start and end offsets of a stream's batches. They are stored before a batch is read, so that a repeated batch is identical."""
 
     def __init__(self, stream: Folder, limit: int, find_bounds: Callable[[Offsets], Offsets]) -> None:
         """Read the stored batches.
 
-        ``limit``: the most records that Spark plans; ``find_bounds``: returns the offsets up to which partitions may be read.
+        ``limit``: maximum number of records that Spark plans; ``find_bounds``: returns the offsets up to which partitions may be read.
         """
         self._stream, self._folder = stream, stream.folder(_FOLDER)
         self._limit, self._find_bounds = limit, find_bounds
@@ -54,7 +54,7 @@ class FairShares:
         return self._last[1:]
 
     def _choose_end(self, batch: int, start: Offsets, planned_start: Offsets, planned_end: Offsets) -> Offsets:
-        """Return the end of a batch, and store it if it differs from Spark's. A repeated batch takes the same decision."""
+        """Return the end of a batch, and store it if it differs from Spark's. A repeated batch gets the stored end."""
         if batch in self._kept:
             return self._read(batch, planned_end)
         is_sharing = len(list_ranges(start, planned_end)) > 1 or _differs(start, planned_start)
@@ -86,7 +86,7 @@ def _parse(text: str) -> Offsets:
 
 
 def share_offsets(start: Offsets, planned_end: Offsets, bounds: Offsets) -> Offsets:
-    """Return the end of a batch from ``start``, with as many records as up to ``planned_end``, and none beyond ``bounds``.
+    """Return the end of a batch from ``start``, with as many records as Spark planned up to ``planned_end``, and none beyond ``bounds``.
 
     A partition that is not in ``start`` keeps its planned end, because its start is unknown.
     """
@@ -108,7 +108,7 @@ def share_offsets(start: Offsets, planned_end: Offsets, bounds: Offsets) -> Offs
 
 
 def share(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Divide a limit into equal shares. A share is at most what its owner wants; the others get the rest."""
+    """Divide a limit into equal shares. A share is at most the wanted number; the others get the rest."""
     parts = {}
     for number, name in enumerate(sorted(wanted, key=wanted.__getitem__)):
         equal = -(-limit // (len(wanted) - number))  # rounded up, in favor of small shares

@@ -41,14 +41,14 @@ def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artifact
     """Return the artifacts of one group of ``artifacts.toml``; the files are in ``folder``."""
     if roots := wanted.get("with-dependencies"):
         return _with_dependencies(folder, roots, wanted.get("without", []))
-    # Maven would also download the parents of the descriptor.
+    # A Maven run would also download the parent POMs.
     return [npm.describe(name) if name.startswith(npm.GROUP) else describe(name) for name in wanted["alone"]]
 
 
 def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str]) -> list[Artifact]:
     pom, jars = folder / "pom.xml", folder / "jars"
     pom.write_text(_pom(roots, without), encoding="utf-8")
-    # An explicit version, because the Maven of a Linux distribution can have an older one.
+    # The version is explicit, because the Maven of a Linux distribution may use an older plugin.
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
     command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), goal, "-DincludeScope=runtime"]
     try:

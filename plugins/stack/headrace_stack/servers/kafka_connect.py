@@ -79,7 +79,7 @@ class Connect(Server):
         return answer if code == 200 else None
 
     def delete(self, name: str, *, timeout: float = 60) -> None:
-        """Delete a connector and wait for it; an unknown connector is no error. Its topics and its slot stay."""
+        """Delete a connector and wait for it; an unknown connector is not an error. The connector's topics and its replication slot stay."""
         deadline = time.monotonic() + timeout
         while request("DELETE", self._connector(name))[0] == 409 or self.status(name):
             if time.monotonic() > deadline:

@@ -15,12 +15,12 @@ from headrace_stack.sqlserver.sql_types import Value
 
 
 class Journal:
-    """Journal of applied changes."""
+    """Journal of the applied changes in a file."""
 
     def __init__(self, file: Path, database: CapturedDatabase, lock: threading.Lock) -> None:
         self._file, self._database, self._lock = file, database, lock
         file.touch()
-        # The process was killed while it wrote an incomplete line, before it confirmed the change.
+        # An incomplete last line means that the process was killed before it confirmed the change.
         *lines, half = file.read_bytes().split(b"\n")
         os.truncate(file, file.stat().st_size - len(half))
         for line in lines:
@@ -52,12 +52,12 @@ class Journal:
 
 
 def encode_value(value: Value) -> Any:
-    """Encode a value for JSON, which has no bytes."""
+    """Encode a value for JSON, which has no type for bytes."""
     return {"hex": value.hex()} if isinstance(value, bytes) else value
 
 
 def decode_value(value: Any) -> Value:
-    """Decode a value of ``encode_value``."""
+    """Decode a value that ``encode_value`` encoded."""
     decoded: Value = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
     return decoded
 

@@ -1,4 +1,4 @@
-"""Declarations of columns: ``name type [not null] [default literal]``."""
+"""Parser of column declarations: ``name type [not null] [default literal]``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SqlColumn:
     name: str
     type: SqlType
     nullable: bool = True
-    #: Value of an insert without the column.
+    #: Value for inserts that omit the column.
     default: Value = None
     #: Default as in sys.default_constraints: ``((0))``, ``('new')``.
     default_text: str | None = None
@@ -84,7 +84,7 @@ def _default(text: str, kind: SqlType) -> tuple[Value, str]:
         return kind.keep(bytes.fromhex(parts["hex"])), f"({text})"
     if parts["text"] is not None:
         return kind.keep(parts["text"].replace("''", "'")), f"({text})"
-    # A number of any type; exact types take it as a string.
+    # A number for a column of any type; exact types parse it from a string.
     number: Value = (
         float(text) if isinstance(kind, numeric_types.Float) else int(text) if text.lstrip("+-").isdigit() else text
     )

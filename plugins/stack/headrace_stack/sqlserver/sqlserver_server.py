@@ -23,7 +23,7 @@ class SqlServer(RemoteTables, Server):
     _control_port: int
 
     user = "sa"
-    password = "headrace-secret"  # noqa: S105 - of a server that lives as long as the tests
+    password = "headrace-secret"  # noqa: S105 - the server exists only during the tests
     database = "test"
 
     @property
@@ -57,7 +57,7 @@ class SqlServer(RemoteTables, Server):
         """Do nothing: the program is part of this package."""
 
     def prepare(self) -> None:
-        # In a file, because every user of the machine can read the arguments of a process.
+        # The password is in a file, because every user of the machine can read the arguments of a process.
         (self.folder / "password").write_text(self.password, encoding="utf-8")
 
     def command(self) -> Sequence[str | Path]:

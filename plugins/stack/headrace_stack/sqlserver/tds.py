@@ -101,7 +101,7 @@ def login_of(message: bytes) -> Login:
         begin, length = struct.unpack_from("<HH", message, at)
         return message[begin : begin + 2 * length]
 
-    # Undo the password encoding: swapped nibbles, XOR with 0xA5.
+    # Decode the password: nibbles are swapped and bytes are XORed with 0xA5.
     secret = bytes(((byte ^ 0xA5) >> 4 | (byte ^ 0xA5) << 4) & 0xFF for byte in text(44))
     return Login(*(part.decode("utf-16-le") for part in (text(40), secret, text(68))))
 
@@ -226,7 +226,7 @@ def empty_answer() -> bytes:
 
 
 def call_answer(result: Result | None, handle: int | None = None) -> bytes:
-    """Encode the response to a call; ``handle`` is that of a prepared statement."""
+    """Encode the response to a call; ``handle``: the handle of a prepared statement."""
     rows_answer = b""
     if result is not None:
         rows_answer = _rows(result) + _end_token(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))

@@ -118,7 +118,7 @@ class EmbeddedSchemaReader(RecordReader):
         return frame, F.col(table), fits if failed is None else fits & ~failed
 
     def _reject_reason(self, parts: Sequence[_ParsedGroup]) -> Column:
-        """Return why a record is a dead letter, else null. The task fails if the record's schema or decimal format is unknown."""
+        """Return the reject reason of a record, or null. The task fails if the record's schema or decimal format is unknown."""
         from pyspark.sql import functions as F
 
         id_ = F.col(_ID)

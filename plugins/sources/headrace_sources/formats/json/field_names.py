@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: Limit of a batch's new columns in a known topic. More of them are the result of damaged names.
+#: Maximum number of new columns that a batch may add to a known topic. More new columns come from damaged names.
 MAX_NEW_COLUMNS = 200
 ELEMENT = "[*]"
-#: A name with an escape other than of a quote or a backslash. Converters do not write such names, and a pattern of names does
-#: not match them. Both quotes belong to the name: a backslash precedes a quote inside a string.
+#: A name with an escape other than `\"` or `\\`. Converters do not write such names, and the pattern of dropped names does not
+#: match them. Neither quote of the name follows a backslash, as a quote inside a string would.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
 
 
@@ -31,9 +31,9 @@ _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
 class DroppedFields:
     """Fields of a batch whose names are not valid column names."""
 
-    #: Names that are not a column's name at any depth: they are found in the string without a parse.
+    #: Names that no column has at any depth. A record with such a name is found in the string without parsing it.
     names: frozenset[str] = frozenset()
-    #: Paths whose names are valid elsewhere.
+    #: Paths of fields whose names are valid column names at other paths.
     paths: frozenset[Path] = frozenset()
 
     def __bool__(self) -> bool:
@@ -46,7 +46,7 @@ def drop_bad_names(
     """Return a batch's type without the fields that cannot be columns, and those fields.
 
     These have headrace's own names, blank names, or names that differ from another only by case, which Spark does not
-    distinguish. ``known`` fields stay; of two new ones, the one with the higher ``frequency``.
+    distinguish. ``known`` fields are kept. Of two new fields, the one with the higher ``frequency`` is kept.
     """
     schema, dropped, new = _filter_names(inferred, known, frequency, grows=True)
     if known is not None and new > MAX_NEW_COLUMNS:
@@ -57,9 +57,10 @@ def drop_bad_names(
 def drop_bad_key_names(
     inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
 ) -> tuple[StructType, DroppedFields]:
-    """Return the same for a record's key, which gets no new fields: rows without them would lose their key.
+    """Return the type of a record key without dropped fields, and those fields. A known key gets no new fields.
 
-    A first batch's key has the fields that are in at least half as many records as the most frequent one.
+    A new field would be null in all other keys. In a first batch, the key has the fields that occur in at least half as many
+    records as the most frequent field.
     """
     from pyspark.sql.types import StructType
 
@@ -93,7 +94,7 @@ _LOCK = threading.Lock()
 def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
     """Make names case sensitive while Spark infers types. Otherwise it merges names that differ by case and loses values."""
     spark.sparkContext.setLocalProperty(_CASE_SENSITIVE, "true")  # the tasks read it
-    with _LOCK:  # topics are read at the same time: the last one restores the original value
+    with _LOCK:  # topics are read in parallel, and the last one restores the original value
         before, users = _CHANGED.get(spark, (spark.conf.get(_CASE_SENSITIVE), 0))
         _CHANGED[spark] = before, users + 1
         spark.conf.set(_CASE_SENSITIVE, "true")

@@ -74,7 +74,7 @@ class JsonFormat(Format):
     Config = JsonConfig
 
     def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
-        # Spark accepts all of these as options. Hive's patterns are Joda's, Spark's are Java's.
+        # Spark accepts all of these as options. Hive uses Joda-Time patterns, Spark uses Java's patterns.
         pattern = options.get("timestampFormat")
         own = {"timestamp.formats": pattern.replace("XXX", "ZZ")} if pattern else {}
         return Storage(

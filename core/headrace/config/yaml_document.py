@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from headrace.config_errors import Location, as_config_error
 from headrace.errors import ConfigError
-from headrace.sdk.config_errors import Location, as_config_error
 
 #: Maximum number of keys and items of a file, including its aliases.
 MAX_VALUES = 100_000

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
+from headrace.config_errors import Location, as_config_error
 from headrace.errors import HeadraceError
 from headrace.sdk.config import Config
-from headrace.sdk.config_errors import Location, as_config_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

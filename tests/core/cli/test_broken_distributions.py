@@ -57,7 +57,7 @@ BROKEN_MODULES: dict[str, tuple[str, str]] = {
         "not loaded: headrace_transforms returns a name that is not a string: 7 (int)",
     ),
     "hookless": ("def headrace_sinks():\n    return {}\n", "not loaded: it has no hook: decorate a function"),
-    "returnless": (hook("sinks", "None"), "not loaded: headrace_sinks returns no mapping of names, but NoneType"),
+    "returnless": (hook("sinks", "None"), "not loaded: headrace_sinks returns NoneType instead of a mapping of names"),
     "nameless": (transform("nameless", "name = 7"), "of headrace-nameless 1.0 has no name"),
     "loose": (transform("loose", "Config = dict"), "has a Config that is not a Config: <class 'dict'>"),
     "inexpressible": (

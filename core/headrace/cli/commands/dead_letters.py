@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option(
     "--reason",
-    type=click.Choice([*RejectReason]),
+    type=click.Choice([reason.value for reason in RejectReason]),
     metavar="REASON",
     help="Dead letters of one reason, with their bytes.",
 )

@@ -10,7 +10,12 @@ from headrace.sdk.reject_reason import RejectReason
 
 @click.command()
 @click.argument("file")
-@click.option("--reason", type=click.Choice([*RejectReason]), metavar="REASON", help="Dead letters of one reason.")
+@click.option(
+    "--reason",
+    type=click.Choice([reason.value for reason in RejectReason]),
+    metavar="REASON",
+    help="Dead letters of one reason.",
+)
 @click.option("--table", metavar="TABLE", help="Dead letters of one table.")
 def replay(file: str, *, reason: str | None, table: str | None) -> None:
     """Apply dead letters again after their cause was fixed.

@@ -14,6 +14,7 @@ from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
+from headrace.config_errors import as_config_error
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.pipeline_plan import Plan
@@ -21,7 +22,6 @@ from headrace.engine.plan.routing import Routes
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import option_text
-from headrace.sdk.config_errors import as_config_error
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.sink import Sink

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from headrace.cli.formatting import escape_controls
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigError, HeadraceError
 
 UNEXPECTED, INTERRUPTED = 1, 130
 _TRACEBACK, _REDACT = "headrace.traceback", "headrace.redact"
@@ -56,6 +56,9 @@ def report(error: Exception) -> int:
         click.echo(escape_controls(text, keep_lines=True) + "\n", err=True)
     if isinstance(error, HeadraceError):
         what, where, fix, code = error.what, error.where, error.fix, error.exit_code
+    elif isinstance(error, OSError) and error.filename is not None:
+        what, where, code = error.strerror or type(error).__name__, str(error.filename), ConfigError.exit_code
+        fix = "check the path and its permissions"
     else:
         what, where, code = f"{type(error).__name__}: {_first_line(error)}", None, UNEXPECTED
         fix = None if meta.get(_TRACEBACK) else "run with --traceback to see where it comes from"

@@ -72,9 +72,7 @@ class Resolver:
             count = "1 reference" if len(missing) == 1 else f"{len(missing)} references"
             raise ConfigError(
                 "\n  ".join([f"{count} cannot be resolved:", *missing]),
-                fix="set it, or write the value into the file"
-                if len(missing) == 1
-                else "set them, or write the values into the file",
+                fix="give each reference a value",
             )
         return resolved
 

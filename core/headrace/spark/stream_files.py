@@ -1,7 +1,8 @@
-"""Selection of Spark's file manager for the checkpoint of a stream."""
+"""Files of the checkpoint of Spark's stream."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,3 +47,24 @@ def _find_manager(spark: SparkSession, checkpoint: Folder) -> str | None:
     if checkpoint.path.startswith("file:"):
         return FOR_DISKS
     return FOR_STORES if checkpoint.is_in_store and has_class(spark, FOR_STORES) else None
+
+
+def find_damaged_file(stream: Folder) -> str | None:
+    """Return the path of a damaged file in the checkpoint of a stream; None without one. It reads all files."""
+    for file in stream.list_files():
+        folder, _, name = file.rpartition("/")
+        is_log = name.isdigit() and folder.partition("/")[0] in ("offsets", "commits", "sources")
+        if not _is_complete(stream.read(file) or "", is_log=is_log) and (is_log or file == "metadata"):
+            return f"{stream.path}/{file}"
+    return None
+
+
+def _is_complete(text: str, *, is_log: bool) -> bool:
+    """Return whether a file can be parsed: JSON; a log has a line with its version before lines of JSON."""
+    lines = text.splitlines() if is_log else ["", text]
+    try:
+        version, *rest = lines
+        values = [json.loads(line) for line in rest if line != "-"]  # "-": a source without an offset
+    except ValueError:
+        return False
+    return bool(values) and (version.startswith("v") or not is_log)

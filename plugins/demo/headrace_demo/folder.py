@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from headrace.pipeline import Pipeline
 
 PIPELINE_FILE = "pipeline.yaml"
+#: Locked files of the folders that this process uses: closing one releases its lock.
+_locks: list[TextIO] = []
 
 
 def folder_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -54,11 +57,20 @@ class DemoFolder:
             )
 
     def enter(self) -> None:
-        """Create an empty folder and make it the working directory."""
-        if self.path.exists():
-            shutil.rmtree(self.path)
-        self.path.mkdir(parents=True)
-        (self.path / self.mark).touch()
+        """Create an empty folder and make it the working directory. ConfigError if another process uses the folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = (self.path / self.mark).open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # The kernel releases it when the process ends.
+        except OSError:
+            lock.close()
+            raise ConfigError(
+                "is in use by another demo", where=str(self.path), fix="choose another folder with --folder"
+            ) from None
+        _locks.append(lock)
+        for item in self.path.iterdir():
+            if item.name != self.mark:
+                shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
         os.chdir(self.path)
 
     def print_end(self, console: Console, arguments: Sequence[str], *, salt: str) -> None:

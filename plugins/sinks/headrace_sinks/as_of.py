@@ -18,6 +18,6 @@ def to_millis(spark: SparkSession, timestamp: str) -> int:
     if row is None or row["ms"] is None:
         raise ConfigError(
             f"{timestamp!r} is neither a version nor a timestamp",
-            fix='write it like "2015-07-17 12:00:00", or take a version from the progress of a batch',
+            fix='write it like "2015-07-17 12:00:00", or name a version of the table: `headrace show FILE TABLE --versions` lists them',
         )
     return int(row["ms"])

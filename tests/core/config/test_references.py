@@ -96,7 +96,7 @@ def test_all_missing_references_are_listed_with_every_location(monkeypatch: pyte
         "  p.yaml:3 b.0.c: ${env:SALT}: the environment has no variable 'SALT'\n"
         f"  p.yaml:4 b.0.d: ${{file:{tmp_path}/none}}: the file '{tmp_path}/none' cannot be read: No such file or directory\n"
         "  p.yaml:4 b.0.d: ${env:OTHER_SALT}: the environment has no variable 'OTHER_SALT'\n"
-        "  fix: set them, or write the values into the file"
+        "  fix: give each reference a value"
     )
 
 

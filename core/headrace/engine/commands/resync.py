@@ -53,7 +53,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
     if not plan.removes_rows:
         raise ConfigError(
-            "keeps rows that the database deletes, so no rows can be removed",
+            "the table keeps rows that the database deletes, so no rows can be removed",
             where=f"table {table}",
             fix="remove `delete.tombstone.handling.mode` from `unwrap`",
         )

@@ -6,11 +6,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.engine.plan.error_translation import SparkDiedError, translate
+from headrace.engine.plan.error_translation import SparkDiedError
 from headrace.engine.run.query import Query
+from headrace.errors import ConfigError, FatalError, HeadraceError
 from headrace.sdk.source import NativeSource
 from headrace.spark.sessions import is_stopped
-from headrace.spark.stream_files import choose_file_manager
+from headrace.spark.stream_files import choose_file_manager, find_damaged_file
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -27,7 +28,18 @@ class NativeQuery(Query):
         try:
             self._stream = self.streaming_query = self._start_stream()
         except Exception as error:
-            raise translate(error, self._plan) from error
+            raise self._translate(error) from error
+
+    def _translate(self, raised: BaseException) -> HeadraceError:
+        error = super()._translate(raised)
+        if type(error) is FatalError and (file := self._find_damaged_file()):
+            return ConfigError("is damaged", where=file, fix="restore it, or use a new checkpoint folder")
+        return error
+
+    def _find_damaged_file(self) -> str | None:
+        with suppress(Exception):  # The file system may be the cause of the error.
+            return find_damaged_file(self.checkpoint.stream)
+        return None
 
     def _start_stream(self) -> StreamingQuery:
         source, pause = self._plan.source, self._options.pause

@@ -124,10 +124,10 @@ def _apply_date(pipeline: Pipeline, spark: SparkSession, console: Console, data:
         pipeline.run(spark, on_progress=batches.append)
     seconds = time.monotonic() - started
     console.print(f"[bold]{date}[/]  {events}  [dim]applied in {seconds:.1f} s[/]")
-    counts = ("events in", "rows applied", "late", "dead letters")
+    counts = ("events in", "rows applied", "superseded", "late", "dead letters")
     table = new_table("table", "sink", *counts, right=counts)
     for t in batches[-1].tables:
-        table.add_row(t.table, t.sink, *map(_number, (t.rows_in, t.applied, t.late, t.dead_letters)))
+        table.add_row(t.table, t.sink, *map(_number, (t.rows_in, t.applied, t.superseded or 0, t.late, t.dead_letters)))
     console.print(table)
     console.print()
     version = next(t.version for t in batches[-1].tables if t.table == _TABLE and t.sink == "iceberg")

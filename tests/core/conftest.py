@@ -8,12 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from headrace.registry import plugin_registry
 from headrace.registry.plugin_registry import PluginRegistry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[1] / "data/msk_demo/envelope"
 
@@ -54,6 +58,16 @@ def headrace() -> Headrace:
         return CliRunner().invoke(cli, arguments, prog_name="headrace", color=color)
 
     return call
+
+
+@pytest.fixture
+def command_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """Return the tests' session, which the commands use instead of their own and do not stop."""
+    from headrace.cli import startup
+
+    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    return spark
 
 
 @pytest.fixture

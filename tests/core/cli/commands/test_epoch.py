@@ -11,7 +11,6 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TOPIC, pipeline, rows
 
 from headrace import Pipeline
-from headrace.cli import startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +30,7 @@ checkpoint: {folder}/checkpoint
 """
 
 
-def test_epoch_is_raised_after_a_restore(
-    tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
+def test_epoch_is_raised_after_a_restore(tmp_path: Path, command_spark: SparkSession, headrace: Headrace) -> None:
     file = tmp_path / "artists.yaml"
     file.write_text(FILE.format(folder=tmp_path))
     nothing = headrace("epoch", str(file))
@@ -47,7 +42,7 @@ def test_epoch_is_raised_after_a_restore(
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "German"})
     bronze.flush()
-    Pipeline.from_file(file).run(spark)
+    Pipeline.from_file(file).run(command_spark)
     raised = headrace("epoch", str(file), "--reason", "restored")
     assert (raised.exit_code, raised.output) == (
         0,
@@ -56,5 +51,5 @@ def test_epoch_is_raised_after_a_restore(
     bronze.lsn = 1
     artists.snapshot({"artist_id": 1, "name": "Hans Arp", "nationality": "German"})
     bronze.flush()
-    Pipeline.from_file(file).run(spark)
-    assert rows(pipeline(tmp_path), spark)[0]["name"] == "Hans Arp"
+    Pipeline.from_file(file).run(command_spark)
+    assert rows(pipeline(tmp_path), command_spark)[0]["name"] == "Hans Arp"

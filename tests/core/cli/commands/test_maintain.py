@@ -17,7 +17,6 @@ from tests.support.bronze import Bronze, Topic
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC
 
 from headrace import Pipeline
-from headrace.cli import startup
 from headrace.engine.batch.maintenance import Maintained
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def artists(tmp_path: Path) -> Topic:
 
 
 @pytest.fixture
-def file(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
+def file(tmp_path: Path, command_spark: SparkSession) -> Path:
     file = tmp_path / "artists.yaml"
     file.write_text(FILE.format(folder=tmp_path))
     return file

@@ -15,7 +15,6 @@ from tests.support.bronze import Bronze, Topic
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, rows
 
 from headrace import ConfigError, Pipeline
-from headrace.cli import startup
 from headrace.progress.model import BatchProgress
 
 if TYPE_CHECKING:
@@ -69,10 +68,8 @@ def run(file: Path, topic: Topic, spark: SparkSession) -> Pipeline:
 
 
 def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
-    tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command_spark: SparkSession, headrace: Headrace
 ) -> None:
-    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
     file = pipeline_file(tmp_path)
     nothing = headrace("resync", str(file), TABLE)
     assert (nothing.exit_code, "nothing was read yet" in nothing.output) == (2, True)
@@ -83,7 +80,7 @@ def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
     artists.update(artist(2, "Kahlo"), artist(2, "Frida Kahlo"))
     artists.insert(artist(3, "Klee"))
     late = [dict(event) for event in artists.pending if event["after"]["artist_id"] == 2]
-    run(file, artists, spark)
+    run(file, artists, command_spark)
     unseen = headrace("resync", str(file), TABLE)
     assert unseen.output == (
         f"error: no row of a snapshot was applied\nwhere: table {TABLE}\n"
@@ -98,10 +95,10 @@ def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
     artists.bronze.committed = artists.bronze.lsn + 16
     artists.bronze.lsn += 24
     artists.update(artist(3, "Klee"), artist(3, "Paul Klee"))
-    pipeline = run(file, artists, spark)
+    pipeline = run(file, artists, command_spark)
     kept = [artist(1, "Hans Arp"), artist(3, "Paul Klee"), artist(4, "Ono")]
     for sink in TABLE_SINKS:
-        assert rows(pipeline, spark, sink=sink) == sorted(
+        assert rows(pipeline, command_spark, sink=sink) == sorted(
             [*kept, artist(2, "Frida Kahlo")], key=lambda r: r["artist_id"]
         )
 
@@ -113,12 +110,12 @@ def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
             [f"{TABLE}, {sink}: {count} removed, older than the snapshot of batch 1, {seen}" for sink in TABLE_SINKS],
         )
         for sink in TABLE_SINKS:
-            assert rows(pipeline, spark, sink=sink) == kept
+            assert rows(pipeline, command_spark, sink=sink) == kept
 
     artists.pending = late
-    run(file, artists, spark)
+    run(file, artists, command_spark)
     for sink in TABLE_SINKS:
-        assert rows(pipeline, spark, sink=sink) == kept
+        assert rows(pipeline, command_spark, sink=sink) == kept
 
 
 def test_no_row_is_removed_while_snapshot_rows_are_missing_from_the_table(tmp_path: Path, spark: SparkSession) -> None:

@@ -13,7 +13,6 @@ import pytest
 from tests.core.conftest import SAMPLE, Headrace, deliver
 
 from headrace import HeadraceError, Pipeline
-from headrace.cli import startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,11 +33,9 @@ checkpoint: lake/_checkpoints/people
 
 
 @pytest.fixture
-def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+def session(command_spark: SparkSession) -> SparkSession:
     """Return the session that the program uses and leaves running."""
-    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
-    return spark
+    return command_spark
 
 
 def absolute(text: str, folder: Path) -> str:

@@ -24,6 +24,14 @@ def test_options_that_only_s3a_has(options: Mapping[str, str]) -> None:
     assert open_s3_folder("s3a://lake/c", options) is None
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_endpoint_of_the_environment_is_left_to_the_jvm(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3A ignores the variable, boto3 does not: without an endpoint in the options they might read two servers."""
+    monkeypatch.setenv(variable, "http://localhost:1")
+    assert open_s3_folder("s3a://lake/c", {}) is None
+    assert open_s3_folder("s3a://lake/c", {"fs.s3a.endpoint": "http://localhost:2"}) is not None
+
+
 def test_bucket_options_take_precedence() -> None:
     options = {"fs.s3a.endpoint": "a", "fs.s3a.bucket.lake.endpoint": "b", "fs.s3a.bucket.other.endpoint": "c"}
     assert _read_settings(options, "lake") == {"endpoint": "b"}
@@ -62,6 +70,8 @@ def test_names_and_content_of_a_bucket(s3: S3, options: dict[str, Any]) -> None:
 
 @pytest.mark.dist
 def test_rejected_requests(s3: S3, options: dict[str, Any]) -> None:
-    with pytest.raises(HeadraceError) as raised:
-        open_folder("s3a://no-such-bucket/c", options).names()
-    assert raised.value.where == "s3a://no-such-bucket/c"
+    missing = open_folder("s3a://no-such-bucket/c", options)
+    for request in (missing.names, lambda: missing.read("headrace.json")):
+        with pytest.raises(HeadraceError, match="no such bucket: no-such-bucket") as raised:
+            request()
+        assert raised.value.where == "s3a://no-such-bucket/c"

@@ -15,7 +15,7 @@ def project(rows: DataFrame, want: StructType) -> DataFrame:
     """Return ``rows`` with the columns, order and types of ``want``, also in nested types. Missing columns are null."""
     present = {field.name: field.dataType for field in rows.schema}
     changed = {
-        field.name: _cell(_column(field.name), present.get(field.name), field.dataType)
+        field.name: convert_type(_column(field.name), present.get(field.name), field.dataType)
         for field in want
         if field.name not in present or not is_same_type(present[field.name], field.dataType)
     }
@@ -27,7 +27,11 @@ def is_same_type(first: DataType, second: DataType) -> bool:
     return first.simpleString() == second.simpleString()
 
 
-def _cell(column: Column, have: DataType | None, want: DataType) -> Column:
+def convert_type(column: Column, have: DataType | None, want: DataType) -> Column:
+    """Return a column of the type ``have`` in the wider type ``want``, also in nested types. Fields that it lacks are null.
+
+    ``have``: None for a field that does not exist.
+    """
     from pyspark.sql import functions as F, types as T
 
     if have is None:
@@ -36,14 +40,14 @@ def _cell(column: Column, have: DataType | None, want: DataType) -> Column:
         return column
     if isinstance(have, T.StructType) and isinstance(want, T.StructType):
         present = {field.name: field.dataType for field in have}
-        cells = [_cell(column.getField(f.name), present.get(f.name), f.dataType).alias(f.name) for f in want]
+        cells = [convert_type(column.getField(f.name), present.get(f.name), f.dataType).alias(f.name) for f in want]
         return F.when(column.isNotNull(), F.struct(*cells))
     if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
         inner, outer = have.elementType, want.elementType
-        return F.transform(column, lambda item: _cell(item, inner, outer))
+        return F.transform(column, lambda item: convert_type(item, inner, outer))
     if isinstance(have, T.MapType) and isinstance(want, T.MapType) and is_same_type(have.keyType, want.keyType):
         inner, outer = have.valueType, want.valueType
-        return F.transform_values(column, lambda _, value: _cell(value, inner, outer))
+        return F.transform_values(column, lambda _, value: convert_type(value, inner, outer))
     return column.cast(want)
 
 

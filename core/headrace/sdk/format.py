@@ -13,6 +13,7 @@ from headrace.errors import DataError, RetriableError
 from headrace.schema.promotion import union_equal
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.schema_log import Subject
+from headrace.spark.error_text import RAISED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.sdk.schema_log import SchemaLog
 
 
-_MARK = re.compile(r"<headrace-writer-schema decoder=(.*?) subject=(.*?) id=(.*?)>")
+_MARK = re.compile(rf"(?:{RAISED})<headrace-writer-schema decoder=(.*?) subject=(.*?) id=(.*?)>")
 
 
 class UnknownSchemaError(RetriableError):

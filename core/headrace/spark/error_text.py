@@ -10,6 +10,8 @@ _MISSING_FILE = re.compile(
     re.MULTILINE,
 )
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+#: Regular expression of the text before the message of ``raise_error``, on Spark 3.5 and 4.
+RAISED = r"RuntimeException: |\[USER_RAISED_EXCEPTION\] "
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -46,6 +48,15 @@ def find_python_error(text: str) -> str | None:
     """Return the last line of a Python traceback: the error of a Python function that an executor called."""
     match = _TRACEBACK.search(text)
     return match[1].strip() if match else None
+
+
+def text_after_raised(mark: str, text: str) -> str | None:
+    """Return the text after a mark that a task raised with ``raise_error``; None without one.
+
+    Errors of Spark may quote a plan, which has the mark although no task raised it.
+    """
+    match = re.search(f"(?:{RAISED}){re.escape(mark)}", text)
+    return text[match.end() :] if match else None
 
 
 def find_missing_file(error: BaseException) -> str | None:

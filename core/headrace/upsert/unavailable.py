@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import ERROR, IMAGES, NEW_KEY, OP, PREFIX, UNAVAILABLE, Changes
 from headrace.spark.columns import any_of, barrier, quote_name, reuse_columns
-from headrace.spark.error_text import full_text
+from headrace.spark.error_text import full_text, text_after_raised
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,7 +57,7 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
 
 def is_unavailable_value_error(error: BaseException) -> bool:
     """Return whether a task failed because of an unavailable value."""
-    return _MARK in full_text(error)
+    return text_after_raised(_MARK, full_text(error)) is not None
 
 
 def mark_unavailable(changes: Changes, tests: Tests) -> Changes:

@@ -60,9 +60,10 @@ def test_states_are_logged() -> None:
 
 
 def test_decoder_finds_its_own_marks() -> None:
-    text = """Job aborted: <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>
-        <headrace-writer-schema decoder=json subject=a%20b-key id=-5> and once more
-        <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>"""
+    text = """Job aborted: RuntimeException: <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>
+        [USER_RAISED_EXCEPTION] <headrace-writer-schema decoder=json subject=a%20b-key id=-5> and once more
+        RuntimeException: <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>
+        a plan: raise_error(concat(<headrace-writer-schema decoder=json subject=a%20b-value id=, id, >))"""
     assert find_unknown_schemas("registry/", text) == [(VALUE, "0000000007")]
     assert find_unknown_schemas("json", text) == [(Subject("a b", "key"), "-5")]
     assert find_unknown_schemas("registry/globalId", text) == []

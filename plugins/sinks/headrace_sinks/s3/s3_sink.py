@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
 from headrace.sdk import Batch, Capabilities, ConfigError, DataError, HeadraceError, Plugin, Sink, Table, WriteResult
-from headrace.sdk.error_text import full_text
+from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.storage import Folder
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
@@ -110,8 +110,8 @@ class S3Sink(Sink):
         return read_objects(spark, states, self.config)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        _, mark, rest = full_text(error).partition(REJECTION[0])
-        if not mark:
+        rest = text_after_raised(REJECTION[0], full_text(error))
+        if rest is None:
             return None
         fix = "fix the record in the source, or change the option"
         return DataError(rest.partition(REJECTION[1])[0], where="sink s3", fix=fix)

@@ -35,7 +35,8 @@ def _placeholder_test(data_type: DataType, placeholder: str) -> Callable[[Column
         return lambda value: value.isin(*_texts(placeholder))
     if isinstance(data_type, T.BinaryType):
         return lambda value: value == F.lit(data)
-    if isinstance(data_type, T.MapType) and isinstance(data_type.keyType, T.StringType):
+    # An hstore. Maps with values of another type cannot contain the placeholder, and comparing them with it would be null.
+    if isinstance(data_type, T.MapType) and {type(data_type.keyType), type(data_type.valueType)} == {T.StringType}:
         return lambda value: (F.size(value) == 1) & value.getItem(placeholder).eqNullSafe(placeholder)
     if isinstance(data_type, T.ArrayType):
         return _array_test(data_type.elementType, placeholder)

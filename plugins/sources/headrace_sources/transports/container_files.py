@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Events, Format, RejectReason, Scan, SourceContext, Subject, changes as C, events as E
 from headrace.sdk.columns import quote_name
-from headrace.sdk.schemas import union_schemas
+from headrace.sdk.schemas import convert_type, union_schemas
 from headrace_sources.transports.file_listing import group_by_offset_names
 from headrace_sources.transports.file_places import place_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def read_scan(
     frame = file_format.read(session, plan.scan, schema, options)
     record = F.struct(*[F.col(quote_name(name)) for name in schema.names])
     is_checked = C.ERROR in frame.columns
-    reason, value = F.lit(None).cast("string"), cast_struct(record, schema, wanted)
+    reason, value = F.lit(None).cast("string"), convert_type(record, schema, wanted)
     if plan.is_incompatible:
         reason, value = F.lit(RejectReason.SCHEMA_INCOMPATIBLE), F.lit(None).cast(wanted)
     elif is_checked:
@@ -110,27 +110,6 @@ def keep_fields(schema: StructType, wanted: StructType) -> StructType:
                 data_type = keep_fields(data_type, other)
             fields.append(StructField(field.name, data_type, nullable=True))
     return StructType(fields)
-
-
-def cast_struct(value: Column, data_type: DataType, wanted: DataType) -> Column:
-    """Return a value in a wider type: missing fields are null, narrower ones are widened."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, StructType
-
-    if data_type == wanted:
-        return value
-    if isinstance(data_type, StructType) and isinstance(wanted, StructType):
-        fields = []
-        for field in wanted:
-            if field.name in data_type.names:
-                column = cast_struct(value.getField(field.name), data_type[field.name].dataType, field.dataType)
-            else:
-                column = F.lit(None).cast(field.dataType)
-            fields.append(column.alias(field.name))
-        return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(data_type, ArrayType) and isinstance(wanted, ArrayType):
-        return F.transform(value, lambda item: cast_struct(item, data_type.elementType, wanted.elementType))
-    return value.cast(wanted)
 
 
 def _to_json(value: Column) -> Column:

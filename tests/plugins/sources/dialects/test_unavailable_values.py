@@ -75,9 +75,11 @@ def test_placeholder_in_array_of_dates(spark: SparkSession) -> None:
     assert tuple(frame.select(tests["v"](F.col("v")), tests["other"](F.col("other"))).first() or ()) == (True, False)
 
 
-def test_numbers_and_times_have_no_placeholder(spark: SparkSession) -> None:
+def test_other_types_have_no_placeholder(spark: SparkSession) -> None:
     schema = spark.createDataFrame(
-        [], "a int, b decimal(10,2), c timestamp, d double, e boolean, f struct<x: string>"
+        [],
+        "a int, b decimal(10,2), c timestamp, d double, e boolean, f struct<x: string>, g map<string, bigint>, "
+        "h map<string, date>, i map<string, struct<x: string>>, j array<map<string, string>>, k map<int, string>",
     ).schema
     assert placeholder_tests({field.name: field.dataType for field in schema}, PLACEHOLDER) == {}
 

@@ -30,19 +30,20 @@ def interpret_plans(folder: Path) -> dict[str, str]:
 @contextmanager
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
     """Make column names case-sensitive in a block."""
-    with _change(spark, {"spark.sql.caseSensitive": "true"}):
+    with change_settings(spark, {"spark.sql.caseSensitive": "true"}):
         yield
 
 
 @contextmanager
 def compile_plans(spark: SparkSession) -> Iterator[None]:
     """Compile and adapt plans in a block, as in sessions of users; this includes sessions cloned from it."""
-    with _change(spark, dict.fromkeys(INTERPRETED)):
+    with change_settings(spark, dict.fromkeys(INTERPRETED)):
         yield
 
 
 @contextmanager
-def _change(spark: SparkSession, conf: Mapping[str, str | None]) -> Iterator[None]:
+def change_settings(spark: SparkSession, conf: Mapping[str, str | None]) -> Iterator[None]:
+    """Change settings of the session in a block; None removes one."""
     before = {key: spark.conf.get(key, None) for key in conf}
     _set(spark, conf)
     try:

@@ -31,6 +31,21 @@ _CONF = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Column names are part of SQL strings and may contain `${…}`.
     "spark.sql.variable.substitute": "false",
+    # Spark's defaults that plans rely on. The caller's session may have other values.
+    "spark.sql.crossJoin.enabled": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",  # options of the source `files` replace these two
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.json.enablePartialResults": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",  # Iceberg finds the columns of its files by these ids
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.sources.default": "parquet",  # dead letters and deleted keys
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
 

@@ -33,7 +33,7 @@ from headrace_sources.transports.line_files import open_line_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_LISTING = "path string, modificationTime timestamp, length bigint, content binary"
+_LISTING = "path string, modificationTime timestamp_ltz, length bigint, content binary"
 _STREAM_OPTIONS = (
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.config.properties import parse_properties
 from headrace.config.redaction import Redaction
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.secrets import SecretProvider
 from headrace.secret_values import Secret
 from headrace.suggestions import did_you_mean
@@ -55,6 +55,14 @@ def _read_text(name: str) -> str:
 PROVIDERS: Mapping[str, SecretProvider] = {"env": from_env, "file": from_file}
 
 
+class _Problem(NamedTuple):
+    """Reason why a reference has no value."""
+
+    text: str
+    #: The provider is busy or unreachable, and can return the value later.
+    is_temporary: bool = False
+
+
 @dataclass
 class Resolver:
     """Replacement of references by the values of their providers, as secrets; ``redact`` removes these from texts."""
@@ -65,31 +73,34 @@ class Resolver:
     references: set[str] = field(default_factory=set)
 
     def resolve(self, data: Any, where: Where) -> Any:
-        """Replace all references in ``data``; raise one ConfigError that names all missing values."""
-        missing: list[str] = []
+        """Replace all references in ``data``; raise one error that names all missing values.
+
+        RetriableError if each missing value can be available later, otherwise ConfigError.
+        """
+        missing: list[_Problem] = []
         resolved = self._walk(data, (), where, missing)
         if missing:
             count = "1 reference" if len(missing) == 1 else f"{len(missing)} references"
-            raise ConfigError(
-                "\n  ".join([f"{count} cannot be resolved:", *missing]),
-                fix="give each reference a value",
-            )
+            message = "\n  ".join([f"{count} cannot be resolved:", *(problem.text for problem in missing)])
+            if all(problem.is_temporary for problem in missing):
+                raise RetriableError(message, fix="retry later")
+            raise ConfigError(message, fix="give each reference a value")
         return resolved
 
-    def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[str]) -> Any:
+    def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[_Problem]) -> Any:
         if isinstance(data, dict):
             return {key: self._walk(value, (*loc, key), where, missing) for key, value in data.items()}
         if isinstance(data, list | tuple):
             return [self._walk(value, (*loc, i), where, missing) for i, value in enumerate(data)]
         if not isinstance(data, str):
             return data
-        problems: list[str] = []
+        problems: list[_Problem] = []
         text = self._expand(data, problems)
-        missing += [f"{where(loc)}: {problem}" for problem in problems]
+        missing += [problem._replace(text=f"{where(loc)}: {problem.text}") for problem in problems]
         has_reference = any(not start["escaped"] for start in _REFERENCE_START.finditer(data))
         return Secret(text, written=data) if has_reference else text
 
-    def _expand(self, text: str, problems: list[str]) -> str:
+    def _expand(self, text: str, problems: list[_Problem]) -> str:
         """Replace the references in ``text``. A reference's name may contain references; a resolved value may not."""
         result, rest = "", text
         while (start := _REFERENCE_START.search(rest)) is not None:
@@ -99,34 +110,33 @@ class Resolver:
                 continue
             end = _find_closing_brace(rest, start.end())
             if end is None:
-                problems.append(f"{rest[start.start() :]}: it has no closing brace")
+                problems.append(_Problem(f"{rest[start.start() :]}: it has no closing brace"))
                 return ""
             result += self._resolve_one(start["provider"], rest[start.end() : end], problems)
             rest = rest[end + 1 :]
         return result + rest
 
-    def _resolve_one(self, provider: str, written: str, problems: list[str]) -> str:
+    def _resolve_one(self, provider: str, written: str, problems: list[_Problem]) -> str:
         """Return the value of ``${provider:written}``; an empty string, and one more problem, when it has none."""
         before = len(problems)
         name = self._expand(written, problems)
         if len(problems) > before:
             return ""
         if provider not in self.providers:
-            problems.append(
-                f"${{{provider}:{written}}}: no secret provider {provider!r}; {did_you_mean(provider, self.providers)}"
-            )
+            hint = did_you_mean(provider, self.providers)
+            problems.append(_Problem(f"${{{provider}:{written}}}: no secret provider {provider!r}; {hint}"))
             return ""
         try:
             value: object = self.providers[provider](name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a provider may raise any error; all problems are reported together
-            problems.append(f"${{{provider}:{written}}}: {_describe_error(error)}")
+            text = f"${{{provider}:{written}}}: {_describe_error(error)}"
+            problems.append(_Problem(text, isinstance(error, RetriableError)))
             return ""
         if not isinstance(value, str):
-            problems.append(
-                f"${{{provider}:{written}}}: the provider did not return a string, but {type(value).__name__}"
-            )
+            kind = type(value).__name__
+            problems.append(_Problem(f"${{{provider}:{written}}}: the provider did not return a string, but {kind}"))
             return ""
         self.redact.add(value)
         self.references.add(f"${{{provider}:{written}}}")

@@ -6,6 +6,13 @@ import os
 from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
+from headrace_aws.error_codes import (
+    DENIED,
+    EXPIRED,
+    UNKNOWN_CREDENTIALS,
+    is_connection_error,
+    is_temporary,
+)
 
 #: Seconds until a request times out, and the number of attempts.
 _TIMEOUT, _ATTEMPTS = 10, 4
@@ -13,22 +20,6 @@ _TIMEOUT, _ATTEMPTS = 10, 4
 CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
     "the container's role, the instance's role"
-)
-#: Prefixes of AWS error codes.
-_EXPIRED = ("ExpiredToken", "RequestExpired")
-_UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature", "SignatureDoesNotMatch")
-_DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
-_BUSY = (
-    "Throttling",
-    "KMSThrottling",
-    "TooManyRequests",
-    "RequestLimitExceeded",
-    "ProvisionedThroughputExceeded",
-    "InternalServiceError",
-    "InternalServerError",
-    "InternalFailure",
-    "ConcurrentModification",
-    "OperationTimeout",
 )
 
 
@@ -77,7 +68,10 @@ def make_client(
     from botocore.exceptions import BotoCoreError
 
     limits = Config(
-        connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT, retries={"total_max_attempts": attempts or _ATTEMPTS}
+        connect_timeout=_TIMEOUT,
+        read_timeout=_TIMEOUT,
+        # The mode "legacy" does not retry all codes of throttling.
+        retries={"mode": "standard", "total_max_attempts": attempts or _ATTEMPTS},
     )
     # AWS containers set AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
     region = region or os.environ.get("AWS_REGION")
@@ -96,19 +90,12 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
     A HeadraceError stays as it is: assuming the role of the session failed.
     """
     from botocore.exceptions import ClientError
-    from botocore.parsers import ResponseParserError
 
     if isinstance(error, HeadraceError):
         return error
     if isinstance(error, ClientError):
         return _explain_client_error(error, action, where)
-    # KeyError: a field of the response is missing. The message could contain the response, so it is not shown.
-    if isinstance(error, ResponseParserError | KeyError):
-        fix = "check the endpoint (AWS_ENDPOINT_URL) and the proxy"
-        return ConfigError("the response is not from AWS", where=where, fix=fix)
-    if described := _describe_missing(error):
-        return ConfigError(described[0], where=where, fix=described[1])
-    return RetriableError(f"AWS does not respond: {error}", where=where, fix="check the network; nothing is lost")
+    return _explain_other_error(error, where)
 
 
 def error_code(error: Exception) -> str:
@@ -123,12 +110,31 @@ def error_message(error: Exception) -> str:
 
 def is_denied(error: Exception) -> bool:
     """Return whether AWS accepted the credentials and denied the action."""
-    return error_code(error).startswith(_DENIED)
+    return error_code(error).startswith(DENIED)
 
 
 def _response_of(error: Exception) -> dict[str, Any]:
     """Return the response in an error; empty if it has none."""
     return getattr(error, "response", None) or {}
+
+
+def _explain_other_error(error: Exception, where: str) -> HeadraceError:
+    """Translate an error that is not the response of a service."""
+    from botocore.parsers import ResponseParserError
+
+    # KeyError: a field of the response is missing. The message could contain the response, so it is not shown.
+    if isinstance(error, ResponseParserError | KeyError):
+        fix = "check the endpoint (AWS_ENDPOINT_URL) and the proxy"
+        return ConfigError("the response is not from AWS", where=where, fix=fix)
+    if described := _describe_missing(error):
+        return ConfigError(described[0], where=where, fix=described[1])
+    # botocore raises it after it renewed credentials that have a fixed end.
+    if isinstance(error, RuntimeError) and "still expired" in str(error):
+        return LoginError("the credentials have expired", where=where, fix="log in again, or use a role")
+    if is_connection_error(error):
+        return RetriableError(f"AWS does not respond: {error}", where=where, fix="check the network; nothing is lost")
+    fix = f"check the region, the endpoint and ~/.aws, and look up {type(error).__name__} in the documentation of boto3"
+    return ConfigError(f"the request cannot be sent: {error}", where=where, fix=fix)
 
 
 def _describe_missing(error: Exception) -> tuple[str, str] | None:
@@ -146,16 +152,17 @@ def _describe_missing(error: Exception) -> tuple[str, str] | None:
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
         fix = f"set a role, a profile or keys; the sources are {CREDENTIAL_SOURCES.format(profile=profile)}"
         return f"no AWS credentials found: {error}", fix
-    if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError):
+    retrieval = boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError
+    if isinstance(error, retrieval) and not is_connection_error(error):
         return f"the credentials cannot be retrieved: {error}", "log in again, or check the role"
     return None
 
 
 def _explain_client_error(error: Exception, action: str, where: str) -> HeadraceError:
     code = error_code(error)
-    if code.startswith(_EXPIRED):
+    if code.startswith(EXPIRED):
         return LoginError("the session token has expired", where=where, fix="log in again, or use a role")
-    if code.startswith(_UNKNOWN_LOGIN):
+    if code.startswith(UNKNOWN_CREDENTIALS):
         fix = "check that the access key, its secret and its session token belong together"
         return LoginError(f"AWS rejected the credentials: {code}", where=where, fix=fix)
     if is_denied(error):
@@ -164,7 +171,7 @@ def _explain_client_error(error: Exception, action: str, where: str) -> Headrace
             fix = "grant this role or user the permission in Lake Formation"
         return ConfigError(f"access denied: {error}", where=where, fix=fix)
     status = _response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code.startswith(_BUSY) or status >= 500:
+    if is_temporary(code, status):
         return RetriableError(f"AWS is busy: {error}", where=where, fix="retry later; nothing is lost")
     return ConfigError(
         f"AWS rejected the request: {error}", where=where, fix=f"look up {code} in the documentation of {action}"

@@ -20,6 +20,10 @@ def explain_login(error: BaseException, who: str | None, where: str) -> Headrace
     return explain_known_error(error, known, where=where, who=who or "this process", places=places)
 
 
+_BUSY_STS = (
+    r"(Throttling(?:Exception)?: [^\n]*|Rate exceeded|RequestLimitExceeded|IDPCommunicationError"
+    r"|\(Service: (?:AWSSecurityToken|Sts)\w*[;,] Status Code: (?:429|5\d\d))"
+)
 _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         rf"{_CLIENT}\.\w+ could not be found|ClassNotFoundException: {_CLIENT}|No LoginModule found for {_CLIENT}\S*",
@@ -32,6 +36,13 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         LoginError,
         "{who} cannot be assumed: {detail}",
         FIX_TRUST,
+    ),
+    # STS, when the JVM assumes a role. The broker's client reports it as missing credentials.
+    (
+        _BUSY_STS,
+        RetriableError,
+        "AWS did not return credentials for {who}: {detail}",
+        "the batch is retried; nothing is lost",
     ),
     (
         r"(ExpiredToken\w*|The security token included in the request is expired)",

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.sdk import RetriableError
 from headrace_aws.clients import error_code
-from headrace_sources.kinesis.kinesis_stream import KinesisStream, read_summary
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, call, read_summary
 
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait until a registered consumer is active, and between two requests.
@@ -45,24 +45,29 @@ def _read_arn(stream: KinesisStream, client: Any) -> str:
 
 def _describe(stream: KinesisStream, client: Any, arn: str, name: str) -> dict[str, Any] | None:
     """Return the description of a consumer; None if it is not registered."""
-    response = _call(stream, client.describe_stream_consumer, "DescribeStreamConsumer", "ResourceNotFound", arn, name)
-    return response and response["ConsumerDescription"]
+    find = _ignore("ResourceNotFound", client.describe_stream_consumer, "ConsumerDescription")
+    response = call(stream, find, "DescribeStreamConsumer", "ConsumerDescription", StreamARN=arn, ConsumerName=name)
+    found: dict[str, Any] | None = response["ConsumerDescription"]
+    return found
 
 
 def _register(stream: KinesisStream, client: Any, arn: str, name: str) -> None:
     # ResourceInUse: another process registered it first.
-    if _call(stream, client.register_stream_consumer, "RegisterStreamConsumer", "ResourceInUse", arn, name):
+    register = _ignore("ResourceInUse", client.register_stream_consumer, "Consumer")
+    response = call(stream, register, "RegisterStreamConsumer", "Consumer", StreamARN=arn, ConsumerName=name)
+    if response["Consumer"] is not None:
         _LOG.warning("%s: registered the consumer %s, which stays when this run ends", stream.where, name)
 
 
-def _call(
-    stream: KinesisStream, operation: Callable[..., Any], called: str, ignored: str, arn: str, name: str
-) -> dict[str, Any] | None:
-    """Return the response; None for the error code ``ignored``."""
-    try:
-        response: dict[str, Any] = operation(StreamARN=arn, ConsumerName=name)
-    except Exception as error:
-        if error_code(error).startswith(ignored):
-            return None
-        raise stream.explain(error, called) from error
-    return response
+def _ignore(code: str, operation: Callable[..., dict[str, Any]], member: str) -> Callable[..., dict[str, Any]]:
+    """Return the operation with None as ``member`` of its response if it fails with this error code."""
+
+    def request(**parameters: str) -> dict[str, Any]:
+        try:
+            return operation(**parameters)
+        except Exception as error:
+            if error_code(error).startswith(code):
+                return {member: None}
+            raise
+
+    return request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from binascii import a2b_base64
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
 
 _ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\w.-]+)")
 
-#: Temporary error codes. For a subscription: too early, too many requests, or an inactive consumer.
-_PASSING = {
-    "GetRecords": ("ExpiredIteratorException",),
-    "SubscribeToShard": ("ResourceInUseException", "LimitExceededException"),
-}
+#: Pauses in seconds before requests about a stream are repeated. All readers of an account share their rate limits.
+_PAUSES = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,6 @@ class KinesisStream:
         code, message = error_code(error), error_message(error)
         if code == "ResourceNotFoundException":
             return self._explain_missing(error, message)
-        if code in _PASSING.get(operation, ()):
-            return RetriableError(f"AWS is busy: {error}", where=self.where, fix="retry later; nothing is lost")
         return explain_error(error, f"kinesis:{operation}", where=self.where)
 
     def _explain_missing(self, error: Exception, message: str) -> HeadraceError:
@@ -97,7 +93,7 @@ def list_shards(stream: KinesisStream, client: Any) -> tuple[list[Shard], int]:
     shards: list[Shard] = []
     parameters: dict[str, Any] = stream.parameters
     while True:
-        response = _call(stream, client.list_shards, "ListShards", "Shards", **parameters)
+        response = call(stream, client.list_shards, "ListShards", "Shards", **parameters)
         shards += map(_to_shard, response["Shards"])
         token = response.get("NextToken")
         if not token:
@@ -108,7 +104,7 @@ def list_shards(stream: KinesisStream, client: Any) -> tuple[list[Shard], int]:
 def read_summary(stream: KinesisStream, client: Any) -> dict[str, Any]:
     """Return the summary: status, number of open shards, retention in hours."""
     operation = client.describe_stream_summary
-    response = _call(stream, operation, "DescribeStreamSummary", "StreamDescriptionSummary", **stream.parameters)
+    response = call(stream, operation, "DescribeStreamSummary", "StreamDescriptionSummary", **stream.parameters)
     found: dict[str, Any] = response["StreamDescriptionSummary"]
     return found
 
@@ -166,14 +162,21 @@ def _to_shard(response: dict[str, Any]) -> Shard:
     return Shard(response["ShardId"], tuple(filter(None, parents)), first)
 
 
-def _call(
+def call(
     stream: KinesisStream, operation: Callable[..., Any], name: str, member: str, **parameters: Any
 ) -> dict[str, Any]:
-    try:
-        response: dict[str, Any] = operation(**parameters)
-        response[member]
-    except Exception as error:
-        raise stream.explain(error, name) from error
+    """Return a response with the field ``member``. A temporary error is retried. Raises HeadraceErrors."""
+    for pause in (*_PAUSES, None):
+        try:
+            response: dict[str, Any] = operation(**parameters)
+            response[member]
+        except Exception as error:
+            explained = stream.explain(error, name)
+            if pause is None or not isinstance(explained, RetriableError):
+                raise explained from error
+            time.sleep(pause)
+        else:
+            break
     return response
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
-from headrace_sources.registries.registry_client import PAUSES, SILENCE
+from headrace.sdk import ConfigError, DataError, HeadraceError
+from headrace_aws.clients import error_code, explain_error, make_client, open_session
+from headrace_sources.registries.registry_client import PAUSES
 from headrace_sources.registries.schema_registry import SchemaRegistry, SchemaType
-
-_LOGIN_CODES = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidClientTokenId")
 
 
 class GlueRegistry(SchemaRegistry):
@@ -50,41 +49,24 @@ class GlueRegistry(SchemaRegistry):
         except HeadraceError:
             raise
         except Exception as error:
-            raise _explain(error, " ".join(parameters.values())) from error
+            raise _explain(error, operation, " ".join(parameters.values())) from error
         return response
 
 
 def _make_client(region: str | None, endpoint: str | None) -> Any:
-    try:
-        import boto3
-    except ModuleNotFoundError as error:
-        raise ConfigError("AWS Glue needs boto3", fix="pip install 'headrace[aws]'") from error
-    from botocore.config import Config
-
-    # botocore does not follow redirects.
-    limits = Config(connect_timeout=SILENCE, read_timeout=SILENCE, retries={"total_max_attempts": len(PAUSES) + 1})
-    # AWS containers set AWS_REGION, which boto3 does not read. A new session reads the credentials again.
-    region = region or os.environ.get("AWS_REGION")
-    return boto3.Session().client("glue", region_name=region, endpoint_url=endpoint, config=limits)
+    session = open_session("Glue")
+    # AWS containers set AWS_REGION, which boto3 does not read.
+    region = region or os.environ.get("AWS_REGION") or session.region_name
+    if region is None:
+        fix = "add `region: eu-west-1` next to `registry: glue`, or set AWS_REGION"
+        raise ConfigError("no AWS region is set", where="AWS Glue", fix=fix)
+    return make_client("glue", region, session, endpoint=endpoint, attempts=len(PAUSES) + 1)
 
 
-def _explain(error: Exception, version: str) -> HeadraceError:
-    from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
-
+def _explain(error: Exception, operation: str, version: str) -> HeadraceError:
     where = f"AWS Glue, version {version}" if version else "AWS Glue"
-    if isinstance(error, NoRegionError):
-        return ConfigError(
-            "no AWS region is set",
-            where=where,
-            fix="add `region: eu-west-1` next to `registry: glue`, or set AWS_REGION",
-        )
-    code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
-    if isinstance(error, NoCredentialsError | PartialCredentialsError) or code.startswith(_LOGIN_CODES):
-        fix = "provide credentials that may call glue:GetSchemaVersion: a role, a profile, or AWS_ACCESS_KEY_ID"
-        return ConfigError(f"AWS rejected the credentials: {error}", where=where, fix=fix)
-    if code in ("EntityNotFoundException", "InvalidInputException"):
+    if error_code(error) in ("EntityNotFoundException", "InvalidInputException"):
         fix = "check that the records were written in this region and account; nothing of this batch was written"
         return DataError(f"no such schema: {error}", where=where, fix=fix)
-    return RetriableError(
-        f"AWS Glue did not respond: {error}", where=where, fix="no data is lost; the request is retried"
-    )
+    action = "".join(word.capitalize() for word in operation.split("_"))
+    return explain_error(error, f"glue:{action}", where=where)

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.json_schema import pipeline_schema
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates, with_parts
@@ -282,6 +282,34 @@ def test_token_for_python_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(ConfigError, match="no AWS credentials found") as caught:
         MskIam().token(BROKERS)
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in str(caught.value)
+
+
+def test_throttled_role_is_retriable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)
+    cluster = Cluster(monkeypatch)
+    for cluster.answer in ("Throttling", "LimitExceededException", "ServiceUnavailable", "IDPCommunicationError"):
+        with pytest.raises(RetriableError, match="AWS is busy"):
+            MskIam({"role.arn": ROLE}).token(BROKERS)
+        with pytest.raises(RetriableError, match="AWS is busy"):
+            MskIam({"cluster.arn": CLUSTER}).brokers()
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "Rate exceeded (Service: AWSSecurityTokenService; Status Code: 400; Error Code: Throttling; Request ID: 1)",
+        "Service is unavailable (Service: Sts, Status Code: 503, Request ID: 1)",
+    ],
+)
+def test_throttled_role_of_the_jvm_is_retriable(cause: str) -> None:
+    text = (
+        "org.apache.kafka.common.errors.SaslAuthenticationException: An error: (java.security.PrivilegedActionException) "
+        "Caused by: java.io.IOException: Failed to find AWS IAM Credentials [Caused by "
+        f"software.amazon.msk.auth.iam.internals.MSKCredentialProvider: {cause}]"
+    )
+    error = MskIam({"role.arn": ROLE}).explain(RuntimeError(text))
+    assert isinstance(error, RetriableError)
+    assert f"AWS did not return credentials for {ROLE}" in error.what
 
 
 def test_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import moto
 import pytest
 from tests.support.local_server import LocalServer
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.config.references import Resolver
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.secrets import CACHE_SECONDS, clear_cache
@@ -42,8 +42,8 @@ def resolve(text: str) -> str:
     return str(Resolver(providers).resolve({"password": text}, lambda _: "pipeline.yaml:1")["password"])
 
 
-def error_message(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
+def error_message(text: str, kind: type[HeadraceError] = ConfigError) -> str:
+    with pytest.raises(kind) as caught:
         resolve(text)
     assert HIDDEN not in str(caught.value)
     return str(caught.value)
@@ -158,16 +158,17 @@ def test_errors_state_a_fix(service: FakeService, code: str, expected: str) -> N
 
 def test_busy_or_invalid_service(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)
-    service.refuse("ThrottlingException")
-    assert "AWS is busy" in error_message("${ssm:/demo/password}")
-    service.refuse("InternalServerError", 500)
-    assert "AWS is busy" in error_message("${ssm:/demo/password}")
+    for code, status in (("ThrottlingException", 400), ("LimitExceededException", 400), ("InternalServerError", 500)):
+        service.refuse(code, status)
+        assert "AWS is busy" in error_message("${ssm:/demo/password}", RetriableError)
+    # A second reference that lacks a value needs a person.
+    assert "AWS is busy" in error_message("${ssm:/demo/password} ${env:HEADRACE_NO_SUCH_VARIABLE}")
     service.status, service.body = 200, f"<html>{HIDDEN}</html>".encode()
     assert "the response is not from AWS; check the endpoint (AWS_ENDPOINT_URL)" in error_message(
         "${ssm:/demo/password}"
     )
     service.server_close()
-    assert "AWS does not respond" in error_message("${ssm:/demo/password}")
+    assert "AWS does not respond" in error_message("${ssm:/demo/password}", RetriableError)
 
 
 def test_missing_credentials_and_region(monkeypatch: pytest.MonkeyPatch) -> None:

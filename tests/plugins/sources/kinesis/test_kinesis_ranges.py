@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -25,7 +25,8 @@ from hypothesis import given, settings, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_aws.identity import Identity
-from headrace_sources.kinesis import shard_reader as reading
+from headrace_sources.kinesis import kinesis_stream, shard_reader as reading
+from headrace_sources.kinesis.fan_out_consumer import read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
 from headrace_sources.kinesis.kinesis_stream import KinesisStream
@@ -35,7 +36,9 @@ from headrace_sources.kinesis.shard_pages import PolledPages, SubscribedPages
 from headrace_sources.kinesis.shard_positions import COUNT_BITS, ShardPosition, partition_of, to_offset
 from headrace_sources.kinesis.shard_reader import Mark, Reading, read_readings
 
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 STREAM = KinesisStream("orders", "eu-west-1")
+DATE = {"HTTPHeaders": {"date": "Sat, 31 Jan 2026 12:00:00 GMT"}}
 SUBSCRIBED = replace(STREAM, consumer="arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/etl:1700000000")
 HOUR = 3_600_000
 Row = dict[str, Any]
@@ -622,6 +625,67 @@ def test_errors_have_plain_messages(service: tuple[Any, Stubber], code: str, mes
     assert isinstance(error, ConfigError)
     assert message in f"{error.what}; {error.fix}"
     assert error.where == "Kinesis stream orders, eu-west-1"
+
+
+CONTROL_PLANE: dict[str, Callable[[Any], Any]] = {
+    "list_shards": lambda client: kinesis_stream.list_shards(STREAM, client),
+    "describe_stream_summary": lambda client: kinesis_stream.read_summary(STREAM, client),
+    "describe_stream_consumer": lambda client: read_state(replace(STREAM, arn=ARN), client, "etl"),
+}
+RESPONSES: Row = {
+    "list_shards": {"Shards": []},
+    "describe_stream_summary": {
+        "StreamDescriptionSummary": {
+            "StreamName": "orders",
+            "StreamARN": ARN,
+            "StreamStatus": "ACTIVE",
+            "RetentionPeriodHours": 24,
+            "StreamCreationTimestamp": datetime(2026, 1, 1, tzinfo=UTC),
+            "EnhancedMonitoring": [],
+            "OpenShardCount": 1,
+        }
+    },
+    "describe_stream_consumer": {
+        "ConsumerDescription": {
+            "ConsumerName": "etl",
+            "ConsumerARN": f"{ARN}/consumer/etl:1",
+            "ConsumerStatus": "ACTIVE",
+            "ConsumerCreationTimestamp": datetime(2026, 1, 1, tzinfo=UTC),
+            "StreamARN": ARN,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("operation", CONTROL_PLANE)
+def test_throttled_control_plane_is_retried(
+    service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    monkeypatch.setattr(kinesis_stream, "_PAUSES", (0.0, 0.0))
+    client, stubber = service
+    for code in ("LimitExceededException", "InternalFailure"):
+        stubber.add_client_error(operation, code, "Rate exceeded")
+    stubber.add_response(operation, {**RESPONSES[operation], "ResponseMetadata": DATE})
+    CONTROL_PLANE[operation](client)
+    for _ in range(3):
+        stubber.add_client_error(operation, "LimitExceededException", "Rate exceeded")
+    with pytest.raises(RetriableError, match="AWS is busy"):
+        CONTROL_PLANE[operation](client)
+    stubber.add_client_error(operation, "AccessDeniedException", "no")
+    with pytest.raises(ConfigError, match="access denied"):
+        CONTROL_PLANE[operation](client)
+    stubber.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize("code", ["LimitExceededException", "InternalFailureException", "KMSThrottlingException"])
+def test_throttled_iterator_is_retried(service: tuple[Any, Stubber], code: str) -> None:
+    client, stubber = service
+    stubber.add_client_error("get_shard_iterator", code, "Rate exceeded")
+    expect_iterator(stubber, "first")
+    stubber.add_client_error("get_records", code, "Rate exceeded")
+    stubber.add_response("get_records", PAGE, {"ShardIterator": "first", "Limit": ANY})
+    assert len(read_rows(client, [Reading(shard_id(0), ShardPosition())])[1]) == 1
+    stubber.assert_no_pending_responses()
 
 
 def test_missing_shard_is_not_a_missing_stream(service: tuple[Any, Stubber]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import boto3
 import moto
 import pytest
+from botocore.stub import Stubber
 
-from headrace import ConfigError, DataError
+from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_sources.registries.glue_registry import GlueRegistry
 
 SCHEMA = '{"type": "string"}'
@@ -63,3 +64,32 @@ def test_schema_version_is_requested_once(version: str) -> None:
     assert registry.fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
     with pytest.raises(DataError, match="no such schema"):
         GlueRegistry("eu-west-1", None).fetch_schema(f"glue/{version}", "AVRO")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "expected"),
+    [
+        ("ThrottlingException", RetriableError, "AWS is busy"),
+        ("LimitExceededException", RetriableError, "AWS is busy"),
+        ("InternalServiceException", RetriableError, "AWS is busy"),
+        ("AccessDeniedException", ConfigError, "allow glue:GetSchemaVersion to this role or user"),
+        ("UnrecognizedClientException", ConfigError, "AWS rejected the credentials"),
+        ("ValidationException", ConfigError, "AWS rejected the request"),
+    ],
+)
+def test_errors(
+    version: str, monkeypatch: pytest.MonkeyPatch, code: str, kind: type[HeadraceError], expected: str
+) -> None:
+    client = boto3.client("glue", region_name="eu-west-1")
+    monkeypatch.setattr("headrace_sources.registries.glue_registry._make_client", lambda *_: client)
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_schema_version", code, "no")
+        with pytest.raises(kind, match=expected) as caught:
+            GlueRegistry("eu-west-1", None).fetch_schema(f"glue/{version}", "AVRO")
+    assert caught.value.where == f"AWS Glue, version {version}"
+
+
+def test_unknown_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(ConfigError, match="unknown profile 'nobody'"):
+        GlueRegistry("eu-west-1", None).fetch_schema("glue/1", "AVRO")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,6 +23,7 @@ from headrace.runtime.session.session_builder import complete_session_conf, list
 from headrace.runtime.session.session_check import list_missing_jars
 from headrace.sdk.options import jaas_config
 from headrace_aws import MskIam
+from headrace_aws.identity import Identity
 from headrace_sources import KafkaSource
 
 BROKERS = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com:9098"
@@ -282,6 +285,42 @@ def test_token_for_python_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(ConfigError, match="no AWS credentials found") as caught:
         MskIam().token(BROKERS)
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in str(caught.value)
+
+
+def write_keys(folder: Path, minutes: float) -> None:
+    """Write a profile with a program that returns keys which end in some minutes."""
+    end = datetime.now(UTC) + timedelta(minutes=minutes)
+    keys = {"Version": 1, "AccessKeyId": "AKIDSHORT", "SecretAccessKey": "x", "SessionToken": "t"}
+    (folder / "keys.json").write_text(json.dumps({**keys, "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
+    (folder / "config").write_text(f"[profile short]\ncredential_process = /bin/cat {folder}/keys.json\n")
+
+
+@pytest.mark.parametrize("minutes", [1, 7, 14])
+def test_token_ends_with_its_credentials(tmp_path: Path, minutes: float) -> None:
+    write_keys(tmp_path, minutes)
+    token, end = MskIam(profile="short").token(BROKERS)
+    assert 60 * minutes - 10 < end - time.time() <= 60 * minutes
+    assert 60 * minutes - 10 < int(read_token(token)["X-Amz-Expires"]) <= 60 * minutes
+
+
+def test_token_of_keys_with_a_later_end_has_the_longest_lifetime(tmp_path: Path) -> None:
+    write_keys(tmp_path, 60)
+    token, end = MskIam(profile="short").token(BROKERS)
+    assert 880 < end - time.time() <= 900
+    assert read_token(token)["X-Amz-Expires"] == "900"
+
+
+def test_token_of_a_role_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = datetime.now(UTC) + timedelta(minutes=12)
+    keys = {"access_key": "ASIA", "secret_key": "x", "token": "t", "expiry_time": end.isoformat()}
+    monkeypatch.setattr(Identity, "_assume", lambda _: keys)
+    assert abs(MskIam({"role.arn": ROLE}).token(BROKERS)[1] - end.timestamp()) <= 1
+
+
+def test_expired_credentials_sign_no_token(tmp_path: Path) -> None:
+    write_keys(tmp_path, -1)
+    with pytest.raises(ConfigError, match="the credentials have expired"):
+        MskIam(profile="short").token(BROKERS)
 
 
 def test_throttled_role_is_retriable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import find_carried
 from headrace_sources.kinesis.kinesis_stream import KinesisStream, read_summary
 from headrace_sources.kinesis.range_planner import Planner, plan_range
-from headrace_sources.kinesis.shard_positions import ShardPosition, from_offset, partition_of
+from headrace_sources.kinesis.shard_positions import find_read, from_offset, partition_of
 from headrace_sources.kinesis.shard_reader import SCHEMA, Mark, Reading, read_shards
 
 if TYPE_CHECKING:
@@ -96,13 +96,14 @@ class KinesisSource(RangedSource):
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         if kept := self._find_kept(start, end):
             return kept.records
-        readings = plan_range(self._stream, start, end, is_lenient=not self.config.fail_on_data_loss)
+        is_lenient = not self.config.fail_on_data_loss
+        readings = plan_range(self._stream, self._open_client(), start, end, is_lenient=is_lenient)
         return self._select(self._run(spark, readings))
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         if context.replay is None and context.range is not None:
             start, end = map(from_offset, context.range)
-            if all(place.sequence == start.get(shard, ShardPosition()).sequence for shard, place in end.items()):
+            if not find_read(start, end):
                 return {}
         return {self._stream.name: partial(move_to_session, frame)}
 

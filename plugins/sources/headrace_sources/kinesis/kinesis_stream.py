@@ -70,16 +70,25 @@ class KinesisStream:
         code, message = error_code(error), error_message(error)
         if code == "ResourceNotFoundException":
             return self._explain_missing(error, message)
+        if code == "InvalidArgumentException" and "SequenceNumber" in message:
+            return self._explain_position(error)
         return explain_error(error, f"kinesis:{operation}", where=self.where)
 
     def _explain_missing(self, error: Exception, message: str) -> HeadraceError:
         if "/consumer/" in message:
             fix = "nothing is lost, and the next batch registers it again; find out what deregisters it"
             return RetriableError(f"the consumer was deregistered: {error}", where=self.where, fix=fix)
+        if "SequenceNumber" in message:
+            return self._explain_position(error)
         if "shardId-" in message:
             fix = "set `fail.on.data.loss: false` to continue without it, or start with a new checkpoint"
             return DataError(f"a shard no longer exists: {error}", where=self.where, fix=fix)
         return ConfigError("no such stream", where=self.where, fix="correct `stream` or `region`")
+
+    def _explain_position(self, error: Exception) -> DataError:
+        message = f"the position of the checkpoint is not in the stream, which was created again: {error}"
+        fix = "start with a new checkpoint, or set `fail.on.data.loss: false` and restart to continue with the oldest record"
+        return DataError(message, where=self.where, fix=fix)
 
 
 @lru_cache(maxsize=8)

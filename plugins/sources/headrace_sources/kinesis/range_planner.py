@@ -16,9 +16,11 @@ from headrace_sources.kinesis.shard_positions import (
     ShardPosition,
     ShardPositions,
     find_lost,
+    find_read,
     find_readable,
     find_stale,
     from_offset,
+    is_in,
     note_shards,
     order_children,
     to_offset,
@@ -67,6 +69,8 @@ class Planner:
     def find_end(self, start: Offset, limit: int | None) -> Offset:
         """Return the end of the range after ``start`` with at most ``limit`` records; ``start`` if there is no record."""
         before = read_places(self._stream, start)
+        if lost := find_lost(before, self._list):
+            return to_offset(self._stream.name, self._replace_lost(before, lost))
         places = self._look(before)
         readable = [shard for shard in find_readable(places, self._list) if shard not in self._finished]
         marks = self._find(places, readable, limit) if readable else {}
@@ -79,26 +83,30 @@ class Planner:
             self._shards, _ = list_shards(self._stream, self._client)
         return self._shards
 
+    def _replace_lost(self, places: ShardPositions, lost: Sequence[str]) -> ShardPositions:
+        """Return positions at the oldest records in place of lost ones. DataError if `fail.on.data.loss` is true.
+
+        They become an offset before a record is read, because a range that is repeated needs the beginning of each shard.
+        """
+        reason = "these shards no longer exist, or the stream was created again"
+        _report_lost(self._stream, lost, reason, is_lenient=not self._config.fail_on_data_loss)
+        kept = {shard: place for shard, place in places.items() if shard not in lost}
+        return note_shards(kept, self._list, ShardPosition())
+
     def _look(self, places: ShardPositions) -> ShardPositions:
         """Return the positions of the listed shards. DataError if records expired and `fail.on.data.loss` is true."""
-        if lost := find_lost(places, self._list):
-            self._report_lost(lost, "these shards no longer exist, or the stream was created again")
-            places = {shard: place for shard, place in places.items() if shard not in lost}
         places = note_shards(places, self._list, ShardPosition())
-        self._retention = self._retention or read_summary(self._stream, self._client)["RetentionPeriodHours"]
-        oldest = self._now() - self._retention * _HOUR
+        oldest = self._find_oldest()
         if stale := find_stale(places, find_readable(places, self._list), self._seen, oldest):
-            self._report_lost(stale, f"the last read was before the retention of {self._retention} hours")
+            reason = f"the last read was before the retention of {self._retention} hours"
+            _report_lost(self._stream, stale, reason, is_lenient=not self._config.fail_on_data_loss)
             self._seen |= dict.fromkeys(stale, self._now())
         return places
 
-    def _report_lost(self, shards: Sequence[str], reason: str) -> None:
-        names = ", ".join(shards[:5]) + ", …" * (len(shards) > 5)
-        message = f"unread records of {names} may be lost: {reason}"
-        if self._config.fail_on_data_loss:
-            fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest record"
-            raise DataError(message, where=self._stream.where, fix=fix)
-        _LOG.warning("%s: %s. The run continues with the oldest record", self._stream.where, message)
+    def _find_oldest(self) -> int:
+        """Return the time before which records have expired, in milliseconds."""
+        self._retention = self._retention or read_summary(self._stream, self._client)["RetentionPeriodHours"]
+        return self._now() - self._retention * _HOUR
 
     def _find(self, places: ShardPositions, readable: Sequence[str], limit: int | None) -> dict[str, Mark]:
         """Read the available records of some shards."""
@@ -116,8 +124,11 @@ class Planner:
     def _advance(self, start: ShardPositions, places: ShardPositions, marks: Mapping[str, Mark]) -> ShardPositions:
         """Return the positions after a range; ``start`` if no change needs a new offset."""
         end = dict(places)
+        firsts = {shard.id: str(shard.first) for shard in self._list}
         for shard, mark in marks.items():
             end[shard] = replace(end[shard], sequence=mark.sequence, number=mark.number, is_done=mark.is_done)
+            if mark.is_done and mark.sequence is None:
+                end[shard] = replace(end[shard], first=firsts[shard])
         if any(mark.is_done for mark in marks.values()):
             self._shards = None
             end = note_shards(end, self._list, ShardPosition())
@@ -130,14 +141,30 @@ class Planner:
         return {**end, **{shard: replace(end[shard], seen=now) for shard, now in seen.items()}}
 
 
-def plan_range(stream: KinesisStream, start: Offset, end: Offset, *, is_lenient: bool) -> list[Reading]:
-    """Return the readings that repeat a range. ``is_lenient`` continues if records expired."""
-    before = read_places(stream, start)
+def plan_range(stream: KinesisStream, client: Any, start: Offset, end: Offset, *, is_lenient: bool) -> list[Reading]:
+    """Return the readings that repeat a range. DataError if its records are lost; ``is_lenient`` leaves them out."""
+    before, after = read_places(stream, start), from_offset(end)
+    shards = find_read(before, after)
+    listed = {shard.id: shard for shard in list_shards(stream, client)[0]} if shards else {}
+    begins = {shard: before.get(shard, ShardPosition()) for shard in shards}
+    lost = [name for name in shards if not all(is_in(place, listed.get(name)) for place in (begins[name], after[name]))]
+    if lost:
+        reason = "these shards no longer exist, or the stream was created again"
+        _report_lost(stream, lost, reason, is_lenient=is_lenient)
     return [
-        Reading(shard, before[shard], place.sequence, is_lenient=is_lenient)
-        for shard, place in from_offset(end).items()
-        if shard in before and place.sequence != before[shard].sequence
+        Reading(name, begins[name], after[name].sequence, is_lenient=is_lenient)
+        for name in shards
+        if name not in lost
     ]
+
+
+def _report_lost(stream: KinesisStream, shards: Sequence[str], reason: str, *, is_lenient: bool) -> None:
+    names = ", ".join(shards[:5]) + ", …" * (len(shards) > 5)
+    message = f"unread records of {names} may be lost: {reason}"
+    if not is_lenient:
+        fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest record"
+        raise DataError(message, where=stream.where, fix=fix)
+    _LOG.warning("%s: %s. The run continues with the oldest record", stream.where, message)
 
 
 def read_places(stream: KinesisStream, offset: Offset) -> dict[str, ShardPosition]:

@@ -38,6 +38,8 @@ class ShardPosition:
     seen: int | None = None
     #: The shard is closed and read to its end.
     is_done: bool = False
+    #: First sequence number of a closed shard without records. It identifies the stream, as ``sequence`` does.
+    first: str | None = None
 
     @property
     def read_until(self) -> int | None:
@@ -93,15 +95,28 @@ def find_readable(places: ShardPositions, shards: Sequence[Shard]) -> list[str]:
     ]
 
 
+def is_in(place: ShardPosition, shard: Shard | None) -> bool:
+    """Return whether a position belongs to a listed shard. A stream that was created again has higher sequence numbers."""
+    if shard is None:
+        return False
+    known = place.sequence or place.first
+    return known is None or int(known) >= shard.first
+
+
 def find_lost(places: ShardPositions, shards: Sequence[Shard]) -> list[str]:
-    """Return unfinished shards that are no longer listed, or that belong to a stream that was created again."""
-    first = {shard.id: shard.first for shard in shards}
+    """Return unfinished shards that are no longer listed, and all shards of a stream that was created again."""
+    listed = {shard.id: shard for shard in shards}
     return [
         shard
         for shard, place in places.items()
-        if not place.is_done
-        and (shard not in first or (place.sequence is not None and int(place.sequence) < first[shard]))
+        if not is_in(place, listed.get(shard)) and (shard in listed or not place.is_done)
     ]
+
+
+def find_read(start: ShardPositions, end: ShardPositions) -> list[str]:
+    """Return the shards with records between two positions."""
+    unread = ShardPosition()
+    return [shard for shard, place in end.items() if place.sequence not in (None, start.get(shard, unread).sequence)]
 
 
 def find_stale(places: ShardPositions, readable: Sequence[str], seen: Mapping[str, int], oldest: int) -> list[str]:

@@ -281,7 +281,7 @@ def test_records_are_read_once_and_each_key_in_order(
     assert len({(row["offset"], row["partition"]) for row in rows}) == len(rows)
     # The same range has the same records and offsets, regardless of later records.
     for start, end, found in run.ranges:
-        repeated, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False), stream)
+        repeated, _ = read_rows(model, plan_range(STREAM, model, start, end, is_lenient=False), stream)
         assert sorted(repeated, key=str) == sorted(found, key=str)
 
 
@@ -440,8 +440,95 @@ def test_recreated_stream_is_detected() -> None:
     run.restart()
     with pytest.raises(DataError, match="of shardId-000000000000 may be lost: these shards no longer exist"):
         run.batch()
+    # A closed shard of the old stream is no finished shard of the new one.
+    closed = Model()
+    closed.split(shard_id(0))
+    run = Run(closed)
+    run.read_everything()
+    recreate(closed)
+    run.restart()
+    with pytest.raises(DataError, match=r"of shardId-000000000000, .* may be lost: these shards no longer exist"):
+        run.batch()
     with pytest.raises(ConfigError, match="the checkpoint belongs to the stream invoices"):
         Planner(STREAM, run.config, model, lambda _: []).find_end(to_offset("invoices", {}), None)
+
+
+def check_repeats(run: Run) -> None:
+    """A range that is repeated after a crash has the records of its first read."""
+    for start, end, found in run.ranges:
+        readings = plan_range(STREAM, run.model, start, end, is_lenient=True)
+        assert sorted(read_rows(run.model, readings, run.stream)[0], key=str) == sorted(found, key=str)
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_children_of_an_expired_shard_are_read_again_after_a_crash(generations: int) -> None:
+    """The parents expired while no run was active, and the first batch after that is killed."""
+    model = Model()
+    model.put("key 0")
+    run = Run(model, **{"fail.on.data.loss": False})
+    run.read_everything()
+    expired = [shard_id(0)]
+    model.split(shard_id(0))
+    if generations == 2:
+        expired.append(shard_id(1))
+        model.split(shard_id(1))
+    for shard in expired:
+        model.shards[shard].is_listed = False
+    for key in range(6):
+        model.put(f"key {key}")
+    run.restart()
+    run.ranges.clear()
+    assert len(run.read_everything()) == 7
+    assert sum(len(found) for _, _, found in run.ranges) == 6
+    check_repeats(run)
+
+
+def recreate(model: Model, shards: int = 1) -> None:
+    """Delete the stream and create it again, with one record per shard."""
+    model.sequence += 10**30
+    model.shards = {
+        shard_id(n): ModelShard([f"key {key}" for key in range(6) if key % shards == n], first=model.sequence)
+        for n in range(shards)
+    }
+    for n in range(shards):
+        model.put(f"key {n}", b"new")
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("has_record", [False, True])
+def test_recreated_stream_is_read_again_after_a_crash(shards: int, has_record: bool) -> None:
+    """The old stream has a closed shard, with or without a record."""
+    model = Model()
+    if has_record:
+        model.put("key 1")
+    model.split(shard_id(0))
+    model.put("key 0")
+    model.put("key 5")
+    run = Run(model, **{"fail.on.data.loss": False})
+    run.read_everything()
+    recreate(model, shards)
+    run.restart()
+    run.ranges.clear()
+    assert [row["value"] for row in run.read_everything() if row["value"] == b"new"] == [b"new"] * shards
+    check_repeats(run)
+
+
+def test_range_of_a_deleted_stream_is_left_out_after_a_crash(caplog: pytest.LogCaptureFixture) -> None:
+    """The stream is created again between a killed batch and the next start."""
+    model = Model()
+    model.split(shard_id(0))
+    model.put("key 0")
+    model.put("key 5")
+    run = Run(model, **{"fail.on.data.loss": False})
+    run.read_everything()
+    ((start, end, _),) = [one for one in run.ranges if len(one[2]) == 2]
+    recreate(model)
+    assert plan_range(STREAM, model, start, end, is_lenient=True) == []
+    assert "unread records of shardId-000000000001, shardId-000000000002 may be lost" in caplog.messages[-1]
+    with pytest.raises(DataError, match="may be lost: these shards no longer exist, or the stream was created again"):
+        plan_range(STREAM, model, start, end, is_lenient=False)
+    run.restart()
+    assert [row["value"] for row in run.read_everything()[2:]] == [b"new"]
 
 
 def test_range_with_lost_records_is_not_read() -> None:
@@ -454,9 +541,9 @@ def test_range_with_lost_records_is_not_read() -> None:
     model.put("key 0")
     model.shards[shard_id(0)].trimmed = 2
     with pytest.raises(DataError, match=r"unread records of shardId-000000000000 up to \d+ are lost"):
-        read_rows(model, plan_range(STREAM, start, end, is_lenient=False))
+        read_rows(model, plan_range(STREAM, model, start, end, is_lenient=False))
     assert len(found) == 2
-    assert read_rows(model, plan_range(STREAM, start, end, is_lenient=True))[0] == []
+    assert read_rows(model, plan_range(STREAM, model, start, end, is_lenient=True))[0] == []
 
 
 def varint(number: int) -> bytes:
@@ -686,6 +773,27 @@ def test_throttled_iterator_is_retried(service: tuple[Any, Stubber], code: str) 
     stubber.add_response("get_records", PAGE, {"ShardIterator": "first", "Limit": ANY})
     assert len(read_rows(client, [Reading(shard_id(0), ShardPosition())])[1]) == 1
     stubber.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "InvalidArgumentException",
+            "StartingSequenceNumber 1 used in GetShardIterator is invalid because it did not come from this stream.",
+        ),
+        (
+            "ResourceNotFoundException",
+            "Unable to find record with provided SequenceNumber SequenceNumber(1) in stream orders",
+        ),
+    ],
+)
+def test_position_of_another_stream(service: tuple[Any, Stubber], code: str, message: str) -> None:
+    client, stubber = service
+    stubber.add_client_error("get_shard_iterator", code, message)
+    with pytest.raises(DataError, match="which was created again") as caught:
+        read_rows(client, [Reading(shard_id(0), ShardPosition("1"))])
+    assert "set `fail.on.data.loss: false` and restart" in str(caught.value.fix)
 
 
 def test_missing_shard_is_not_a_missing_stream(service: tuple[Any, Stubber]) -> None:

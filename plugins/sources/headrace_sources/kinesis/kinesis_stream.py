@@ -168,7 +168,9 @@ def _parse_time(time: Any) -> Any:
 def _to_shard(response: dict[str, Any]) -> Shard:
     parents = (response.get("ParentShardId"), response.get("AdjacentParentShardId"))
     first = int(response["SequenceNumberRange"]["StartingSequenceNumber"])
-    return Shard(response["ShardId"], tuple(filter(None, parents)), first)
+    keys = response["HashKeyRange"]
+    hash_keys = (int(keys["StartingHashKey"]), int(keys["EndingHashKey"]))
+    return Shard(response["ShardId"], tuple(filter(None, parents)), first, hash_keys)
 
 
 def call(

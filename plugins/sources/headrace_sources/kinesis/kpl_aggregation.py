@@ -5,39 +5,69 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, HashKeys
+
 MAGIC = b"\xf3\x89\x9a\xc2"
 _DIGEST_BYTES = 16
 #: Field numbers of AggregatedRecord and of Record.
-_KEYS, _RECORDS = 1, 3
-_KEY_INDEX, _DATA = 1, 3
+_KEYS, _HASH_KEYS, _RECORDS = 1, 2, 3
+_KEY_INDEX, _HASH_KEY_INDEX, _DATA = 1, 2, 3
+#: Index in the aggregate (None for a single record), key, data.
+Part = tuple[int | None, str, bytes]
 
 
-def split(key: str, data: bytes) -> list[tuple[str, bytes]]:
-    """Return key and data of each record in an aggregate. A plain or damaged record is returned unchanged."""
+def split(key: str, data: bytes, hash_keys: HashKeys = ALL_HASH_KEYS) -> list[Part]:
+    """Return the records of an aggregate whose hash keys belong to the shard. A plain or damaged record is returned unchanged.
+
+    An aggregate that arrives after its shard was split or merged is stored in one shard. The producer sends the records
+    whose hash keys belong to other shards again, so they would be read twice.
+    """
+    whole: list[Part] = [(None, key, data)]
     if not data.startswith(MAGIC) or len(data) <= len(MAGIC) + _DIGEST_BYTES:
-        return [(key, data)]
+        return whole
     message, digest = data[len(MAGIC) : -_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.md5(message, usedforsecurity=False).digest() != digest:
-        return [(key, data)]
+        return whole
     try:
-        return _parse(memoryview(message)) or [(key, data)]
+        records = _parse(memoryview(message))
     except (ValueError, IndexError):
-        return [(key, data)]
+        return whole
+    if not records:
+        return whole
+    has_index = len(records) > 1
+    return [
+        (index if has_index else None, key, data)
+        for index, (key, data, hash_key) in enumerate(records)
+        if _is_in(key, hash_key, hash_keys)
+    ]
 
 
-def _parse(message: memoryview) -> list[tuple[str, bytes]]:
-    keys, records = [], []
+def _is_in(key: str, hash_key: int | None, hash_keys: HashKeys) -> bool:
+    """Return whether a record belongs to a shard, by its explicit hash key or the MD5 of its partition key."""
+    if hash_keys == ALL_HASH_KEYS:
+        return True
+    if hash_key is None:
+        hash_key = int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest(), "big")
+    return hash_keys[0] <= hash_key <= hash_keys[1]
+
+
+def _parse(message: memoryview) -> list[tuple[str, bytes, int | None]]:
+    """Return key, data and explicit hash key of each record."""
+    keys, hash_keys, records = [], [], []
     for field, value in _fields(message):
         if field == _KEYS and isinstance(value, memoryview):
             keys.append(str(value, "utf-8"))
+        elif field == _HASH_KEYS and isinstance(value, memoryview):
+            hash_keys.append(int(str(value, "ascii")))
         elif field == _RECORDS and isinstance(value, memoryview):
             records.append(dict(_fields(value)))
     found = []
     for record in records:
         index, data = record.get(_KEY_INDEX, 0), record.get(_DATA, b"")
-        if not isinstance(index, int) or isinstance(data, int):
+        hash_index = record.get(_HASH_KEY_INDEX)
+        if not isinstance(index, int) or isinstance(data, int) or not isinstance(hash_index, int | None):
             raise ValueError("not a field of an aggregated record")  # noqa: TRY004 - one error class for all malformed messages
-        found.append((keys[index], bytes(data)))
+        found.append((keys[index], bytes(data), None if hash_index is None else hash_keys[hash_index]))
     return found
 
 

@@ -113,7 +113,11 @@ class Planner:
         began, most = self._now(), self._config.max_fetch_records_per_shard
         if limit is not None:
             most = min(most, max(1, limit // len(readable)))
-        readings = [Reading(shard, places[shard], until=self._until, most_records=most) for shard in readable]
+        hash_keys = {shard.id: shard.hash_keys for shard in self._list}
+        readings = [
+            Reading(shard, places[shard], until=self._until, most_records=most, hash_keys=hash_keys[shard])
+            for shard in readable
+        ]
         marks = {mark.shard: mark for mark in self._read(readings)}
         at_end = [shard for shard, mark in marks.items() if mark.is_at_end]
         self._seen |= dict.fromkeys(at_end, began if self._until is None else min(began, self._until))
@@ -152,7 +156,7 @@ def plan_range(stream: KinesisStream, client: Any, start: Offset, end: Offset, *
         reason = "these shards no longer exist, or the stream was created again"
         _report_lost(stream, lost, reason, is_lenient=is_lenient)
     return [
-        Reading(name, begins[name], after[name].sequence, is_lenient=is_lenient)
+        Reading(name, begins[name], after[name].sequence, is_lenient=is_lenient, hash_keys=listed[name].hash_keys)
         for name in shards
         if name not in lost
     ]

@@ -16,13 +16,20 @@ from headrace.sdk import DataError, Offset
 COUNT_BITS = 20
 
 
+#: First and last hash key, both inclusive.
+HashKeys = tuple[int, int]
+#: Range of the MD5 of a partition key.
+ALL_HASH_KEYS: HashKeys = (0, (1 << 128) - 1)
+
+
 @dataclass(frozen=True)
 class Shard:
-    """Listed shard with the IDs of its parents and its first sequence number."""
+    """Listed shard with the IDs of its parents, its first sequence number and its range of hash keys."""
 
     id: str
     parents: tuple[str, ...] = ()
     first: int = 0
+    hash_keys: HashKeys = ALL_HASH_KEYS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from headrace_sources.kinesis.kinesis_errors import carry_errors
 from headrace_sources.kinesis.kinesis_stream import KinesisStream, keep_client
 from headrace_sources.kinesis.kpl_aggregation import split
 from headrace_sources.kinesis.shard_pages import open_pages
-from headrace_sources.kinesis.shard_positions import ShardPosition, next_number, partition_of
+from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, HashKeys, ShardPosition, next_number, partition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,8 @@ class Reading:
     most_records: int = 1 << 62
     #: With ``end``: continue if records expired.
     is_lenient: bool = False
+    #: Hash keys of the shard. Aggregated records outside of them are skipped.
+    hash_keys: HashKeys = ALL_HASH_KEYS
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class ShardReader:
     def read_page(self) -> Rows:
         """Wait until the next page is due and return its records; no records if the shard is busy."""
         time.sleep(max(0.0, self.due - time.monotonic()))
-        rows = Rows(partition_of(self._reading.shard))
+        rows = Rows(partition_of(self._reading.shard), self._reading.hash_keys)
         page = self._fetch()
         if page is not None and (mark := self._take(page, rows)):
             self.close()
@@ -214,6 +216,8 @@ class Rows:
     """Rows of a page, column by column."""
 
     partition: int
+    #: Hash keys of the shard.
+    hash_keys: HashKeys = ALL_HASH_KEYS
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     #: Sequence number, and the index in an aggregated record.
@@ -224,13 +228,12 @@ class Rows:
 
     def add(self, record: dict[str, Any], arrival: int, number: int) -> int:
         """Add a plain or aggregated record after ``number``; return the number of the last row."""
-        parts = split(record["PartitionKey"], record["Data"])
-        for index, (key, data) in enumerate(parts):
+        for index, key, data in split(record["PartitionKey"], record["Data"], self.hash_keys):
             number = next_number(number, arrival)
             self.keys.append(key.encode())
             # Kinesis has no null value; a tombstone is an empty record.
             self.values.append(data or None)
-            self.sequences.append((record["SequenceNumber"], index if len(parts) > 1 else None))
+            self.sequences.append((record["SequenceNumber"], index))
             self.numbers.append(number)
             self.arrivals.append(arrival)
         return number

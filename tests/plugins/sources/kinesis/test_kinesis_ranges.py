@@ -33,7 +33,7 @@ from headrace_sources.kinesis.kinesis_stream import KinesisStream
 from headrace_sources.kinesis.kpl_aggregation import MAGIC, split
 from headrace_sources.kinesis.range_planner import Planner, plan_range
 from headrace_sources.kinesis.shard_pages import PolledPages, SubscribedPages
-from headrace_sources.kinesis.shard_positions import COUNT_BITS, ShardPosition, partition_of, to_offset
+from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, COUNT_BITS, ShardPosition, partition_of, to_offset
 from headrace_sources.kinesis.shard_reader import Mark, Reading, read_readings
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
@@ -68,6 +68,7 @@ class ModelShard:
     #: Sequence number, arrival, key, data.
     records: list[tuple[int, int, str, bytes]] = field(default_factory=list)
     trimmed: int = 0
+    hash_keys: tuple[int, int] = ALL_HASH_KEYS
 
 
 class Model:
@@ -110,6 +111,7 @@ class Model:
             {
                 "ShardId": name,
                 "SequenceNumberRange": {"StartingSequenceNumber": str(shard.first)},
+                "HashKeyRange": dict(zip(("StartingHashKey", "EndingHashKey"), map(str, shard.hash_keys), strict=True)),
                 **dict(zip(("ParentShardId", "AdjacentParentShardId"), shard.parents, strict=False)),
             }
             for name, shard in self.shards.items()
@@ -577,23 +579,58 @@ RECORDS = st.lists(st.tuples(st.text(min_size=1, max_size=300), st.binary(max_si
 
 @given(RECORDS)
 def test_aggregated_records_are_split(records: list[tuple[str, bytes]]) -> None:
-    assert split("outer", aggregate(records)) == records
+    assert [(key, data) for _, key, data in split("outer", aggregate(records))] == records
 
 
 @given(RECORDS, st.data())
 def test_damaged_aggregate_is_kept_unchanged(records: list[tuple[str, bytes]], data: st.DataObject) -> None:
     content = bytearray(aggregate(records))
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
-    assert split("outer", bytes(content)) == [("outer", bytes(content))]
+    assert split("outer", bytes(content)) == [(None, "outer", bytes(content))]
     cut = bytes(content[: data.draw(st.integers(0, len(content) - 1))])
-    assert split("outer", cut) == [("outer", cut)]
+    assert split("outer", cut) == [(None, "outer", cut)]
 
 
 @given(st.binary(max_size=60))
 def test_false_aggregate_is_kept_unchanged(message: bytes) -> None:
     content = MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
     records = split("outer", content)
-    assert records == [("outer", content)] or all(isinstance(data, bytes) for _, data in records)
+    assert records == [(None, "outer", content)] or all(isinstance(data, bytes) for _, _, data in records)
+
+
+HALF = 1 << 127
+
+
+def test_records_of_an_aggregate_outside_of_the_shard_are_skipped() -> None:
+    """The MD5 of `b` is in the upper half of all hash keys, those of `a` and `c` are in the lower half."""
+    records = [("a", b"1"), ("b", b"2"), ("c", b"3")]
+    message = b"".join(message_field(1, key.encode()) for key, _ in records)
+    for index, (_, data) in enumerate(records):
+        message += message_field(3, varint(1 << 3) + varint(index) + message_field(3, data))
+    content = MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
+    lower, upper = (0, HALF - 1), (HALF, 2 * HALF - 1)
+    assert split("outer", content) == [(0, "a", b"1"), (1, "b", b"2"), (2, "c", b"3")]
+    assert split("outer", content, lower) == [(0, "a", b"1"), (2, "c", b"3")]
+    assert split("outer", content, upper) == [(1, "b", b"2")]
+    # An explicit hash key has precedence. `aggregate` sets the first one of the upper half.
+    assert split("outer", aggregate(records), lower) == []
+    assert len(split("outer", aggregate(records), upper)) == 3
+    assert split("a", b"plain", upper) == [(None, "a", b"plain")]
+
+
+def test_aggregate_that_is_sent_again_after_a_split_is_read_once() -> None:
+    model = Model()
+    run = Run(model)
+    model.split(shard_id(0))
+    model.shards[shard_id(1)].hash_keys, model.shards[shard_id(2)].hash_keys = (0, HALF - 1), (HALF, 2 * HALF - 1)
+    # The first shard stores the aggregate, whose records belong to the second one. The producer sends it again.
+    for key in ("key 0", "key 5"):
+        model.put(key, aggregate([("b", b"1"), ("c", b"2")]))
+    model.put("key 0", b"alone")
+    assert sorted(row["value"] for row in run.read_everything()) == [b"1", b"2", b"alone"]
+    run.restart()
+    assert not run.batch()
+    check_repeats(run)
 
 
 def test_aggregated_records_have_distinct_offsets() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 from headrace_aws.error_codes import (
     DENIED,
     EXPIRED,
+    KMS_REFUSED,
     UNKNOWN_CREDENTIALS,
     is_connection_error,
     is_temporary,
@@ -21,6 +23,11 @@ CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
     "the container's role, the instance's role"
 )
+#: Action in AWS's message about a missing permission.
+_ACTION = re.compile(r"not authorized to perform: ([\w-]+:\w+)")
+#: Message about a key of KMS: "Access to KMS is not allowed", "The ciphertext refers to a customer master key that …".
+_KMS = re.compile(r"\bKMS\b|ciphertext refers to|customer master key")
+_FIX_KMS = "allow kms:Decrypt on the KMS key to this role or user, in IAM and in the policy of the key, and check that the key is enabled"
 
 
 def open_session(service: str, *, profile: str | None = None) -> Any:
@@ -166,13 +173,24 @@ def _explain_client_error(error: Exception, action: str, where: str) -> Headrace
         fix = "check that the access key, its secret and its session token belong together"
         return LoginError(f"AWS rejected the credentials: {code}", where=where, fix=fix)
     if is_denied(error):
-        fix = f"allow {action} to this role or user"
-        if "Lake Formation" in str(error):  # its permissions apply in addition to those of IAM
-            fix = "grant this role or user the permission in Lake Formation"
-        return ConfigError(f"access denied: {error}", where=where, fix=fix)
+        return ConfigError(f"access denied: {error}", where=where, fix=_find_permission(error, action))
     status = _response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if is_temporary(code, status):
         return RetriableError(f"AWS is busy: {error}", where=where, fix="retry later; nothing is lost")
-    return ConfigError(
-        f"AWS rejected the request: {error}", where=where, fix=f"look up {code} in the documentation of {action}"
-    )
+    fix = f"look up {code} in the documentation of {action}"
+    if code.startswith(KMS_REFUSED):
+        fix = _FIX_KMS
+    return ConfigError(f"AWS rejected the request: {error}", where=where, fix=fix)
+
+
+def _find_permission(error: Exception, action: str) -> str:
+    """Return the fix for a missing permission, which can belong to another service than the request."""
+    message = error_message(error)
+    if "Lake Formation" in message:  # its permissions apply in addition to those of IAM
+        return "grant this role or user the permission in Lake Formation"
+    named = _ACTION.search(message)
+    if named and not named[1].startswith("kms:"):
+        return f"allow {named[1]} to this role or user"
+    if named or error_code(error).startswith(KMS_REFUSED) or _KMS.search(message):
+        return _FIX_KMS
+    return f"allow {action} to this role or user"

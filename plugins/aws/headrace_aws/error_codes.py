@@ -18,6 +18,17 @@ UNKNOWN_CREDENTIALS = (
     "MissingAuthenticationToken",
     "SignatureDoesNotMatch",
 )
+#: KMS refuses the key of an encrypted stream, secret, parameter or catalog.
+KMS_REFUSED = (
+    "KMSAccessDenied",
+    "KMSDisabled",
+    "KMSInvalidState",
+    "KMSNotFound",
+    "KMSOptInRequired",
+    "DecryptionFailure",
+    "GlueEncryption",
+    "InvalidKeyId",
+)
 DENIED = ("AccessDenied", "Unauthorized", "NotAuthorized", "Forbidden", "KMSAccessDenied", "403")
 #: Rates and quotas. The first lines are the codes that botocore retries.
 _THROTTLED = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import botocore.session
 import pytest
@@ -139,3 +140,40 @@ def test_credentials_that_expired_before_their_renewal() -> None:
     found = explain_error(caught.value, "ssm:GetParameter", where="AWS")
     assert isinstance(found, LoginError)
     assert found.what == "the credentials have expired"
+
+
+def fix_of(code: str, message: str, action: str) -> Any:
+    return explain(code, message, action=action).fix
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "action"),
+    [
+        ("AccessDeniedException", "Access to KMS is not allowed", "secretsmanager:GetSecretValue"),
+        ("DecryptionFailure", "Secrets Manager can't decrypt the secret", "secretsmanager:GetSecretValue"),
+        (
+            "AccessDeniedException",
+            "The ciphertext refers to a customer master key that does not exist",
+            "ssm:GetParameter",
+        ),
+        ("InvalidKeyId", "arn:aws:kms:eu-west-1:1:key/2 is disabled", "ssm:GetParameter"),
+        ("KMSAccessDeniedException", "User is not authorized", "kinesis:GetRecords"),
+        ("KMSDisabledException", "the key is disabled", "kinesis:GetRecords"),
+        ("GlueEncryptionException", "no key", "glue:GetTable"),
+        (
+            "AccessDeniedException",
+            "User: a is not authorized to perform: kms:Decrypt on resource: b",
+            "ssm:GetParameter",
+        ),
+    ],
+)
+def test_refusal_of_kms_names_the_key(code: str, message: str, action: str) -> None:
+    error = explain(code, message, action=action)
+    assert type(error) is ConfigError
+    assert str(error.fix).startswith("allow kms:Decrypt on the KMS key to this role or user, in IAM and in the policy")
+
+
+def test_permission_of_the_message_precedes_the_action_of_the_request() -> None:
+    message = "User: arn:aws:sts::1:assumed-role/KMS/a is not authorized to perform: sts:TagSession on resource: b"
+    assert fix_of("AccessDenied", message, "ssm:GetParameter") == "allow sts:TagSession to this role or user"
+    assert fix_of("AccessDenied", "no", "ssm:GetParameter") == "allow ssm:GetParameter to this role or user"

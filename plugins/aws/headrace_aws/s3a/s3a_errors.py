@@ -18,6 +18,16 @@ _BUNDLE = (
     "remove `fs.s3a.assumed.role.sts.endpoint` (AWS_ENDPOINT_URL_STS does the same), or add the AWS bundle, which Hadoop 3.4 "
     "requires for it, to `spark.jars.packages`: software.amazon.awssdk:bundle:2.29.52"
 )
+#: Most bytes of a key in S3.
+_LONGEST_KEY = 1024
+_LONG_KEY = (
+    "shorten the target of the table, the values of its partition columns, or the folder of the sink; a key has at most "
+    f"{_LONGEST_KEY:,} bytes in UTF-8"
+)
+_BARE_400 = (
+    "S3 rejected the request (400) without a reason: the bucket is in another region, the session token has expired, or the "
+    f"key is longer than {_LONGEST_KEY:,} bytes"
+)
 #: Pattern, error class, message, fix. ``{detail}`` is the match of the pattern's group.
 _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
@@ -97,8 +107,8 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"Status Code: 400",
         ConfigError,
-        "S3 rejected the request (400) without a reason: the bucket is in another region, or the session token has expired",
-        f"{_REGION}; or log in again",
+        _BARE_400,
+        f"{_REGION}; or log in again; or shorten the key",
     ),
     (
         r"bucket is null",
@@ -114,6 +124,9 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
 )
 _REGION_NAME = re.compile(r"in this region: ([\w-]+)|expecting '([\w-]+)'")
+#: Key before the error of the AWS SDK. It may contain spaces, commas and colons.
+_KEY = re.compile(r"s3a://[^/\s]+/([^\n]+?): (?:com\.amazonaws|software\.amazon|org\.apache)\.")
+_KEY_TOO_LONG = re.compile(r"KeyTooLong|Status Code: 400")
 _ADDRESS = re.compile(r"s3a://([^/\s:'`,]+)[^\s:'`,]*")
 
 
@@ -122,6 +135,8 @@ def explain_s3a(error: BaseException) -> HeadraceError | None:
     text = full_text(error)
     if "fs.s3a" not in text and "s3a://" not in text:
         return None
+    if long_key := _explain_long_key(text):
+        return long_key
     address, region = _ADDRESS.search(text), _REGION_NAME.search(text)
     known = (KnownError(*entry) for entry in _KNOWN)
     return explain_known_error(
@@ -131,3 +146,15 @@ def explain_s3a(error: BaseException) -> HeadraceError | None:
         bucket=address[1] if address else "BUCKET",
         region=region[1] or region[2] if region else "REGION",
     )
+
+
+def _explain_long_key(text: str) -> ConfigError | None:
+    """Return the error for a key that S3 rejects for its length. The response to a HEAD request is a 400 without a reason."""
+    found = _KEY.search(text)
+    if found is None or not _KEY_TOO_LONG.search(text):
+        return None
+    size = len(found[1].encode())
+    if size <= _LONGEST_KEY:
+        return None
+    where = f"{found[0][:120]}…"
+    return ConfigError(f"the key has {size:,} bytes, and S3 accepts {_LONGEST_KEY:,}", where=where, fix=_LONG_KEY)

@@ -58,6 +58,8 @@ class Planner:
         if begin.since is not None and begin.since > now:
             fix = "set a timestamp in the past, or `starting.position: LATEST`"
             raise ConfigError("`starting.timestamp` is in the future", where=self._stream.where, fix=fix)
+        if begin.since is not None and begin.since < self._find_oldest():
+            self._report_early_start()
         return to_offset(self._stream.name, note_shards({}, shards, begin))
 
     def bound(self) -> None:
@@ -107,6 +109,19 @@ class Planner:
         """Return the time before which records have expired, in milliseconds."""
         self._retention = self._retention or read_summary(self._stream, self._client)["RetentionPeriodHours"]
         return self._now() - self._retention * _HOUR
+
+    def _report_early_start(self) -> None:
+        """Raise ConfigError for a start before the oldest record. With `fail.on.data.loss: false`, log a warning."""
+        message = (
+            f"`starting.timestamp` is before the retention of {self._retention} hours: records after it have expired"
+        )
+        if self._config.fail_on_data_loss:
+            fix = (
+                "set a later timestamp or `starting.position: TRIM_HORIZON`, or set `fail.on.data.loss: false` to start "
+                "with the oldest record"
+            )
+            raise ConfigError(message, where=self._stream.where, fix=fix)
+        _LOG.warning("%s: %s. The run starts with the oldest record", self._stream.where, message)
 
     def _find(self, places: ShardPositions, readable: Sequence[str], limit: int | None) -> dict[str, Mark]:
         """Read the available records of some shards."""

@@ -168,7 +168,7 @@ def test_more_partitions_than_one_request_allows(glue: Glue, database: str, glue
             "GlueEncryptionException",
             "no key",
             ConfigError,
-            "look up GlueEncryptionException in the documentation of glue:GetTable",
+            "allow kms:Decrypt on the KMS key to this role or user",
         ),
         ("ConcurrentModificationException", "changed", RetriableError, "other writers keep changing the table: "),
     ],

@@ -505,6 +505,26 @@ def test_errors_of_aws_sdk_2(kind: str, aws_message: str, expected: str) -> None
     assert error.what == expected
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        "com.amazonaws.services.s3.model.AmazonS3Exception: Bad Request (Service: Amazon S3; Status Code: 400; Error Code: 400 Bad Request)",
+        "software.amazon.awssdk.services.s3.model.S3Exception: null (Service: S3, Status Code: 400, Request ID: 1)",
+        "software.amazon.awssdk.services.s3.model.S3Exception: Your key is too long (KeyTooLongError)",
+    ],
+)
+def test_key_that_is_too_long(error: str) -> None:
+    key = f"bronze/note=a, b: {'ä' * 510}/part-0.parquet"
+    found = S3A().explain(OSError(f"getFileStatus on s3a://lake/{key}: {error}: 400"))
+    assert isinstance(found, ConfigError)
+    assert found.what == "the key has 1,053 bytes, and S3 accepts 1,024"
+    assert str(found.where).startswith("s3a://lake/bronze/note=a, b: ää")
+    assert "shorten the target of the table, the values of its partition columns" in str(found.fix)
+    short = S3A().explain(OSError(f"getFileStatus on s3a://lake/c: {error}: Status Code: 400"))
+    assert short is not None
+    assert "the session token has expired, or the key is longer than 1,024 bytes" in short.what
+
+
 def test_class_that_only_the_bundle_contains() -> None:
     text = "at org.apache.hadoop.fs.s3a.auth.STSClientFactory.getSTSEndpoint: NoClassDefFoundError: software/amazon/awssdk/thirdparty/X"
     error = S3A().explain(OSError(text))

@@ -533,6 +533,23 @@ def test_range_of_a_deleted_stream_is_left_out_after_a_crash(caplog: pytest.LogC
     assert [row["value"] for row in run.read_everything()[2:]] == [b"new"]
 
 
+def test_start_before_the_retention(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model()
+    model.put("key 0")
+    early = datetime.fromtimestamp((model.now - 25 * HOUR) / 1000, UTC).isoformat()
+    at_time = {"starting.position": "AT_TIMESTAMP", "starting.timestamp": early}
+    with pytest.raises(ConfigError) as caught:
+        Run(model, **at_time)
+    assert str(caught.value) == (
+        "Kinesis stream orders, eu-west-1: `starting.timestamp` is before the retention of 24 hours: records after it have "
+        "expired\n  fix: set a later timestamp or `starting.position: TRIM_HORIZON`, or set `fail.on.data.loss: false` to start "
+        "with the oldest record"
+    )
+    run = Run(model, **at_time, **{"fail.on.data.loss": False})
+    assert caplog.messages[-1].endswith("have expired. The run starts with the oldest record")
+    assert len(run.read_everything()) == 1
+
+
 def test_range_with_lost_records_is_not_read() -> None:
     model = Model()
     model.put("key 0")

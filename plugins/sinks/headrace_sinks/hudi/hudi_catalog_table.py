@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -11,6 +11,7 @@ from headrace_sinks.hudi import hudi_schema, hudi_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 #: Suffix of the table's name → whether the input format reads log files, and whether Spark leaves them out.
 _MERGE_ON_READ = {"": (True, False), "_ro": (False, True), "_rt": (True, False)}
@@ -25,6 +26,8 @@ class HudiTable:
         self._jvm: Any = spark._jvm  # noqa: SLF001
         self._table = hudi_timeline.open_table(spark, path)
         self._config = self._table.getTableConfig()
+        #: Schema, which is read when the folders of a partition have only digits.
+        self._columns: StructType | None = None
 
     @property
     def suffixes(self) -> Iterable[str]:
@@ -61,18 +64,35 @@ class HudiTable:
     def _parse_values(self, folder: str) -> tuple[str, ...]:
         """Parse the values of the partition columns from a folder."""
         fields, parts = self._partition_fields, folder.split("/")
+        if self._config.getHiveStylePartitioningEnable() == "true":
+            parts[: len(fields)] = map(str.removeprefix, parts, (f"{field}=" for field in fields))
         if len(fields) == 1:
-            # With the right option Hudi writes a day as three folders: 2024/02/29. A string may have a slash, too.
-            separator = "-" if all(part.isdigit() for part in parts) else "/"
-            parts = [separator.join(part.removeprefix(f"{fields[0]}=") for part in parts)]
+            parts = [("-" if self._is_day(fields[0], parts) else "/").join(parts)]
         if len(parts) != len(fields):
             raise ConfigError(
                 f"partition {folder!r} has {len(parts)} folders, but the table is partitioned by {', '.join(fields)}",
                 where=f"table {self._path}",
                 fix="remove `sync`, or partition by plain columns",
             )
-        values = [part.removeprefix(f"{field}=") for field, part in zip(fields, parts, strict=True)]
-        return tuple(map(unquote, values) if self._config.getUrlEncodePartitioning() == "true" else values)
+        return tuple(map(unquote, parts) if self._config.getUrlEncodePartitioning() == "true" else parts)
+
+    def _is_day(self, column: str, parts: Sequence[str]) -> bool:
+        """Return whether the folders of a partition are a day: 2024/02/29. The slashes of a string are its own."""
+        if not all(part.isdigit() for part in parts):
+            return False
+        if self._config.getSlashSeparatedDatePartitioning():
+            return [len(part) for part in parts] == [4, 2, 2]
+        return not self._is_string(column)
+
+    def _is_string(self, column: str) -> bool:
+        from pyspark.sql.types import StringType
+
+        if self._columns is None:
+            self._columns = hudi_schema.read_schema(self._spark, self._table, with_meta_fields=False)
+        assert self._columns is not None, "the table has a commit"
+        # Hudi's sync gives a column that is not in the table the type string.
+        types = {field.name.lower(): field.dataType for field in self._columns}
+        return isinstance(types.get(column.lower(), StringType()), StringType)
 
     @property
     def _views(self) -> dict[str, tuple[bool, bool]]:

@@ -164,6 +164,15 @@ def test_values_of_partitions(
     assert [(key["Name"], key["Type"]) for key in keys] == [("day", "date"), ("country", "string")]
 
 
+def test_partition_of_a_text_column_keeps_its_text(
+    spark: SparkSession, glue: Glue, database: str, tmp_path: Path
+) -> None:
+    own = {"hoodie.datasource.write.partitionpath.field": "day"}
+    block = {"path": str(tmp_path), "table.type": "COPY_ON_WRITE", "sync": sync(glue, database=database), **own}
+    Target(HudiSink(block), spark, name="shop").write("id int, day string", put(1, 1, "05/01/2026"))
+    assert glue.places(database, "shop").keys() == {("05/01/2026",)}
+
+
 # Files
 
 

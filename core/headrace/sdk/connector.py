@@ -16,7 +16,8 @@ class Connector(Plugin, ABC):
     """Order of a connector's changes, read from the ``source`` block of its events.
 
     It is registered under the connector's name, the value of ``source.connector``. Dialects choose it per topic by the names
-    of the fields, so that a plan holds the expressions of one connector. The fields are read from an envelope's ``source``, or
+    of the fields, so that a plan holds the expressions of one connector. Events with another ``source.connector`` than the names
+    of connectors with this order are ordered by the record's offset. The fields are read from an envelope's ``source``, or
     from the columns of a flattened row (``__scn``, ``__source_scn``). It has no block in a pipeline file.
     """
 
@@ -28,6 +29,8 @@ class Connector(Plugin, ABC):
     fields: ClassVar[tuple[str, ...]]
     #: Those of ``fields`` that together identify the connector. A topic that has these of two orders is an error.
     own_fields: ClassVar[tuple[str, ...]] = ()
+    #: Fields of connectors whose events have fields of the same names: events with one of these do not match.
+    foreign_fields: ClassVar[tuple[str, ...]] = ()
     #: Regular expression, without groups, of the parts that ``log_position`` returns: ``SORTABLE * 2`` for two ``sortable`` parts.
     pattern: ClassVar[str]
     #: Whether events hold every value of a row, so that none can be the placeholder of an unavailable value.
@@ -36,6 +39,8 @@ class Connector(Plugin, ABC):
     @classmethod
     def matches(cls, fields: Collection[str]) -> bool:
         """Return whether events with these source fields come from this connector."""
+        if not set(cls.foreign_fields).isdisjoint(fields):
+            return False
         return bool(cls.own_fields) and set(cls.own_fields) <= set(fields)
 
     @abstractmethod

@@ -20,6 +20,8 @@ class MySqlConnector(Connector):
     order = "MySQL's binlog"
     fields = ("file", "pos", "row")
     own_fields = ("file", "pos")
+    #: Cassandra's commit log has files and positions, too, but not in one order. TiCDC leaves the binlog's fields empty.
+    foreign_fields = ("keyspace_name", "cluster", "commit_ts", "cluster_id")
     pattern = SORTABLE * 3
     sends_whole_rows = True
 

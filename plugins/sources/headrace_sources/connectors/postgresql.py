@@ -25,11 +25,24 @@ class PostgreSqlConnector(Connector):
     order = "PostgreSQL's LSNs"
     fields = ("sequence", "lsn")
     own_fields = ("lsn",)
+    #: Fields of Oracle, SQL Server, Db2, Informix, MySQL, Cassandra, Vitess, MongoDB, Spanner and YugabyteDB.
+    foreign_fields = (
+        "scn",
+        "commit_lsn",
+        "change_lsn",
+        "file",
+        "pos",
+        "keyspace_name",
+        "vgtid",
+        "collection",
+        "change_stream_name",
+        "tablet_id",
+    )
     pattern = SORTABLE * 2
 
     @classmethod
     def matches(cls, fields: Collection[str]) -> bool:
-        return "lsn" in fields or "sequence" in fields
+        return ("lsn" in fields or "sequence" in fields) and set(cls.foreign_fields).isdisjoint(fields)
 
     def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:
         from pyspark.sql import functions as F

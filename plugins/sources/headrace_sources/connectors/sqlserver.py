@@ -23,6 +23,8 @@ class SqlServerConnector(Connector):
     order = "SQL Server's LSNs"
     fields = ("commit_lsn", "change_lsn", "event_serial_no")
     own_fields = ("commit_lsn",)
+    #: Informix has LSNs of another format. Db2's fields are all fields of SQL Server: only ``source.connector`` distinguishes them.
+    foreign_fields = ("begin_lsn", "txId")
     pattern = _LSN * 2 + SORTABLE
 
     def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:

@@ -12,6 +12,7 @@ from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace_sources.dialects.debezium import ConnectorDialect
 from headrace_sources.dialects.log_positions import (
+    CONNECTOR_NAME,
     find_connector,
     list_position_fields,
     name_order,
@@ -114,7 +115,7 @@ class FlatDialect(ConnectorDialect):
                 *key_change_columns(
                     frame,
                     position(*log_position, place=F.lit("")),
-                    has_unavailable=bool(fields and self.unavailable_tests(events.schema)),
+                    has_unavailable=bool(connector and self.unavailable_tests(events.schema)),
                 ),
                 *snapshot_columns(connector, log_position, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
@@ -144,7 +145,8 @@ def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
-    return _source_fields(list_position_fields(), names)
+    """Return the columns of the source fields that orders are chosen by and made from."""
+    return _source_fields([CONNECTOR_NAME, *list_position_fields()], names)
 
 
 def _source_fields(fields: Collection[str], names: Collection[str]) -> dict[str, str]:

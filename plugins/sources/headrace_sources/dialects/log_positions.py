@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     #: Returns a source block's field by its name.
     GetField = Callable[[str], Column]
 
+#: The field of a source block that names the connector.
+CONNECTOR_NAME = "connector"
 #: Values of ``source.snapshot`` that mark a row of a snapshot. Old connectors send a boolean, which casts to ``true``. The rows
 #: of an ``incremental`` snapshot are not marked: it is read in chunks while changes continue.
 _LAST_ROW = ("last_in_data_collection", "last")
@@ -50,8 +52,9 @@ def find_connector(fields: Collection[str]) -> Connector | None:
 
 
 def list_position_fields() -> list[str]:
-    """Return the source fields from which any connector makes positions."""
-    return list(dict.fromkeys(field for connector in load_connectors().usable for field in connector.fields))
+    """Return the source fields by which connectors are chosen, or from which they make positions."""
+    usable = load_connectors().usable
+    return list(dict.fromkeys(field for c in usable for field in (*c.fields, *c.foreign_fields)))
 
 
 def list_own_orders(fields: Collection[str]) -> list[str]:
@@ -69,11 +72,19 @@ def name_order(fields: Collection[str]) -> str:
 def read_log_position(connector: Connector | None, fields: Collection[str], field: GetField) -> Sequence[Column]:
     """Return the parts of an event's position in the database's log; none without a connector.
 
-    ``fields``: the source fields that the events have.
+    ``fields``: the source fields that the events have. Events that name a connector with another order have equal parts, so that
+    the record's offset orders them.
     """
+    from pyspark.sql import functions as F
+
     if connector is None:
         return ()
-    return connector.log_position({name: field(name) for name in connector.fields if name in fields})
+    source = {name: field(name) for name in connector.fields if name in fields}
+    if CONNECTOR_NAME in fields:
+        names = sorted(c.name for c in load_connectors().usable if c.order == connector.order)
+        is_known = field(CONNECTOR_NAME).isin(*names)
+        source = {name: F.when(is_known, column) for name, column in source.items()}
+    return connector.log_position(source)
 
 
 def position_pattern(fields: Collection[str]) -> str:

@@ -93,6 +93,35 @@ def test_third_party_connector_orders_its_events(
     assert [row[DELETED] for row in found] == [False, False, True, False]
 
 
+#: Fields of MySQL's and SQL Server's source blocks, which other connectors have, too; positions fall while offsets rise.
+SHARED_FIELDS = (
+    ("cassandra", "mysql", {"file": "CommitLog-7-1651752179377.log", "pos": 514545}, {"file": "CommitLog-7-1.log", "pos": 1}),
+    ("db2", "sqlserver", {"commit_lsn": "00000025:00000d58:0003"}, {"commit_lsn": "00000024:00000d58:0003"}),
+    ("ferretdb", "postgresql", {"lsn": 9}, {"lsn": 5}),
+)
+
+
+@pytest.mark.parametrize(("unknown", "known", "first", "second"), SHARED_FIELDS)
+@pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
+def test_events_of_an_unknown_connector_are_ordered_by_offset(
+    spark: SparkSession, dialect: Dialect, unknown: str, known: str, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    def sort_offsets(name: str) -> list[int]:
+        values: list[dict[str, Any]] = []
+        for fields in (first, second):
+            block = source(name, **fields)
+            flat = {"id": 1, "__op": "u", "__deleted": "false", **{f"__{field}": v for field, v in block.items()}}
+            envelope = {"op": "u", "before": None, "after": {"id": 1}, "source": block}
+            values.append(flat if isinstance(dialect, FlatDialect) else envelope)
+        records = [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)]
+        (changes,) = make_changes(spark, records, dialect=dialect).values()
+        found = sorted(rows_of(changes, POSITION, OFFSET), key=lambda row: row[POSITION])
+        return [row[OFFSET] for row in found]
+
+    assert sort_offsets(unknown) == [0, 1]
+    assert sort_offsets(known) == [1, 0]
+
+
 def test_order_comes_from_the_matching_connector(plugins: PluginRegistry) -> None:
     def events(*fields: str) -> Events:
         block = T.StructType([T.StructField(name, T.StringType()) for name in fields])

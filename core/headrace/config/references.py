@@ -15,11 +15,17 @@ from typing import Any, NamedTuple
 from headrace.config.properties import parse_properties
 from headrace.config.redaction import Redaction
 from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.sdk.auth import escape_jaas
 from headrace.sdk.secrets import SecretProvider
 from headrace.secret_values import Secret
 from headrace.suggestions import did_you_mean
 
 _REFERENCE_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
+
+#: End of the keys whose values are JAAS configurations: the value of a reference inside quotes is escaped.
+_JAAS = "sasl.jaas.config"
+#: A quoted string of a JAAS configuration, or the start of one.
+_JAAS_QUOTED = re.compile(r"""(["'])(?:\\.|(?!\1)[^\\])*(\1|$)""", re.DOTALL)
 
 #: Path of a value in the file → its location for users.
 Where = Callable[[tuple[Any, ...]], str]
@@ -95,12 +101,12 @@ class Resolver:
         if not isinstance(data, str):
             return data
         problems: list[_Problem] = []
-        text = self._expand(data, problems)
+        text = self._expand(data, problems, is_jaas=bool(loc) and str(loc[-1]).endswith(_JAAS))
         missing += [problem._replace(text=f"{where(loc)}: {problem.text}") for problem in problems]
         has_reference = any(not start["escaped"] for start in _REFERENCE_START.finditer(data))
         return Secret(text, written=data) if has_reference else text
 
-    def _expand(self, text: str, problems: list[_Problem]) -> str:
+    def _expand(self, text: str, problems: list[_Problem], *, is_jaas: bool = False) -> str:
         """Replace the references in ``text``. A reference's name may contain references; a resolved value may not."""
         result, rest = "", text
         while (start := _REFERENCE_START.search(rest)) is not None:
@@ -112,7 +118,9 @@ class Resolver:
             if end is None:
                 problems.append(_Problem(f"{rest[start.start() :]}: it has no closing brace"))
                 return ""
-            result += self._resolve_one(start["provider"], rest[start.end() : end], problems)
+            value = self._resolve_one(start["provider"], rest[start.end() : end], problems)
+            quote = _find_open_quote(result) if is_jaas else ""
+            result += escape_jaas(value, quote) if quote else value
             rest = rest[end + 1 :]
         return result + rest
 
@@ -150,6 +158,11 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, LookupError):
         return str(error.args[0]) if error.args else "not found"
     return f"the provider raised {type(error).__name__}; its message is hidden, because it may contain the value"
+
+
+def _find_open_quote(text: str) -> str:
+    """Return the quote character that a JAAS configuration opens and does not close; an empty string when there is none."""
+    return next((quoted[1] for quoted in _JAAS_QUOTED.finditer(text) if not quoted[2]), "")
 
 
 def _find_closing_brace(text: str, start: int) -> int | None:

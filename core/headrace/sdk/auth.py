@@ -48,9 +48,13 @@ def jaas_config(module: str, **options: str | None) -> str:
 
 
 def _quote(value: str) -> str:
-    """Quote a string for Java's StreamTokenizer, which parses these values."""
-    escaped = value.replace("\\", r"\\").replace('"', r"\"")
-    return '"' + "".join(c if c >= " " else f"\\{ord(c):03o}" for c in escaped) + '"'
+    return f'"{escape_jaas(value)}"'
+
+
+def escape_jaas(value: str, quote: str = '"') -> str:
+    """Escape a string inside quotes for Java's StreamTokenizer, which parses the values of ``sasl.jaas.config``."""
+    escaped = value.replace("\\", r"\\").replace(quote, f"\\{quote}")
+    return "".join(c if c >= " " else f"\\{ord(c):03o}" for c in escaped)
 
 
 #: Type of the option that holds an auth provider: ``auth: Auth = None``.

@@ -161,3 +161,26 @@ def test_value_is_a_secret_and_is_shown_as_its_reference() -> None:
     assert repr(found) == "{'a': 'me:${vault:one}', 'b': ['${vault:one}', 'c', '${vault:one}']}"
     assert "sesame" not in repr(resolver)
     assert resolver.redact("the password is sesame") == "the password is ******"
+
+
+@pytest.mark.parametrize(
+    ("password", "escaped"),
+    [('quote"in', r"quote\"in"), ("end\\", r"end\\"), ("single'quote", "single'quote"), ("a$b${c},;=1", "a$b${c},;=1")],
+)
+def test_value_in_quotes_of_a_jaas_configuration_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, password: str, escaped: str
+) -> None:
+    monkeypatch.setenv("PASSWORD", password)
+    line = 'Login required username="a\\"b" password="{}" token="";'
+    written = {"kafka.sasl.jaas.config": line.format("${env:PASSWORD}"), "other": line.format("${env:PASSWORD}")}
+    found: Any = Resolver(PROVIDERS).resolve(written, str)
+    assert found["kafka.sasl.jaas.config"] == line.format(escaped)
+    assert found["other"] == line.format(password)
+
+
+def test_jaas_value_in_single_quotes_and_without_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "a'b\"c")
+    written = {"sasl.jaas.config": "Login required password='${env:PASSWORD}' other=${env:PASSWORD};"}
+    assert Resolver(PROVIDERS).resolve(written, str) == {
+        "sasl.jaas.config": "Login required password='a\\'b\"c' other=a'b\"c;"
+    }

@@ -95,7 +95,12 @@ def test_third_party_connector_orders_its_events(
 
 #: Fields of MySQL's and SQL Server's source blocks, which other connectors have, too; positions fall while offsets rise.
 SHARED_FIELDS = (
-    ("cassandra", "mysql", {"file": "CommitLog-7-1651752179377.log", "pos": 514545}, {"file": "CommitLog-7-1.log", "pos": 1}),
+    (
+        "cassandra",
+        "mysql",
+        {"file": "CommitLog-7-1651752179377.log", "pos": 514545},
+        {"file": "CommitLog-7-1.log", "pos": 1},
+    ),
     ("db2", "sqlserver", {"commit_lsn": "00000025:00000d58:0003"}, {"commit_lsn": "00000024:00000d58:0003"}),
     ("ferretdb", "postgresql", {"lsn": 9}, {"lsn": 5}),
 )

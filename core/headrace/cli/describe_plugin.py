@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli.formatting import escape_controls
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

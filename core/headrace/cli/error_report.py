@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from headrace.cli.formatting import escape_controls
+from headrace.control_characters import escape_controls
 from headrace.errors import ConfigError, HeadraceError
 
 UNEXPECTED, INTERRUPTED = 1, 130

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
+
+from headrace.control_characters import CONTROL
 
 #: Unknown value, for example a count that needs a read of the table.
 UNKNOWN = "–"
-#: Characters that move the cursor, change colors, end a line, or reverse the order of characters.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_SHORT_CODES = {"\n": "\\n", "\t": "\\t"}
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (365.25, "d"))
 
 
@@ -46,13 +44,6 @@ def format_size(value: int) -> str:
     return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"
 
 
-def escape_controls(text: str, *, keep_lines: bool = False) -> str:
-    """Return third-party text with its control characters escaped, on one line or with its lines kept."""
-    if keep_lines:
-        return "\n".join(escape_controls(line.expandtabs(2)) for line in text.splitlines())
-    return _CONTROL.sub(lambda match: _SHORT_CODES.get(match[0]) or _format_code(match[0]), text)
-
-
 def format_json(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON; control characters that JSON would keep are escaped."""
     return escape_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
@@ -60,9 +51,4 @@ def format_json(value: Any, indent: int | None = None) -> str:
 
 def escape_json(text: str) -> str:
     """Return equivalent JSON without control characters; line breaks between values stay."""
-    return _CONTROL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
-
-
-def _format_code(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return CONTROL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headrace.cli.error_report import with_traceback_option
-from headrace.cli.formatting import escape_controls
+from headrace.control_characters import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import UNKNOWN, escape_controls, format_count, format_duration, format_lag
+from headrace.cli.formatting import UNKNOWN, format_count, format_duration, format_lag
 from headrace.cli.run_log import describe_backlog, describe_failure, describe_totals, list_hints
 from headrace.cli.run_totals import TableTotal, Totals
 from headrace.cli.table_output import make_table, make_text
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress

@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from headrace.cli.formatting import (
-    UNKNOWN,
-    count_noun,
-    escape_controls,
-    escape_json,
-    format_count,
-    format_duration,
-)
+from headrace.cli.formatting import UNKNOWN, count_noun, escape_json, format_count, format_duration
 from headrace.cli.run_totals import TableTotal, Totals
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress, TableProgress

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from headrace.cli.error_report import redact_with
-from headrace.cli.formatting import escape_controls
 from headrace.cli.signals import listen_again
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import count_noun, escape_controls, format_json
+from headrace.cli.formatting import count_noun, format_json
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
 from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.options import escape_controls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +36,11 @@ class ConsoleSink(Sink):
         counts = rows.groupBy(DELETED).count().collect()
         upserted = sum(row["count"] for row in counts if not row[DELETED])
         count = sum(row["count"] for row in counts)
-        print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - the purpose of the sink
-        rows.drop(POSITION).show(self.config.numRows, truncate=self.config.truncate)
+        # `show` would print the escape sequences of a record, which control the terminal.
+        length = 20 if self.config.truncate else 0
+        shown = rows.drop(POSITION)._jdf.showString(self.config.numRows, length, False)  # noqa: SLF001
+        lines = [f"{table.name}, batch {batch.id}: {count:,} rows", *shown.split("\n")]
+        print("\n".join(map(escape_controls, lines)), flush=True)  # noqa: T201 - the purpose of the sink
         return WriteResult(upserted=upserted)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:

@@ -27,6 +27,15 @@ def test_rows_are_printed(sessions: Sessions, capsys: pytest.CaptureFixture[str]
     assert written.upserted == 2
 
 
+def test_control_characters_of_records_are_escaped(sessions: Sessions, capsys: pytest.CaptureFixture[str]) -> None:
+    target = Target(ConsoleSink(truncate=False), sessions.of("one"), name="moma.art\x1bists")
+    target.write("id int, `na\x1bme` string", put(1, 1, "\x1b]0;T\x07\x1b[2J\x9b31m\u202e\u2028end"))
+    printed = capsys.readouterr().out
+    assert not [c for c in printed if not c.isprintable() and c != "\n"]
+    assert r"\x1b[2J\x9b31m\u202e\u2028end" in printed
+    assert printed.startswith(r"moma.art\x1bists, batch 0: 1 rows")
+
+
 def test_console_sink_stores_nothing(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="does not store rows"):
         ConsoleSink().read_back(spark, Table("moma.artists"))

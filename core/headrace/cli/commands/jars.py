@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.formatting import count_noun, escape_controls, format_size
+from headrace.cli.formatting import count_noun, format_size
+from headrace.control_characters import escape_controls
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ def maintain(file: str, tables: tuple[str, ...], *, dry_run: bool) -> None:
     A run maintains its tables between batches, unless `maintenance: {enabled: false}` disables it. Both may be active at the same
     time: after a conflicting commit one of them retries or skips the step.
     """
-    from headrace.cli.formatting import escape_controls
     from headrace.cli.startup import open_session
+    from headrace.control_characters import escape_controls
 
     is_idle, has_failed = True, False
     with open_session(file, "reading the tables") as (pipeline, spark):

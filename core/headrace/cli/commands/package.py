@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from headrace.cli.formatting import count_noun, escape_controls, format_size
+from headrace.cli.formatting import count_noun, format_size
+from headrace.control_characters import escape_controls
 
 
 @click.command()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from headrace.cli.describe_plugin import describe_plugin
-from headrace.cli.formatting import UNKNOWN, escape_controls, format_json
+from headrace.cli.formatting import UNKNOWN, format_json
+from headrace.control_characters import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from headrace.cli.formatting import count_noun, escape_controls, format_count
+from headrace.cli.formatting import count_noun, format_count
+from headrace.control_characters import escape_controls
 from headrace.sdk.reject_reason import RejectReason
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from headrace.sdk import ConfigError
@@ -31,12 +34,48 @@ def find_last_search(handle: TableHandle) -> float | None:
 def remove_orphans(handle: TableHandle, before: float, now: float) -> str:
     """Remove orphan files that were written before a time, and return a summary. Times are in seconds since 1970."""
     # Of any age: a table with frequent commits has no old metadata.
-    orphans = _list_orphans(handle, now)
+    orphans, _ = split_linked(_location(handle), _list_orphans(handle, now))
     foreign = _find_foreign_metadata(handle, orphans)
-    removed = _list_orphans(handle, before, remove=True) if orphans and foreign is None else []
+    old = _list_orphans(handle, before) if orphans and foreign is None else []
+    removed, linked = split_linked(_location(handle), old)
+    _delete_files(handle, removed)
     _check_deleted(handle, removed)
     handle.java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
-    return f"{len(removed)} files" if foreign is None else f"none: {foreign} is not metadata of this table"
+    if foreign is not None:
+        return f"none: {foreign} is not metadata of this table"
+    kept = f"; kept {len(linked)} behind symbolic links, such as {linked[0]}" if linked else ""
+    return f"{len(removed)} files{kept}"
+
+
+def split_linked(location: str, files: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split files into those in the table's folder, and those that a symbolic link below it leads to, which may be anywhere.
+
+    Only local folders have symbolic links. A file that is a link itself is in the folder: deleting it keeps the link's target.
+    """
+    top = _local_path(location)
+
+    @cache
+    def is_inside(folder: Path) -> bool:
+        return top is not None and folder.is_relative_to(top) and folder.resolve() == root / folder.relative_to(top)
+
+    if top is None:
+        return list(files), []
+    root = top.resolve()
+    inside, linked = list[str](), list[str]()
+    for file in files:
+        path = _local_path(file)
+        (inside if path is not None and is_inside(path.parent) else linked).append(file)
+    return inside, linked
+
+
+def _local_path(location: str) -> Path | None:
+    """Return the path of a local file; None for a file of another file system."""
+    local = re.fullmatch(r"(?:file:(?://[^/]*)?)?(/.*)", location, re.DOTALL)
+    return Path(local[1]) if local else None
+
+
+def _location(handle: TableHandle) -> str:
+    return str(handle.java.location()).rstrip("/")
 
 
 def _list_folders(handle: TableHandle) -> Sequence[str]:
@@ -44,19 +83,19 @@ def _list_folders(handle: TableHandle) -> Sequence[str]:
 
     Other folders next to them, and the one that ``write.data.path`` names, may have files of other tables.
     """
-    location = str(handle.java.location()).rstrip("/")
+    location = _location(handle)
     return (f"{location}/data", f"{location}/metadata")
 
 
-def _list_orphans(handle: TableHandle, before: float, *, remove: bool = False) -> list[str]:
-    """List the orphans that were written before a time, in seconds since 1970, and remove them if requested."""
+def _list_orphans(handle: TableHandle, before: float) -> list[str]:
+    """List the orphans that were written before a time, in seconds since 1970."""
     from py4j.protocol import Py4JJavaError
 
     can_list, found = _can_list_prefixes(handle), []
     for folder in _list_folders(handle):
         action = handle.actions.deleteOrphanFiles(handle.java).location(folder).olderThan(round(before * 1000))
-        if not remove:
-            action = action.deleteWith(handle.jvm.java.util.stream.Stream.builder())  # accepts files and deletes none
+        # The action would also delete files behind symbolic links. This consumer accepts files and deletes none.
+        action = action.deleteWith(handle.jvm.java.util.stream.Stream.builder())
         try:
             found += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
         except Py4JJavaError as error:
@@ -65,6 +104,14 @@ def _list_orphans(handle: TableHandle, before: float, *, remove: bool = False) -
             if missing is None or not (is_under(missing, folder) and is_under(folder, missing)):
                 raise
     return found
+
+
+def _delete_files(handle: TableHandle, files: Sequence[str]) -> None:
+    """Delete files, in bulk if the table's FileIO can."""
+    paths = handle.jvm.java.util.ArrayList()
+    for file in files:
+        paths.add(file)
+    handle.jvm.org.apache.iceberg.CatalogUtil.deleteFiles(handle.java.io(), paths, "orphan", True)
 
 
 def _find_foreign_metadata(handle: TableHandle, files: Sequence[str]) -> str | None:

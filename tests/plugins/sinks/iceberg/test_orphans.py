@@ -98,6 +98,18 @@ def test_table_inside_the_folder_of_another_table_stays(target: Target, tmp_path
     assert rows(target) == {0: "old", 1: "new", 3: "old"}
 
 
+def test_files_behind_symbolic_links_are_kept(target: Target, tmp_path: Path) -> None:
+    outside = write_file(tmp_path / "outside" / "inner" / "photo.jpg", 30)
+    data = folder_of(target, tmp_path) / "data"
+    (data / "link").symlink_to(tmp_path / "outside")
+    (data / "left.parquet").symlink_to(outside)
+    orphan = write_file(data / "00000-left.parquet", 30)
+    (result,) = maintain(target).values()
+    assert result.startswith("2 files; kept 1 behind symbolic links, such as ")
+    assert result.endswith("/data/link/inner/photo.jpg")
+    assert (outside.exists(), orphan.exists(), (data / "left.parquet").is_symlink()) == (True, False, False)
+
+
 def test_files_in_external_data_path_are_kept(tmp_path: Path, sessions: Sessions) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "write.data.path": str(tmp_path / "elsewhere")})
     target = Target(sink, sessions.of("one"))

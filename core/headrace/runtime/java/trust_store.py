@@ -7,10 +7,12 @@ import os
 import re
 import ssl
 import struct
-import time
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from headrace.errors import ConfigError
 
 #: Certificate files of operating systems, for a Python that was built with other paths.
 _SYSTEM_FILES = (
@@ -37,21 +39,43 @@ def build_tls_context() -> ssl.SSLContext:
 
 
 def write_trust_store(file: Path) -> Path:
-    """Write the certificates of ``build_tls_context`` as a Java key store (JKS) and return its path, which has their digest."""
+    """Write the certificates of ``build_tls_context`` as a Java key store (JKS) and return its path, which has their digest.
+
+    An existing file is replaced unless it has exactly these certificates. ConfigError if the folder is not writable.
+    """
     certificates = sorted({certificate for path in _list_files() for certificate in _read_certificates(path)})
     digest = hashlib.sha256(b"".join(certificates)).hexdigest()[:16]
     file = file.with_name(f"{file.stem}-{digest}{file.suffix}")
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        half = file.with_name(f"{file.name}.{os.getpid()}.half")
-        half.write_bytes(_to_key_store(certificates))
-        half.replace(file)
+    store = _to_key_store(certificates)
+    try:
+        if not file.is_file() or file.read_bytes() != store:
+            _replace(file, store)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the trust store: {error.strerror or error}",
+            where=str(file),
+            fix="set HEADRACE_CACHE to a folder of this user on a disk with free space",
+        ) from error
     return file
 
 
 def trust_options(file: Path) -> str:
     """Return the Java options for a key store from ``write_trust_store``."""
     return f'"-Djavax.net.ssl.trustStore={file}" -Djavax.net.ssl.trustStoreType=JKS'
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Replace a file. The temporary file has a random name, under which no other user can have placed a link."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(".half", f"{file.name}.", file.parent)
+    half = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(content)
+        half.chmod(0o644)
+        half.replace(file)
+    finally:
+        half.unlink(missing_ok=True)
 
 
 def _list_files() -> list[Path]:
@@ -80,10 +104,10 @@ def _read_certificates(file: Path) -> list[bytes]:
 def _to_key_store(certificates: Iterable[bytes]) -> bytes:
     """Return a JKS file: header, one entry per certificate, digest of both, as in sun.security.provider.JavaKeyStore."""
     entries = list(certificates)
-    now = int(time.time() * 1000)
+    # A constant time, so that equal certificates have equal files.
     parts = [struct.pack(">III", 0xFEEDFEED, 2, len(entries))]
     for number, certificate in enumerate(entries):
-        parts += [struct.pack(">I", 2), _encode(f"ca{number}"), struct.pack(">Q", now), _encode("X.509")]
+        parts += [struct.pack(">I", 2), _encode(f"ca{number}"), struct.pack(">Q", 0), _encode("X.509")]
         parts += [struct.pack(">I", len(certificate)), certificate]
     body = b"".join(parts)
     digested = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body

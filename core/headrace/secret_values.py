@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -15,6 +16,16 @@ SECRET_KEYS = (
     r"secret|password|token|access[.]?key|credential\b|passphrase|account[.]key|private[.]?key|user[.]info|jaas"  # noqa: S105
 )
 _SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
+
+
+#: Logins in quoted requests: the value of an Authorization header, a Basic or Bearer login, and the password of a URL.
+_HEADER = re.compile(
+    r"""(authorization["']?\s*[:=]\s*["']?)(?:((?:Basic|Bearer|Digest|Negotiate|NTLM|Token)\s+)[^\s"'<>]+|(?=[^\s"'<>]*\d)[^\s"'<>]{8,})""",
+    re.IGNORECASE,
+)
+_BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{4,}={0,2})", re.IGNORECASE)
+_BEARER = re.compile(r"\b(Bearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")
 
 
 class Secret(str):
@@ -39,6 +50,20 @@ def propagate_secret(text: str, *parts: Any) -> str:
     """Return ``text``, as a secret when one of its parts contains one."""
     secrets = [secret for _, secret in find_secrets({"": parts})]
     return secrets[0] if text in secrets else Secret(text) if secrets else text
+
+
+def hide_credentials(text: str) -> str:
+    """Return the text without the logins of requests: Authorization headers, plain or as base64, and passwords of URLs."""
+    text = _HEADER.sub(lambda match: f"{match[1]}{match[2] or ''}{HIDDEN}", text)
+    text = _BASIC.sub(lambda match: match[1] + HIDDEN if _is_login(match[2]) else match[0], text)
+    return _URL_PASSWORD.sub(rf"\1{HIDDEN}", _BEARER.sub(rf"\1{HIDDEN}", text))
+
+
+def _is_login(text: str) -> bool:
+    """Return whether a string is the base64 of ``user:password``, or its start."""
+    text = text.rstrip("=").translate(str.maketrans("-_", "+/"))
+    whole = text[: len(text) - len(text) % 4]
+    return b":" in b64decode(whole)
 
 
 def has_secret_name(key: str) -> bool:

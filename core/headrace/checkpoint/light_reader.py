@@ -14,7 +14,7 @@ from headrace.checkpoint.layout import BACKLOG, PROGRESS, read_header
 from headrace.checkpoint.progress_log import read_progress
 from headrace.errors import ConfigError
 from headrace.progress.status import CheckpointStatus, describe_checkpoint
-from headrace.runtime.java.jvm import spark_conf_home
+from headrace.runtime.jars.ivy import spark_conf_home
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress

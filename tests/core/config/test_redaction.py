@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -54,6 +55,46 @@ def test_short_secret_leaves_the_surrounding_text_readable(secret: str) -> None:
     assert clean(f"password={secret}, 'x', '{secret}' of https://me:{secret}@host") == (
         "password=******, 'x', '******' of https://me:******@host"
     )
+
+
+@pytest.mark.parametrize("user", ["", "a", "ab", "abc", "registry-user"])
+def test_base64_of_a_secret_is_redacted(user: str) -> None:
+    secret = "s3cr3t-p4ssw0rd/ü?>"
+    for encode in (b64encode, urlsafe_b64encode):
+        login = encode(f"{user}:{secret}".encode()).decode()
+        shown = redaction(secret)(f"rejected login {login}")
+        assert "******" in shown
+        assert len(shown.split()[-1].replace("*", "")) <= len(encode(f"{user}:".encode())) + 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ******"),
+        ('{"authorization":"Bearer abc.def.123456789012"}', '{"authorization":"Bearer ******"}'),
+        ("Proxy-Authorization = dXNlcjpwYXNz1", "Proxy-Authorization = ******"),
+        ("rejected: Basic dXNlcjpwYXNzd, cut", "rejected: Basic ******, cut"),
+        ("rejected: Basic dXNlcjpwYXNz, retry", "rejected: Basic ******, retry"),
+        ("Bearer eyJhbGciOiJIUzI1NiJ9.e30.x1 is invalid", "Bearer ****** is invalid"),
+        ("https://me:pass@host/x and http://:pass@host", "https://me:******@host/x and http://:******@host"),
+    ],
+)
+def test_logins_of_quoted_requests_are_hidden_without_known_secrets(text: str, shown: str) -> None:
+    assert Redaction()(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Basic authentication required",
+        "TopicAuthorizationException: Not authorized to access topics: [orders]",
+        "Bearer authentication is not configured",
+        "authorization: denied",
+        "https://host:8081/subjects and me@example.org",
+    ],
+)
+def test_text_about_logins_stays(text: str) -> None:
+    assert Redaction()(text) == text
 
 
 def test_longer_secret_with_the_same_prefix_is_redacted_completely() -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.http_client import make_opener
 from headrace.runtime.java.trust_store import build_tls_context
+from headrace.secret_values import hide_credentials
 
 CENTRAL = "https://repo.maven.apache.org/maven2"
 #: Seconds between two reads; lowest speed in bytes per second; attempts per file.
@@ -98,7 +99,7 @@ class Fetcher:
             if digest != artifact.sha256:
                 raise ConfigError(
                     f"the file has SHA-256 {digest}, and {self.lock} requires {artifact.sha256}; the download was discarded",
-                    where=address,
+                    where=hide_credentials(address),
                     fix="contact the operator of the repository in DEFAULT_ARTIFACT_REPOSITORY, or unset it",
                 )
             half.replace(target)
@@ -110,9 +111,10 @@ class Fetcher:
         """Return the headrace error for a failed download. Disk errors stay as they are."""
         if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
             return error
+        address = hide_credentials(address)
         if isinstance(error, urllib.error.HTTPError) and not _is_retriable(error):
             return ConfigError(
-                f"the repository returns {error.code} {error.reason}",
+                hide_credentials(f"the repository returns {error.code} {error.reason}"),
                 where=address,
                 fix="unset DEFAULT_ARTIFACT_REPOSITORY, or set it to a repository that has this file",
             )
@@ -120,7 +122,7 @@ class Fetcher:
         if isinstance(reason, ssl.SSLCertVerificationError):
             return untrusted_certificate_error(reason.verify_message, address)
         return RetriableError(
-            f"the download failed: {reason}",
+            hide_credentials(f"the download failed: {reason}"),
             where=address,
             fix="check the network; behind a proxy set https_proxy, for a mirror set DEFAULT_ARTIFACT_REPOSITORY; without a network "
             f"run `{self.command}` on another machine and copy its cache folder here (HEADRACE_CACHE)",

@@ -18,11 +18,16 @@ from zipfile import is_zipfile
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.runtime.jars.artifacts import Artifact, hold_lock, untrusted_certificate_error
 from headrace.runtime.java.installation import find_java
+from headrace.runtime.java.private_files import FILE_OPTION, PrivateFiles, to_properties
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
+from headrace.secret_values import hide_credentials
 
 #: Every Spark includes its own versions of these. Fetching them again costs 50 MB, and a second slf4j in front of
 #: Spark's turns off the log.
 SHIPPED = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api")
+
+#: Addresses of repositories, which may have a login.
+REPOSITORIES = "spark.jars.repositories"
 
 NO_NETWORK = (
     "check the network; behind a proxy set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT', for a "
@@ -56,7 +61,6 @@ def fetch(
     ``lock`` is the descriptor of a file lock against other processes. Ivy inherits it, in case it outlives this process.
     """
     started = time.monotonic()
-    command = _command(coordinates, folder, conf)
     # A process that was killed while copying leaves a partial jar, which Ivy treats as newer.
     _drop_broken((folder / "jars").glob("*.jar"))
 
@@ -64,7 +68,10 @@ def fetch(
         f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and their dependencies"
     )
     environment = _environment(folder, spark_version)
-    output, code = _run(command, environment, lock, _IvyOutput(folder / "jars", report).read_line)
+    with PrivateFiles() as files:
+        command = _command(coordinates, folder, conf, files)
+        descriptors = [lock, *files.descriptors]
+        output, code = _run(command, environment, descriptors, _IvyOutput(folder / "jars", report).read_line)
     if code != 0:
         raise _failure(coordinates, output, code)
 
@@ -106,7 +113,12 @@ def spark_home() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) -> list[str]:
+def spark_conf_home() -> Path:
+    """Return the folder of Spark's configuration files."""
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
+
+
+def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str], files: PrivateFiles) -> list[str]:
     submit = spark_home() / "bin" / "spark-submit"
     if not submit.is_file():
         raise ConfigError(
@@ -116,10 +128,16 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
     program, settings = folder / "empty.py", folder / "settings.xml"
     program.touch()
     mirror = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")
+    settings.unlink(missing_ok=True)
+    settings.touch(0o600)  # the address of a mirror may have a login
     settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""), encoding="utf-8")
+    # Every user of the machine can read command lines.
+    private = {key: value for key, value in conf.items() if key == REPOSITORIES}
+    base = spark_conf_home() / "spark-defaults.conf"
+    hidden = [FILE_OPTION, files.add(to_properties(private, base))] if private else []
     options = {
         "spark.jars.ivySettings": settings.as_uri(),
-        **conf,
+        **{key: value for key, value in conf.items() if key not in private},
         "spark.jars.ivy": str(folder),
         "spark.jars.packages": ",".join(coordinates),
         "spark.jars.excludes": ",".join([*SHIPPED, *filter(None, [conf.get("spark.jars.excludes")])]),
@@ -130,6 +148,7 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
     return [
         str(submit),
         "--verbose",
+        *hidden,
         *(part for item in options.items() for part in ("--conf", "=".join(item))),
         str(program),
     ]
@@ -151,7 +170,10 @@ def _environment(folder: Path, spark_version: str) -> dict[str, str]:
 
 
 def _run(
-    command: Sequence[str], environment: Mapping[str, str], lock: int, read_line: Callable[[str], None]
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
+    read_line: Callable[[str], None],
 ) -> tuple[str, int]:
     lines: list[str] = []
     try:
@@ -163,7 +185,7 @@ def _run(
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            pass_fds=[lock],
+            pass_fds=descriptors,
         )
     except OSError as error:
         raise ConfigError(f"spark-submit failed to start: {error.strerror}", where=command[0]) from error
@@ -239,5 +261,5 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
 
 def _add_output(error: HeadraceError, output: str) -> HeadraceError:
     last_lines = [line for line in output.splitlines() if line.strip() and not line.startswith("\tat ")]
-    error.add_note("\n".join(["the end of Ivy's output:", *last_lines[-15:]]))
+    error.add_note(hide_credentials("\n".join(["the end of Ivy's output:", *last_lines[-15:]])))
     return error

@@ -21,7 +21,7 @@ from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lo
 from headrace.runtime.jars.jar_locks import Locks, find_locked
 
 #: Spark settings that select the repositories of jars and the jars to exclude.
-SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")
+SETTINGS = ("spark.jars.ivySettings", ivy.REPOSITORIES, "spark.jars.excludes")
 #: Folder of the cache for the jars in locks, laid out like a Maven repository.
 _LOCKED = "maven"
 

@@ -5,55 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
-from headrace.runtime.jars.ivy import spark_home
+from headrace.runtime.jars.ivy import spark_conf_home, spark_home
 from headrace.runtime.java.class_archive import archive_options
+from headrace.runtime.java.private_files import FILE_OPTION, PrivateFiles, to_properties
 from headrace.secret_values import Secret, has_secret_name
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 #: Environment variable with the folder for class archives. If it is not set, no archives are used.
 CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
 #: Files and folders that the JVM creates are private to this user.
 UMASK = 0o077
-
-
-class PrivateFiles:
-    """Temporary files for a child process, readable only by this user and removed at the end.
-
-    If the system supports anonymous files, they exist only in memory; the child process inherits them and opens them by descriptor.
-    """
-
-    def __init__(self) -> None:
-        self.descriptors: list[int] = []
-        self._paths: list[Path] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for descriptor in self.descriptors:
-            os.close(descriptor)
-        for path in self._paths:
-            path.unlink()
-
-    def add(self, content: bytes) -> str:
-        """Create a file and return the path for the child process."""
-        if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
-            descriptor = os.memfd_create("headrace")
-            path = f"/proc/self/fd/{descriptor}"
-        else:
-            descriptor, path = tempfile.mkstemp(prefix="headrace-")
-            self._paths.append(Path(path))
-        self.descriptors.append(descriptor)
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content)
-        return path
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:
@@ -80,24 +46,12 @@ def list_class_path(conf: Mapping[str, str]) -> list[Path]:
     return [*first, *settings, *sorted((spark_home() / "jars").glob("*.jar")), *map(Path, filter(None, others))]
 
 
-def spark_conf_home() -> Path:
-    """Return the folder of Spark's configuration files."""
-    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
-
-
 def read_spark_default(key: str) -> str | None:
     """Return the value of a key in ``spark-defaults.conf``."""
     file = spark_conf_home() / "spark-defaults.conf"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     found = re.search(rf"^[ \t]*{re.escape(key)}[ \t=:]+(.*?)[ \t]*$", text, re.MULTILINE)
     return re.sub(r"\\(.)", r"\1", found[1]) if found else None
-
-
-def to_properties(conf: Mapping[str, str], base: Path | None = None) -> bytes:
-    """Return settings as a Java properties file. They override those of the file ``base``."""
-    defaults = base.read_bytes() if base and base.is_file() else b""
-    lines = [f"{_escape(key)}={_escape(value)}\n" for key, value in conf.items()]
-    return defaults + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape")
 
 
 @contextmanager
@@ -142,9 +96,3 @@ def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
         return {}
     quoted = ['"' + re.sub(r'(["\\])', r"\\\1", option) + '"\n' for option in shlex.split(options)]
     return {JAVA_OPTIONS: f'"@{files.add("".join(quoted).encode("utf-8", "surrogateescape"))}"'}
-
-
-def _escape(text: str) -> str:
-    """Escape a key or a value for Java's Properties."""
-    codes = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
-    return re.sub(r"[\\\s=:#!]", lambda match: codes.get(match[0], "\\" + match[0]), text)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.registry.plugin_errors import as_plugin_error
+from headrace.runtime.jars.ivy import spark_conf_home
 from headrace.runtime.jars.jar_locks import read_locks
-from headrace.runtime.jars.resolution import cache_home, resolve_jars
+from headrace.runtime.jars.resolution import SETTINGS as IVY_SETTINGS, cache_home, resolve_jars
 from headrace.runtime.java.installation import Java, find_java, use_java
-from headrace.runtime.java.jvm import JAVA_OPTIONS, read_spark_default, spark_conf_home, start_jvm
+from headrace.runtime.java.jvm import JAVA_OPTIONS, SUBMIT_ARGS, read_spark_default, start_jvm
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.file_system import FileSystem
@@ -42,6 +43,8 @@ _MANY_TABLES = {
 #: If tasks run in the driver, a missing heartbeat means that the machine was suspended. By default Spark removes its only executor
 #: after two minutes and exits after sixty failed heartbeats.
 _NO_HEARTBEATS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
+#: The jars that Spark itself resolves at the start.
+PACKAGES = "spark.jars.packages"
 #: Settings that are lists, and their separators.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
@@ -150,6 +153,10 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
         JAVA_OPTIONS: propagate_secret(_driver_java_options(driver), *options[JAVA_OPTIONS]),
         EXECUTOR_JAVA_OPTIONS: propagate_secret(with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
     }
+    if not _has_packages(
+        merged
+    ):  # Spark prints the repositories, which may have a login, although it does not use them
+        merged = {key: value for key, value in merged.items() if key not in IVY_SETTINGS}
     merged[REDACTION] = redaction_regex(plugins, merged)
     master = merged["spark.master"]
     # The executors of a local-cluster are separate processes.
@@ -158,6 +165,11 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
         merged = {**_local_defaults(), **(_NO_HEARTBEATS if is_local else {}), **merged}
     listed = merged.pop("spark.jars", "")
     return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
+
+
+def _has_packages(conf: Mapping[str, str]) -> bool:
+    """Return whether Spark resolves jars at the start, in addition to those of the plugins."""
+    return bool(conf.get(PACKAGES) or read_spark_default(PACKAGES) or "--packages" in os.environ.get(SUBMIT_ARGS, ""))
 
 
 def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:

@@ -27,6 +27,8 @@ _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 _FIX_ADDRESS = (
     "correct `registry:`; Confluent's address has no path, Apicurio's ends in /apis/ccompat/v7 or /apis/registry/v3"
 )
+#: Replacement of a login in an error.
+_HIDDEN = "******"
 
 
 class RegistryClient:
@@ -48,6 +50,7 @@ class RegistryClient:
             self._headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
         elif token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        self._secrets = [one for one in (self._headers.get("Authorization", "").partition(" ")[2], login, token) if one]
         self._files = ca, certificate, key
 
     def get(self, path: str) -> Any:
@@ -61,7 +64,7 @@ class RegistryClient:
                 answer = send(request, idle_timeout=SILENCE, timeout=TIMEOUT, max_bytes=MOST_BYTES, tls=tls)
                 if answer.status < 300:
                     return json.loads(answer.body)
-                problem = _explain_status(answer, address)
+                problem = self._explain_status(answer, address)
             except RedirectError as error:
                 fix = "set `registry:` to that address if it is the registry: credentials are not sent to another host"
                 problem = ConfigError(f"the schema registry redirects to {error.address}", where=address, fix=fix)
@@ -91,6 +94,22 @@ class RegistryClient:
             return ConfigError(f"TLS handshake failed: {reason}", where=self.url, fix=fix)
         return RetriableError(f"the schema registry did not respond: {reason}", where=self.url, fix=fix)
 
+    def _explain_status(self, answer: Response, address: str) -> HeadraceError:
+        """Return the user's error for a response with an error status."""
+        # A proxy may quote the request. Its login is hidden before the text is cut.
+        reason, text = answer.reason, answer.body.decode(errors="replace")
+        for secret in self._secrets:
+            reason, text = reason.replace(secret, _HIDDEN), text.replace(secret, _HIDDEN)
+        text = text[:200].strip()
+        what = f"the schema registry returned {answer.status} {reason}" + (f": {text}" if text else "")
+        if answer.status in (401, 403):
+            fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
+            return LoginError(what, where=address, fix=fix)
+        if answer.status == 404:
+            fix = "check that the records were written with this registry; nothing of this batch was written"
+            return DataError(what, where=address, fix=fix)
+        return RetriableError(what, where=address, fix="see the registry's log; no data is lost")
+
     def _make_tls_context(self) -> ssl.SSLContext | None:
         ca, certificate, key = self._files
         if urlsplit(self.url).scheme != "https":
@@ -106,16 +125,3 @@ class RegistryClient:
             fix = "name PEM files that exist; the key must belong to the certificate and have no password"
             raise ConfigError(f"{files} cannot be used: {error.strerror}", where=self.url, fix=fix) from error
         return context
-
-
-def _explain_status(answer: Response, address: str) -> HeadraceError:
-    """Return the user's error for a response with an error status."""
-    text = answer.body.decode(errors="replace")[:200].strip()
-    what = f"the schema registry returned {answer.status} {answer.reason}" + (f": {text}" if text else "")
-    if answer.status in (401, 403):
-        fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
-        return LoginError(what, where=address, fix=fix)
-    if answer.status == 404:
-        fix = "check that the records were written with this registry; nothing of this batch was written"
-        return DataError(what, where=address, fix=fix)
-    return RetriableError(what, where=address, fix="see the registry's log; no data is lost")

@@ -22,6 +22,9 @@ SUBMIT = """#!{python}
 import os, sys, time, zipfile
 from pathlib import Path
 conf = dict(arg.split("=", 1) for flag, arg in zip(sys.argv, sys.argv[1:]) if flag == "--conf")
+files = [arg for flag, arg in zip(sys.argv, sys.argv[1:]) if flag == "--properties-file"]
+if "FAKE_FILES" in os.environ:
+    Path(os.environ["FAKE_FILES"]).write_text("".join(Path(file).read_text() for file in files))
 with open(os.environ["FAKE_LOG"], "a") as log:
     print(repr(conf), file=log)
 time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
@@ -129,6 +132,32 @@ def test_only_repository_settings_reach_ivy(log: Path) -> None:
     assert "'spark.jars.ivySettings': '/etc/ivy.xml'" in logged
     assert "org.slf4j:slf4j-api,a:b" in logged
     assert "s3cret" not in logged
+
+
+def test_login_of_a_repository_is_not_on_the_command_line(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_FILES", str(tmp_path / "files"))
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars.ivy.retries 3\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    resolve(ONE, conf={"spark.jars.repositories": "https://me:pass@registry.example/"})
+    assert "registry.example" not in log.read_text()
+    found = (tmp_path / "files").read_text().replace("\\", "")
+    assert "spark.jars.repositories=https://me:pass@registry.example/" in found
+    assert "spark.jars.ivy.retries 3" in found
+
+
+def test_output_of_ivy_in_an_error_has_no_login(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_FAILURE", "https://me:pass@registry.example/ added as a remote repository")
+    with pytest.raises(ConfigError) as raised:
+        resolve(ONE, conf={"spark.jars.repositories": "https://me:pass@registry.example/"})
+    assert "https://me:******@registry.example/" in str(raised.value.__notes__)
+
+
+def test_settings_of_ivy_are_private(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://me:pass@registry.example/")
+    resolve(ONE)
+    assert (cache / "ivy" / "settings.xml").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("damage", ["delete", "shorten", "garble the record"])

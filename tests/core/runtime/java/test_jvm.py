@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.runtime.jars.ivy import spark_home
-from headrace.runtime.java.jvm import JAVA_OPTIONS, PrivateFiles, list_class_path, start_jvm, to_properties
+from headrace.runtime.java.jvm import JAVA_OPTIONS, list_class_path, start_jvm
+from headrace.runtime.java.private_files import PrivateFiles, to_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -119,6 +119,12 @@ def test_history_of_jobs_is_limited_unless_configured(tmp_path: Path, monkeypatc
     assert not {"spark.ui.retainedStages", "spark.scheduler.mode"} & complete_session_conf([], {}, []).keys()
 
 
+def test_session_has_no_repositories_unless_spark_resolves_packages() -> None:
+    conf = {"spark.jars.repositories": "https://me:pass@registry.example/", "spark.jars.excludes": "a:b"}
+    assert not conf.keys() & complete_session_conf([], conf, []).keys()
+    assert conf.items() <= complete_session_conf([], {**conf, "spark.jars.packages": "a:c:1"}, []).items()
+
+
 def test_spark_redacts_settings_and_options_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Store(Plugin):
         """Plugin with an option that is passed to Spark."""

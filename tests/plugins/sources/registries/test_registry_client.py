@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError, DataError, RetriableError
+from headrace.sdk import LoginError
 from headrace_sources.registries import http_registries, registry_client as client
 from headrace_sources.registries.http_registries import ConfluentRegistry
 from headrace_sources.registries.registry_client import RegistryClient
@@ -53,6 +54,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
+
+
+def quote_request(handler: BaseHTTPRequestHandler) -> None:
+    """Reject a request like a proxy that quotes its headers, behind a long text."""
+    handler.send_response(403)
+    handler.end_headers()
+    handler.wfile.write(b"x" * 160 + b" headers: {" + str(handler.headers["Authorization"]).encode() + b"}")
 
 
 def redirect(address: str, status: int = 302) -> Answer:
@@ -216,3 +224,12 @@ class TestReferences:
         server.answers["/subjects/a30/versions/1"] = schema(NODE)
         with pytest.raises(DataError, match="it refers to more than 20 schemas"):
             fetch_schema(server.url)
+
+
+@pytest.mark.parametrize("options", [{"login": "me:s3cr3t-and-long-enough"}, {"token": "t0ken-of-some-length"}])
+def test_rejection_that_quotes_the_request_does_not_show_the_login(server: Server, options: dict[str, str]) -> None:
+    server.answers["/schemas/ids/1"] = quote_request
+    with pytest.raises(LoginError) as raised:
+        fetch_schema(server.url, **options)
+    assert "******" in str(raised.value)
+    assert not [word for word in ("czNjcjN0", "bWU6", "t0ken", "s3cr3t") if word in str(raised.value)]

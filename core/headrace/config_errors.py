@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,15 +28,25 @@ def as_config_error(
 
     ``where`` describes a location; ``prefix``: the location of the model; ``known``: locations that the document has.
     """
+    problems = list_problems(error, where, prefix, known)
+    return problems[0] if len(problems) == 1 else ConfigError(join_problems(problems))
+
+
+def list_problems(
+    error: ValidationError, where: Callable[[Location], str], prefix: Location = (), known: Collection[Location] = ()
+) -> list[ConfigError]:
+    """Return the problems of a pydantic error, one for each location."""
     by_place: dict[str | None, list[ConfigError]] = {}
     for item in error.errors(include_url=False, include_input=False):
         problem = _describe_problem(item, where, prefix, known)
         by_place.setdefault(problem.where, []).append(problem)
-    problems = [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
-    if len(problems) == 1:
-        return problems[0]
+    return [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
+
+
+def join_problems(problems: Sequence[HeadraceError]) -> str:
+    """Return the message of several problems."""
     lines = (f"  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
-    return ConfigError("\n".join([f"{len(problems)} problems", *lines]))
+    return "\n".join([f"{len(problems)} problems", *lines])
 
 
 def _describe_problem(

@@ -41,6 +41,8 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
     for kind in _KINDS:
         schemas[kind] = _collect_schemas(registry, kind)
         definitions[f"block.{kind}"] = _block(kind, list(schemas[kind]))
+    definitions["block.key"] = _block("format", list(schemas["format"]), NO_FORMAT)
+    for kind in _KINDS:
         definitions |= {f"{kind}.{name}": _embed(made, f"{kind}.{name}") for name, made in schemas[kind].items()}
     properties["source"] |= _source(list(schemas["source"]))
     properties["transforms"]["items"] = _ref("block.transform")
@@ -93,6 +95,13 @@ class _Generator(GenerateJsonSchema):
             built["patternProperties"] = patterns
         return {**built, "additionalProperties": False}
 
+    def nullable_schema(self, schema: core.NullableSchema) -> JsonSchemaValue:
+        built = super().nullable_schema(schema)
+        match built.get("anyOf"):
+            case [{"$ref": _} as model, {"type": "null"}]:  # errors in the model are then reported at its keys
+                return {"if": {"type": "null"}, "else": model}
+        return built
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
@@ -137,26 +146,29 @@ def _source(names: list[str]) -> Schema:
     """Return the schema of one named source with the formats of key and value."""
     blocks = {name: _options("source", name) for name in names}
     formats = {key: _ref("block.format") for key in PipelineConfig.FORMAT_KEYS}
-    formats["key"] = {"anyOf": [formats["key"], {"const": NO_FORMAT}]}
+    formats["key"] = _ref("block.key")
     one: list[Any] = [{"required": [name]} for name in names] or [False]
     return {"properties": blocks | formats, "additionalProperties": False, "oneOf": one}
 
 
-def _block(kind: str, names: list[str]) -> Schema:
-    """Return the schema of one plugin with its options, or of its bare name."""
-    blocks = {name: _options(kind, name) for name in names}
-    one = {
-        "type": "object",
-        "properties": blocks,
+def _block(kind: str, names: list[str], *others: str) -> Schema:
+    """Return the schema of one plugin with its options, or of its bare name; ``others``: further valid strings.
+
+    It has no ``anyOf``: validators report an error of an alternative at the whole block, not at the wrong key.
+    """
+    strings = [*names, *others]
+    return {
+        "type": ["object", "string"] if strings else "object",
+        "properties": {name: _options(kind, name) for name in names},
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
+        **({"if": {"type": "string"}, "then": {"enum": strings}} if strings else {}),
     }
-    return {"anyOf": [one, {"enum": names}]} if names else one
 
 
 def _options(kind: str, name: str) -> Schema:
-    return {"anyOf": [_ref(f"{kind}.{name}"), {"type": "null"}]}
+    return _ref(f"{kind}.{name}")
 
 
 def _ref(definition: str) -> Schema:
@@ -164,7 +176,10 @@ def _ref(definition: str) -> Schema:
 
 
 def _embed(schema: Schema, name: str) -> Schema:
-    """Return a plugin's schema as the definition ``name`` of a larger one; references point to its own definitions there."""
+    """Return a plugin's schema as the definition ``name`` of a larger one, which accepts a block without options (null).
+
+    References point to the plugin's own definitions there.
+    """
 
     def walk(value: Any) -> Any:
         if isinstance(value, list):
@@ -178,7 +193,9 @@ def _embed(schema: Schema, name: str) -> Schema:
         return {key: walk(item) for key, item in value.items()}
 
     definition: Schema = walk(schema)
-    return definition
+    if definition.get("type") == "object":
+        return {**definition, "type": ["object", "null"]}
+    return {"$defs": definition.pop("$defs", {}), "if": {"type": "null"}, "else": definition}
 
 
 def _allow_reference(schema: JsonSchemaValue) -> JsonSchemaValue:

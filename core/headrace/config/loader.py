@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
+from headrace.config_errors import join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
@@ -35,6 +36,7 @@ class _Builder:
 
     def __init__(self, document: Document) -> None:
         self._registry = registry()
+        self._problems: list[HeadraceError] = []
         self._resolver = Resolver(_Providers(self._registry))
         self._written = document.data if document.data is not None else {}
         self._document = replace(document, data=self._resolver.resolve(self._written, document.where))
@@ -65,43 +67,74 @@ class _Builder:
             raise ConfigError(
                 "a pipeline file must be a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
             )
-        try:
-            config = PipelineConfig.model_validate(data)
-        except ValidationError as error:
-            raise self._document.invalid(error) from None
-        source_name = next(key for key in config.source if key not in PipelineConfig.FORMAT_KEYS)
-        formats = {
-            key: self._format(config.source[key], ("source", key))
-            for key in PipelineConfig.FORMAT_KEYS
-            if key in config.source
-        }
+        config, failed = self._validate(data)
+        plugins = self._build_plugins({key: value for key, value in data.items() if key not in failed})
+        if config is None or self._problems:
+            raise self._join_problems()
         references = self._resolver.references
-        sinks = [
-            self._inner("sink", block, ("sink",) if config.sink else ("sinks", i))
-            for i, block in enumerate(config.all_sinks)
-        ]
         try:
             return make(
                 name=config.name,
-                source=self._plugin("source", source_name, config.source[source_name], ("source",)),
-                sinks=sinks,
                 checkpoint=config.checkpoint,
                 tables=config.tables,
-                transforms=[
-                    self._inner("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
-                ],
-                dialects=[
-                    self._plugin("dialect", name, block, ("dialects",)) for name, block in config.dialects.items()
-                ],
                 spark=config.spark,
                 settings=config.settings,
                 redact=self._resolver.redact,
                 renewal=Renewal(sorted(references), partial(self._renew, make)) if references else None,
-                **formats,
+                **plugins,
             )
         except ConfigError as error:
             error.at(self._document.origin)
             raise
+
+    def _validate(self, data: dict[str, Any]) -> tuple[PipelineConfig | None, set[Any]]:
+        """Return the file's model, or None; and the keys of the file with errors."""
+        self._problems = []
+        try:
+            return PipelineConfig.model_validate(data), set()
+        except ValidationError as error:
+            self._problems += self._document.list_problems(error)
+            return None, {item["loc"][0] for item in error.errors(include_input=False) if item["loc"]}
+
+    def _build_plugins(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of ``make`` that are plugins. Problems are collected: the blocks after one are built, too."""
+        source = data.get("source", {})
+        formats = [key for key in PipelineConfig.FORMAT_KEYS if key in source]
+        arguments: dict[str, Any] = {key: self._collect(self._format, source[key], ("source", key)) for key in formats}
+        for name in (key for key in source if key not in PipelineConfig.FORMAT_KEYS):
+            arguments["source"] = self._collect(self._plugin, "source", name, source[name], ("source",))
+        sinks = [(("sink",), data["sink"])] if data.get("sink") else self._items(data, "sinks")
+        arguments["sinks"] = [self._collect(self._inner, "sink", block, loc) for loc, block in sinks]
+        arguments["transforms"] = [
+            self._collect(self._inner, "transform", block, loc) for loc, block in self._items(data, "transforms")
+        ]
+        arguments["dialects"] = [
+            self._collect(self._plugin, "dialect", name, block, ("dialects",))
+            for name, block in data.get("dialects", {}).items()
+        ]
+        return arguments
+
+    @staticmethod
+    def _items(data: Mapping[str, Any], key: str) -> list[tuple[tuple[Any, ...], Any]]:
+        """Return the locations and values of a list's items."""
+        return [((key, number), item) for number, item in enumerate(data.get(key, ()))]
+
+    def _collect(self, work: Callable[..., Built], *arguments: Any) -> Built | None:
+        """Return the result of ``work``, or None after adding its problem."""
+        try:
+            return work(*arguments)
+        except _InvalidBlockError:
+            return None
+        except (ConfigError, PluginError) as error:
+            self._problems.append(error)
+            return None
+
+    def _join_problems(self) -> HeadraceError:
+        """Return one error for all problems; a single one stays as it is."""
+        if len(self._problems) == 1:
+            return self._problems[0]
+        kind = PluginError if all(isinstance(one, PluginError) for one in self._problems) else ConfigError
+        return kind(join_problems(self._problems))
 
     def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
         return block if block == NO_FORMAT and loc[-1] == "key" else self._inner("format", block, loc)
@@ -126,17 +159,25 @@ class _Builder:
             raise self._document.error(
                 (*loc, name), f"the options of {name!r} must be a mapping", f"write `{name}: {{…}}`"
             )
-        config = dict(config or {})
+        before, config = len(self._problems), dict(config or {})
         for key, inner in plugin.Config.plugin_blocks().items():
             if config.get(key) is not None:
-                config[key] = self._inner(inner, config[key], (*loc, name, key))
+                config[key] = self._collect(self._inner, inner, config[key], (*loc, name, key))
         try:
-            with as_plugin_error(f"{registration} cannot be built", ValidationError, HeadraceError):
-                return plugin(plugin.Config.model_validate(config))
+            with as_plugin_error(f"{registration} cannot be built", ValidationError, HeadraceError, _InvalidBlockError):
+                options = plugin.Config.model_validate(config)
+                if len(self._problems) > before:  # of an inner block
+                    raise _InvalidBlockError
+                return plugin(options)
         except ValidationError as error:
-            raise self._document.invalid(error, (*loc, name)) from None
+            self._problems += self._document.list_problems(error, (*loc, name))
+            raise _InvalidBlockError from None
         except PluginError as error:
             raise error.at(self._document.where((*loc, name))) from error.__cause__
+
+
+class _InvalidBlockError(Exception):
+    """A block whose problems were added to the others."""
 
 
 class _Providers(Mapping[str, SecretProvider]):

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from headrace.config_errors import Location, as_config_error
+from headrace.config_errors import Location, as_config_error, list_problems
 from headrace.errors import ConfigError
 
 #: Maximum number of keys and items of a file, including its aliases.
@@ -37,6 +37,10 @@ class Document:
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
         """Return a pydantic error with keys and lines of the file; several problems become one message."""
         return as_config_error(error, self.where, prefix, self.lines)
+
+    def list_problems(self, error: ValidationError, prefix: Location = ()) -> list[ConfigError]:
+        """Return the problems of a pydantic error with keys and lines of the file."""
+        return list_problems(error, self.where, prefix, self.lines)
 
 
 def load(path: str | Path) -> Document:

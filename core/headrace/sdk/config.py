@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, get_args
 
-from pydantic import ConfigDict, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ErrorType
 
 from headrace.secret_values import SecretsModel, propagate_secret
+
+#: Names of pydantic's own errors.
+_KNOWN_ERRORS = frozenset(get_args(ErrorType))
 
 
 class Config(SecretsModel):
     """Block of the pipeline file. The docstring below a field describes the option in docs/options.md and the JSON Schema.
 
     Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept unchanged; ``options`` returns them. Keys in ``explained``
-    are rejected with their own message.
+    are rejected with their own message, also if a pattern matches them.
     """
 
     model_config = ConfigDict(
@@ -47,21 +51,45 @@ class Config(SecretsModel):
                 blocks[field.alias or name] = str(extra["x-plugin-block"])
         return blocks
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _reject_unknown_keys(cls, data: Any) -> Any:
+    def _reject_unknown_keys(cls, data: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
         data = {} if data is None else data
-        if not isinstance(data, dict):
-            return data
+        if not isinstance(data, dict) or not (wrong := cls._find_wrong_keys(data)):
+            return make(data)
+        try:
+            make({key: value for key, value in data.items() if key not in wrong})
+        except ValidationError as error:
+            # A misspelled key may be the cause of a missing key, and of an error of the whole block.
+            others = [item for item in error.errors() if item["loc"] and item["type"] != "missing"]
+        else:
+            others = []
+        details = [*wrong.values(), *map(_to_details, others)]
+        raise ValidationError.from_exception_data(cls.__name__, details, hide_input=True)
+
+    @classmethod
+    def _find_wrong_keys(cls, data: Mapping[Any, Any]) -> dict[Any, InitErrorDetails]:
+        """Return the errors of keys that the block does not accept. ``explained`` keys are errors even if a pattern matches."""
         known, patterns = {*cls.keys(), *cls.model_fields}, cls.passthrough_patterns(data)
+        names = [*cls.keys(), *(p for p in patterns if "*" not in p)]
+        found: dict[Any, InitErrorDetails] = {}
         for key in data:
-            if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in patterns):
-                if key in cls.explained:
-                    what, fix = cls.explained[key]
-                    raise PydanticCustomError("explained_key", "{what}", {"key": key, "what": what, "fix": fix})
-                names = [*cls.keys(), *(p for p in patterns if "*" not in p)]
-                raise PydanticCustomError("unknown_key", "unknown key {key}", {"key": str(key), "known": names})
-        return data
+            if key in known:
+                continue
+            if explanation := cls.explain_key(key, data[key]):
+                what, fix = explanation
+                error = PydanticCustomError("explained_key", "{what}", {"key": key, "what": what, "fix": fix})
+            elif any(fnmatchcase(str(key), pattern) for pattern in patterns):
+                continue
+            else:
+                error = PydanticCustomError("unknown_key", "unknown key {key}", {"key": str(key), "known": names})
+            found[key] = InitErrorDetails(type=error, input=None)
+        return found
+
+    @classmethod
+    def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:  # noqa: ARG003 - overridden by models whose values decide
+        """Return message and fix for a key that is not an option; None if the key has no message of its own."""
+        return cls.explained.get(key)
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - overridden by models whose keys decide
@@ -71,6 +99,14 @@ class Config(SecretsModel):
     def options(self) -> dict[str, str]:
         """Return the keys that passed through, as strings for Spark's options, without those that have no value."""
         return {key: option_text(value) for key, value in (self.model_extra or {}).items() if value is not None}
+
+
+def _to_details(item: ErrorDetails) -> InitErrorDetails:
+    """Return an error of a ValidationError in the form from which another one is made."""
+    kind: Any = item["type"]
+    if kind not in _KNOWN_ERRORS:
+        kind = PydanticCustomError(kind, item["msg"], item.get("ctx", {}))
+    return InitErrorDetails(type=kind, loc=item["loc"], input=None, ctx=item.get("ctx", {}))
 
 
 def option_text(value: Any) -> str:

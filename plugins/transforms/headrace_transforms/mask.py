@@ -24,6 +24,17 @@ STATEMENTS = ("query", "redo_sql")
 SECRET_CHARACTERS = 16
 #: Block size of SHA-256 in bytes, to which HMAC pads its key.
 _BLOCK = 64
+#: Kind of mask → a rule of this kind.
+_HASHES = {kind: f'{{{kind}: {{salt: "${{env:SALT}}"}}}}' for kind in ("sha256", "sha512")} | {
+    "hmac_sha256": '{hmac_sha256: {key: "${env:KEY}"}}'
+}
+_EXAMPLES = {
+    **_HASHES,
+    "characters": "{characters: 8}",
+    "truncate": "{truncate: 3}",
+    "replacement": '{replacement: "hidden"}',
+    "nullify": "{nullify: true}",
+}
 
 
 class HashConfig(Config):
@@ -82,6 +93,16 @@ class MaskRule(Config):
         "nullify",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_mapping(cls, value: Any) -> Any:
+        if isinstance(value, str) and value in _EXAMPLES:
+            raise ValueError(f"{value!r} has no options: write `{_EXAMPLES[value]}`")
+        for kind, options in value.items() if isinstance(value, dict) else ():
+            if options is None and kind in _HASHES:
+                raise ValueError(f"{kind!r} has no options: write `{_EXAMPLES[kind]}`")
+        return value
+
     @model_validator(mode="after")
     def _one_kind(self) -> MaskRule:
         if sum(getattr(self, kind) is not None for kind in self.KINDS) != 1:
@@ -120,6 +141,13 @@ class MaskConfig(Config):
 
     columns: dict[str, MaskRule] = Field(min_length=1)
     """Column → rule."""
+
+    @classmethod
+    def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:
+        kinds = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
+        if kind := next((kind for kind in kinds if kind in _EXAMPLES), None):
+            return "the rules of columns belong below `columns`", f"write `columns: {{{key}: {_EXAMPLES[kind]}}}`"
+        return None
 
 
 class Mask(Transform):

@@ -106,6 +106,31 @@ def test_files_that_headrace_rejects_are_invalid(
     assert any(leaf.json_path.startswith(where) and complaint in leaf.message for leaf in found)
 
 
+@pytest.mark.parametrize(
+    ("change", "where", "complaint"),
+    [
+        (lambda d: d["source"]["files"].update(pth="x"), "$.source.files", "'pth' was unexpected"),
+        (lambda d: d["transforms"][0]["unwrap"].update(ad="x"), "$.transforms[0].unwrap", "'ad' was unexpected"),
+        (lambda d: d["transforms"].append({"unwarp": {}}), "$.transforms[3]", "'unwarp' was unexpected"),
+        (lambda d: d["transforms"].append("unwarp"), "$.transforms[3]", "'unwarp' is not one of"),
+        (lambda d: d.update(sink={"console": {"numRows": "five"}}), "$.sink.console.numRows", "'five' is not valid"),
+        (lambda d: d["source"].update(key={"json": {"x": 1}}), "$.source.key.json", "'x' was unexpected"),
+        (lambda d: d["source"].update(key="non"), "$.source.key", "'non' is not one of"),
+        (
+            lambda d: d["transforms"].append({"mask": {"columns": {"a": {"sha256": {"slat": "x", "salt": "y"}}}}}),
+            "$.transforms[3].mask.columns.a.sha256",
+            "'slat' was unexpected",
+        ),
+    ],
+)
+def test_error_in_a_plugin_block_is_at_its_key(
+    schema: dict[str, Any], change: Change, where: str, complaint: str
+) -> None:
+    (error,) = Draft202012Validator(schema).iter_errors(change_sample(change))
+    assert error.json_path == where
+    assert complaint in error.message
+
+
 def test_keys_have_descriptions(schema: dict[str, Any]) -> None:
     assert schema["properties"]["checkpoint"]["description"] == "Folder for offsets, progress and dead letters."
     files = schema["$defs"]["source.files"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
@@ -11,9 +12,16 @@ from headrace_sources.registries.http_registries import is_apicurio, open_regist
 from headrace_sources.registries.registry_client import RegistryClient
 from headrace_sources.registries.schema_registry import SchemaRegistry
 
+#: Names of the registry's address in Kafka Connect and Confluent's clients.
+_ADDRESS_OPTIONS = ("schema.registry.url", "schema.registry", "registry.url", "apicurio.registry.url")
+
 
 class RegistryConfig(Config):
     """Options of a schema registry."""
+
+    explained: ClassVar[Mapping[str, tuple[str, str]]] = {
+        name: (f"the address of the registry is not `{name}`", "write `registry:`") for name in _ADDRESS_OPTIONS
+    }
 
     registry: str | None = Field(default=None, pattern=r"^(https?://[^/?#]+|glue$)")
     """The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio),

@@ -70,11 +70,42 @@ _READER_OPTIONS = (
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
 )
+#: Options of Kafka's consumer that users write without Spark's prefix.
+_CONSUMER_OPTIONS = (
+    "group.id",
+    "client.id",
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.jaas.config",
+    *(f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "password", "type")),
+    "ssl.key.password",
+    "isolation.level",
+    "fetch.max.wait.ms",
+    "max.poll.records",
+    "max.partition.fetch.bytes",
+    "request.timeout.ms",
+    "session.timeout.ms",
+)
+_EXPLAINED = {
+    **{
+        name: (f"Spark's name of Kafka's option `{name}` is `kafka.{name}`", f"write `kafka.{name}:`")
+        for name in _CONSUMER_OPTIONS
+    },
+    **{
+        name: (f"Spark does not use `{name}`: the checkpoint holds the offsets", "write `startingOffsets:`")
+        for name in ("auto.offset.reset", "kafka.auto.offset.reset")
+    },
+    "schema.registry.url": (
+        "the schema registry is an option of the format",
+        "write `value: {avro: {registry: …}}` next to `kafka:`",
+    ),
+}
 
 
 class KafkaConfig(Config):
     """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) go next to these."""
 
+    explained: ClassVar[Mapping[str, tuple[str, str]]] = _EXPLAINED
     passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
 
     bootstrap_servers: str | list[str] | None = Field(None, alias="bootstrap.servers", min_length=1)

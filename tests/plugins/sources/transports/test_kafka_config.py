@@ -1,0 +1,31 @@
+"""Errors of the options of the source ``kafka`` and of the schema registry."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace import ConfigError
+from headrace_sources import AvroFormat, JsonFormat, KafkaSource
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("group.id", "write `kafka.group.id:`"),
+        ("security.protocol", "write `kafka.security.protocol:`"),
+        ("ssl.truststore.location", "write `kafka.ssl.truststore.location:`"),
+        ("auto.offset.reset", "write `startingOffsets:`"),
+        ("kafka.auto.offset.reset", "write `startingOffsets:`"),
+        ("schema.registry.url", "write `value: {avro: {registry: …}}` next to `kafka:`"),
+    ],
+)
+def test_option_with_the_name_of_another_client_is_explained(key: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "orders", key: "x"})
+    assert f"fix: {fix}" in str(raised.value)
+
+
+@pytest.mark.parametrize("format_class", [AvroFormat, JsonFormat])
+def test_address_of_the_registry_with_another_name_is_explained(format_class: type) -> None:
+    with pytest.raises(ConfigError, match="fix: write `registry:`"):
+        format_class({"schema.registry.url": "http://registry:8081"})

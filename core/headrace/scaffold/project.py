@@ -77,30 +77,36 @@ def read_project(kind: str, name: str) -> Iterator[tuple[str, str]]:
 
 def _rename(text: str, name: str) -> str:
     text = text.replace("headrace-example", f"headrace-{name.replace('_', '-')}")
+    text = re.sub(r"(?<=headrace_)example|(?<=test_)example", _module_name(name), text)
     return text.replace("example", name).replace("Example", _class_name(name))
 
 
 def _class_name(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
+    return "".join(word.capitalize() for word in _module_name(name).split("_"))
+
+
+def _module_name(name: str) -> str:
+    """Return the part of a Python module's name: ``my_sink`` for the plugin ``my-sink``."""
+    return name.replace("-", "_")
 
 
 def _check_name(kind: str, name: str) -> None:
     if keyword.iskeyword(name) or keyword.iskeyword(_class_name(name)):
         raise ConfigError(f"{name!r} cannot be the name of a plugin: it is a keyword of Python", fix=_FIX)
-    if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name):
-        fix = "begin with a letter, and use lowercase letters, digits and `_`"
+    if not re.fullmatch("[a-z][a-z0-9_-]*[a-z0-9]", name):
+        fix = "begin with a letter, and use lowercase letters, digits, `-` and `_`"
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
     if kind == "filesystem" and "_" in name:
-        raise ConfigError(f"{name!r} cannot be the scheme of an address", fix="use lowercase letters and digits only")
+        raise ConfigError(f"{name!r} cannot be the scheme of an address", fix="use lowercase letters, digits and `-`")
     if kind == "source" and name in _SOURCE_KEYS:
         raise ConfigError(f"{name!r} is a key of `source:` in a pipeline file", fix=_FIX)
     if (taken := _class_name(name)) in _list_names(kind):
         raise ConfigError(f"its class {taken} would hide a class that the plugin uses", fix=_FIX)
-    if name in _DISTRIBUTIONS:
+    if _module_name(name) in _DISTRIBUTIONS:
         raise ConfigError(f"headrace-{name.replace('_', '-')} is a distribution of headrace", fix=_FIX)
     if kind == "secrets" and name in _list_own_secrets():
         raise ConfigError(f"the name is used by headrace's own secrets {name!r}", fix=_FIX)
-    module = f"headrace_{name}"
+    module = f"headrace_{_module_name(name)}"
     if find_spec(module):
         raise ConfigError(f"a module {module} is already installed", fix=_FIX)
     try:

@@ -69,7 +69,9 @@ def test_output_lists_the_next_steps(headrace: Headrace, folder: Path) -> None:
     ("name", "error"),
     [
         ("Tidy", "'Tidy' cannot be the name of a plugin"),
-        ("my-plugin", "use lowercase letters, digits and `_`"),
+        ("my plugin", "use lowercase letters, digits, `-` and `_`"),
+        ("my-plugin-", "'my-plugin-' cannot be the name of a plugin"),
+        ("demo-data", "headrace-demo-data is a distribution of headrace"),
         ("../up", "'../up' cannot be the name of a plugin"),
         ("changes", "its class Changes would hide a class that the plugin uses"),
         ("class", "'class' cannot be the name of a plugin"),
@@ -84,6 +86,27 @@ def test_invalid_name_is_rejected(headrace: Headrace, folder: Path, name: str, e
     assert result.exit_code == 2
     assert error in result.stderr
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_name_with_a_hyphen_has_a_module_with_an_underscore(kind: str) -> None:
+    texts = dict(read_project(kind, "acme-one"))
+    assert set(texts) == FILES
+    setup = configparser.ConfigParser()
+    setup.read_string(texts["setup.cfg"])
+    assert setup["metadata"]["name"] == "headrace-acme-one"
+    assert setup["options"]["py_modules"] == "headrace_acme_one"
+    assert setup["options.entry_points"]["headrace"].split() == ["acme-one", "=", "headrace_acme_one"]
+    code = texts["headrace_acme_one.py"]
+    assert "class AcmeOne(" in code or kind == "secrets"
+    assert '"acme-one"' in code
+    for path in ("headrace_acme_one.py", "tests/test_acme_one.py"):
+        compile(texts[path], path, "exec")
+
+
+def test_project_with_a_hyphen_is_written(headrace: Headrace, folder: Path) -> None:
+    assert headrace("new", "sink", "probe-sink").exit_code == 0
+    assert (folder / "headrace-probe-sink/headrace_probe_sink.py").is_file()
 
 
 @pytest.mark.parametrize("name", ["env", "file"])

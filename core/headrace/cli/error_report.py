@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import click
 
+from headrace.cli.formatting import format_json
 from headrace.control_characters import escape_controls
 from headrace.errors import ConfigError, HeadraceError
 
 UNEXPECTED, INTERRUPTED = 1, 130
-_TRACEBACK, _REDACT = "headrace.traceback", "headrace.redact"
+_TRACEBACK, _REDACT, _JSON = "headrace.traceback", "headrace.redact", "headrace.json"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 
@@ -47,27 +49,47 @@ def redact_with(redact: Callable[[str], str]) -> None:
     click.get_current_context().meta[_REDACT] = redact
 
 
+def report_as_json() -> None:
+    """Print the error of this program as one JSON line."""
+    click.get_current_context().meta[_JSON] = True
+
+
 def report(error: Exception) -> int:
     """Print an error on stderr and return its exit code."""
     meta = click.get_current_context().meta
     redact: Callable[[str], str] = meta.get(_REDACT, str)
-    if meta.get(_TRACEBACK):
-        text = redact("".join(traceback.format_exception(error)))
+    has_traceback = bool(meta.get(_TRACEBACK))
+    what, where, fix, code = _describe(error, has_traceback=has_traceback)
+    text = redact("".join(traceback.format_exception(error))) if has_traceback else None
+    if meta.get(_JSON):
+        parts = {"error": what, "where": where, "fix": fix}
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            **{key: redact(value) for key, value in parts.items() if value},
+            "exit_code": code,
+            **({"traceback": text} if text else {}),
+        }
+        click.echo(format_json(line), err=True)
+        return code
+    if text:
         click.echo(escape_controls(text, keep_lines=True) + "\n", err=True)
-    if isinstance(error, HeadraceError):
-        what, where, fix, code = error.what, error.where, error.fix, error.exit_code
-    elif isinstance(error, OSError) and error.filename is not None:
-        what, where, code = error.strerror or type(error).__name__, str(error.filename), ConfigError.exit_code
-        fix = "check the path and its permissions"
-    else:
-        what, where, code = f"{type(error).__name__}: {_first_line(error)}", None, UNEXPECTED
-        fix = None if meta.get(_TRACEBACK) else "run with --traceback to see where it comes from"
     _print_part("error", what, redact, fg="red")
     if where:
         _print_part("where", where, redact)
     if fix:
         _print_part("fix", fix, redact)
     return code
+
+
+def _describe(error: Exception, *, has_traceback: bool) -> tuple[str, str | None, str | None, int]:
+    """Return what failed, where, the fix, and the exit code."""
+    if isinstance(error, HeadraceError):
+        return error.what, error.where, error.fix, error.exit_code
+    if isinstance(error, OSError) and error.filename is not None:
+        what = error.strerror or type(error).__name__
+        return what, str(error.filename), "check the path and its permissions", ConfigError.exit_code
+    fix = None if has_traceback else "run with --traceback to see where it comes from"
+    return f"{type(error).__name__}: {_first_line(error)}", None, fix, UNEXPECTED
 
 
 def _print_part(word: str, text: str, redact: Callable[[str], str], fg: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TextLines:
-    """Text log of a run: batches on stdout, everything else on stderr."""
+    """Text log of a run: batches on stdout, everything else on stderr. Lines on stderr start with the time, as batches do."""
 
     def __init__(self, totals: Totals, file: str) -> None:
         self._totals, self._file = totals, file
@@ -30,7 +31,9 @@ class TextLines:
         pass
 
     def report(self, text: str) -> None:
-        click.echo(escape_controls(text, keep_lines=True), err=True)
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        for line in escape_controls(text, keep_lines=True).split("\n"):
+            click.echo(f"{now} {line}", err=True)
 
     step = report
 
@@ -45,22 +48,20 @@ class TextLines:
             click.echo(escape_controls(line))
 
     def print_summary(self) -> None:
-        self._echo_summary(err=False)
-
-    def _echo_summary(self, *, err: bool) -> None:
         for line in summarize(self._totals, self._file):
-            click.echo(escape_controls(line), err=err)
+            click.echo(escape_controls(line))
 
 
 class JsonLines(TextLines):
-    """JSON log of a run: only batches on stdout."""
+    """JSON log of a run: only batches on stdout. A failed run ends with a JSON line on stderr."""
 
     def add(self, progress: BatchProgress) -> None:
         self._totals.add(progress)
         click.echo(escape_json(progress.json()))
 
     def print_summary(self) -> None:
-        self._echo_summary(err=True)
+        for line in summarize(self._totals, self._file):
+            self.report(escape_controls(line))
 
 
 def describe_totals(totals: Totals) -> str:

@@ -20,9 +20,10 @@ from headrace.cluster.submission import ARCHIVE, JARS, MAIN, Submission
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.jars.jar_locks import read_locks
-from headrace.runtime.jars.resolution import resolve_jars
+from headrace.runtime.jars.resolution import SETTINGS as IVY_SETTINGS, resolve_jars
 from headrace.runtime.java.jvm import JAVA_OPTIONS
 from headrace.runtime.session.session_builder import (
+    PACKAGES,
     check_supported,
     list_coordinates,
     merge_session_conf,
@@ -59,12 +60,13 @@ def make_package(
     plugins: Sequence[Plugin],
     conf: Mapping[str, str],
     *,
+    name: str,
     at: str | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Package:
     """Make the package of a pipeline file with these plugins and ``spark:`` settings. ``report`` gets lines about downloads.
 
-    The file is copied unchanged, without the values of its references. ``at``: the address at which the cluster reads the folder; the
+    ``name``: the pipeline's name, under which services list its jobs. The file is copied unchanged, without the values of its references. ``at``: the address at which the cluster reads the folder; the
     package then also contains job definitions for services that run no script. ConfigError for a folder that is not empty, for a missing
     distribution, and for a setting that would come too late or reveal a secret.
     """
@@ -94,8 +96,8 @@ def make_package(
         (made / SUBMIT).write_text(submission.format_script(about, at), encoding="utf-8")
         (made / SUBMIT).chmod(0o755)
         if at:
-            (made / JOB).write_text(submission.format_job(at), encoding="utf-8")
-            application = submission.format_application(at, file.stem, version)
+            (made / JOB).write_text(submission.format_job(at, name), encoding="utf-8")
+            application = submission.format_application(at, name, version)
             (made / APPLICATION).write_text(application, encoding="utf-8")
         made.rename(folder)
     return Package(folder, distributions, [folder / JARS / name for name in names], about)
@@ -117,7 +119,9 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
                 fix="write the value into the file if it is not secret, or set it in the cluster's spark-defaults.conf",
             )
     # plain strings: a setting that names a secret has a secret's name
-    options = {key: str(value) for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
+    # The package has the jars. The addresses of repositories may have a login.
+    skipped = SUBMITTERS if conf.get(PACKAGES) else (*SUBMITTERS, *IVY_SETTINGS)
+    options = {key: str(value) for key, value in conf.items() if key not in skipped and not _is_secret(key, value)}
     return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
 
 

@@ -61,7 +61,7 @@ class Submission:
         place = shlex.quote(at) if at else _BESIDE_THE_SCRIPT
         return _SCRIPT.format(**about, at=place, options=" \\\n  ".join(words))
 
-    def format_job(self, at: str) -> str:
+    def format_job(self, at: str, name: str) -> str:
         """Return the JSON input of EMR Serverless' ``StartJobRun``, without application and role.
 
         The settings are in a classification: ``sparkSubmitParameters`` is a single string, and values may contain spaces.
@@ -70,6 +70,7 @@ class Submission:
         submit = {"entryPoint": f"{at}/{MAIN}", "entryPointArguments": [], "sparkSubmitParameters": files}
         defaults = {"classification": "spark-defaults", "properties": dict(self.conf)}
         job = {
+            "name": name,
             "jobDriver": {"sparkSubmit": submit},
             "configurationOverrides": {"applicationConfiguration": [defaults]},
         }
@@ -91,6 +92,6 @@ class Submission:
             "executor": {},
             "restartPolicy": {"type": "OnFailure", **again},
         }
-        label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "headrace"
         application = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
         return yaml.safe_dump({**application, "metadata": {"name": label}, "spec": spec}, sort_keys=False)

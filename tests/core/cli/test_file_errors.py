@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,26 @@ def test_invalid_options_are_rejected(headrace: Headrace, sample: Path, argument
     result = headrace("run", "artists.yaml", *arguments)
     assert result.exit_code == 2
     assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("before", [(), ("--traceback",)])
+def test_error_of_a_json_log_is_one_json_line(headrace: Headrace, sample: Path, before: tuple[str, ...]) -> None:
+    sample.write_text(SAMPLE.replace("- unwrap:", '- "unw\\u001barp":'))
+    result = headrace(*before, "run", "artists.yaml", "--log-format", "json", "--available-now")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
+    line = json.loads(result.stderr)
+    assert datetime.fromisoformat(line.pop("time")).tzinfo is UTC
+    assert ("traceback" in line) == bool(before)
+    assert "\x1b" not in result.stderr
+    line.pop("traceback", None)
+    assert line == {
+        "error": "unknown transform 'unw\\x1barp'",
+        "where": "artists.yaml:7 transforms.0.unw\x1barp",
+        "fix": "did you mean 'unwrap'?",
+        "exit_code": 3,
+    }
+
+
+def test_missing_file_of_a_json_log_is_one_json_line(headrace: Headrace, sample: Path) -> None:
+    result = headrace("run", "artist.yaml", "--log-format", "json")
+    assert json.loads(result.stderr)["error"] == "there is no file 'artist.yaml'"

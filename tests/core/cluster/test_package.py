@@ -184,8 +184,29 @@ def test_address_adds_parameters_for_services_without_spark_submit(headrace: Hea
     result = headrace("package", str(write(tmp_path)), "--output", str(tmp_path / "out"), "--at", "s3://lake/shop/")
     assert "pipeline.yaml, main.py, submit.sh, emr-serverless.json, spark-application.yaml\n" in result.output
     assert f"copy it: aws s3 cp --recursive {tmp_path}/out s3://lake/shop\n" in result.output
+    assert f"  kubectl apply -f {tmp_path}/out/spark-application.yaml\n" in result.output
+    assert f"--cli-input-json file://{tmp_path}/out/emr-serverless.json\n" in result.output
+    assert f"  MASTER=yarn DEPLOY_MODE=cluster {tmp_path}/out/submit.sh\n" in result.output
     assert submit(tmp_path / "out", tmp_path, MASTER="yarn")[-1] == "s3://lake/shop/main.py"
     assert submit(tmp_path / "out", tmp_path, MASTER="yarn", AT="s3a://copy")[-1] == "s3a://copy/main.py"
+
+
+def test_folder_and_jobs_have_the_name_of_the_pipeline(
+    headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("orders", "Items_2"):
+        assert headrace("package", str(write(tmp_path, name=name)), "--at", f"s3://lake/{name}").exit_code == 0
+    assert {path.name for path in tmp_path.glob("*-package")} == {"orders-package", "Items_2-package"}
+    folder = tmp_path / "Items_2-package"
+    assert json.loads((folder / "emr-serverless.json").read_text())["name"] == "Items_2"
+    assert yaml.safe_load((folder / "spark-application.yaml").read_text())["metadata"] == {"name": "items-2"}
+
+
+def test_package_has_no_login_of_a_repository() -> None:
+    conf = {"spark.jars.repositories": "https://me:pass@registry.example/", "spark.jars.excludes": "a:b"}
+    assert not conf.keys() & package.list_submit_options([], conf).keys()
+    assert conf.items() <= package.list_submit_options([], {**conf, "spark.jars.packages": "a:c:1"}).items()
 
 
 @pytest.mark.parametrize(

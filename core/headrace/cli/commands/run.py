@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 #: Seconds between two polls of the query and of signals.
 _POLL = 0.2
 _TRIGGER = 'Interval between batches: "10 seconds". Default: the trigger of the pipeline file, or half a second.'
-_LOG_FORMAT = "Log lines instead of the live screen; json: one line per batch on stdout."
+_LOG_FORMAT = (
+    "Log lines instead of the live screen; json: one line per batch on stdout, and an error as one line on stderr."
+)
 
 
 @click.command()
@@ -39,11 +41,13 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
     """
     if available_now and trigger:
         raise click.UsageError("--trigger needs a continuous run; it cannot be combined with --available-now")
-    from headrace.cli.error_report import INTERRUPTED
+    from headrace.cli.error_report import INTERRUPTED, report_as_json
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
     from headrace.cli.startup import load_pipeline, start_session
 
+    if log_format == "json":
+        report_as_json()
     interval = _to_milliseconds(trigger) if trigger else None
     pipeline = load_pipeline(file)
     totals, stop = Totals(pipeline.name), Stop()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails, InitErrorDetails
 
 #: Keys and indexes from the top of a document to a value.
 Location = tuple[Any, ...]
@@ -47,6 +48,31 @@ def join_problems(problems: Sequence[HeadraceError]) -> str:
     """Return the message of several problems."""
     lines = (f"  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
     return "\n".join([f"{len(problems)} problems", *lines])
+
+
+def find_other_errors(make: Callable[[Any], object], data: Mapping[Any, Any]) -> list[InitErrorDetails]:
+    """Return the errors of a block without its wrong keys.
+
+    Missing keys and errors of the whole block are left out: a misspelled key may be their cause.
+    """
+    from pydantic import ValidationError
+
+    try:
+        make(data)
+    except ValidationError as error:
+        return [_to_details(item) for item in error.errors() if item["loc"] and item["type"] != "missing"]
+    return []
+
+
+def _to_details(item: ErrorDetails) -> InitErrorDetails:
+    """Return an error of a ValidationError in the form from which another one is made."""
+    from pydantic_core import InitErrorDetails, PydanticCustomError
+    from pydantic_core.core_schema import ErrorType
+
+    kind: Any = item["type"]
+    if kind not in get_args(ErrorType):
+        kind = PydanticCustomError(kind, item["msg"], item.get("ctx", {}))
+    return InitErrorDetails(type=kind, loc=item["loc"], input=None, ctx=item.get("ctx", {}))
 
 
 def _describe_problem(

@@ -43,12 +43,8 @@ class AuthProvider(Plugin, ABC):
 
 def jaas_config(module: str, **options: str | None) -> str:
     """Return the value of ``sasl.jaas.config``: a login module and its options, escaped. Options that are None are omitted."""
-    pairs = (f" {name}={_quote(value)}" for name, value in options.items() if value is not None)
+    pairs = (f' {name}="{escape_jaas(value)}"' for name, value in options.items() if value is not None)
     return f"{module} required{''.join(pairs)};"
-
-
-def _quote(value: str) -> str:
-    return f'"{escape_jaas(value)}"'
 
 
 def escape_jaas(value: str, quote: str = '"') -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
-from pydantic_core.core_schema import ErrorType
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from headrace.config_errors import find_other_errors
 from headrace.secret_values import SecretsModel, propagate_secret
-
-#: Names of pydantic's own errors.
-_KNOWN_ERRORS = frozenset(get_args(ErrorType))
 
 
 class Config(SecretsModel):
@@ -57,15 +54,8 @@ class Config(SecretsModel):
         data = {} if data is None else data
         if not isinstance(data, dict) or not (wrong := cls._find_wrong_keys(data)):
             return make(data)
-        try:
-            make({key: value for key, value in data.items() if key not in wrong})
-        except ValidationError as error:
-            # A misspelled key may be the cause of a missing key, and of an error of the whole block.
-            others = [item for item in error.errors() if item["loc"] and item["type"] != "missing"]
-        else:
-            others = []
-        details = [*wrong.values(), *map(_to_details, others)]
-        raise ValidationError.from_exception_data(cls.__name__, details, hide_input=True)
+        others = find_other_errors(make, {key: value for key, value in data.items() if key not in wrong})
+        raise ValidationError.from_exception_data(cls.__name__, [*wrong.values(), *others], hide_input=True)
 
     @classmethod
     def _find_wrong_keys(cls, data: Mapping[Any, Any]) -> dict[Any, InitErrorDetails]:
@@ -99,14 +89,6 @@ class Config(SecretsModel):
     def options(self) -> dict[str, str]:
         """Return the keys that passed through, as strings for Spark's options, without those that have no value."""
         return {key: option_text(value) for key, value in (self.model_extra or {}).items() if value is not None}
-
-
-def _to_details(item: ErrorDetails) -> InitErrorDetails:
-    """Return an error of a ValidationError in the form from which another one is made."""
-    kind: Any = item["type"]
-    if kind not in _KNOWN_ERRORS:
-        kind = PydanticCustomError(kind, item["msg"], item.get("ctx", {}))
-    return InitErrorDetails(type=kind, loc=item["loc"], input=None, ctx=item.get("ctx", {}))
 
 
 def option_text(value: Any) -> str:

@@ -39,9 +39,8 @@ class Connector(Plugin, ABC):
     @classmethod
     def matches(cls, fields: Collection[str]) -> bool:
         """Return whether events with these source fields come from this connector."""
-        if not set(cls.foreign_fields).isdisjoint(fields):
-            return False
-        return bool(cls.own_fields) and set(cls.own_fields) <= set(fields)
+        is_foreign = not set(cls.foreign_fields).isdisjoint(fields)
+        return bool(cls.own_fields) and set(cls.own_fields) <= set(fields) and not is_foreign
 
     @abstractmethod
     def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:

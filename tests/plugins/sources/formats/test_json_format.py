@@ -91,7 +91,7 @@ class TestTypes:
         assert types(first) == "struct<id:bigint,o:struct<a:bigint>,s:string,t:string>"
         assert [found[0] for found in read(spark, first)] == [row, row, *[None] * len(bad)]
         found = read(spark, batch(spark, tmp_path, 1, log))
-        assert found == [*[(None, "undecodable", text) for text in bad], (row, None, good)]
+        assert found == [*[(None, "field-name", text) for text in bad], (row, None, good)]
 
     def test_name_of_another_level_is_not_added(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
@@ -115,12 +115,12 @@ class TestTypes:
             return [row["error"] or (row["key"] and row["key"].asDict()) for row in found]
 
         assert decode('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [
-            "undecodable",
+            "field-name",
             {"id": 1},
             {"id": 2},
             {"id": 3},
         ]
-        assert decode('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "undecodable", "undecodable"]
+        assert decode('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "field-name", "field-name"]
 
     def test_runs_of_one_format_are_independent(self, spark: SparkSession) -> None:
         """Both runs share the topic and the format object. A type that one run infers does not affect the other."""

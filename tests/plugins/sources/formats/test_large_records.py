@@ -106,4 +106,4 @@ def test_topic_whose_first_record_has_no_column(spark: SparkSession, tmp_path: P
     pipeline = Pipeline("o", source, [sink], str(tmp_path / "checkpoint"), tables=[rule])
     pipeline.run(spark)
     assert ids(sink, spark) == [1]
-    assert [row["reason"] for row in read_dead_letters(pipeline, spark)] == ["undecodable"]
+    assert [row["reason"] for row in read_dead_letters(pipeline, spark)] == ["field-name"]

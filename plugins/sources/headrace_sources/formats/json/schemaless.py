@@ -77,7 +77,6 @@ class SchemalessReader(RecordReader):
         is_bad = F.col(PARSED).isNull() | F.col(f"{PARSED}.{CORRUPT}").isNotNull()
         is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
-        is_bad |= has_dropped_field(F.col(BODY), self.dropped)
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
@@ -88,7 +87,9 @@ class SchemalessReader(RecordReader):
         return frame.select(
             *others,
             F.when(is_record, fields).alias(column),
-            F.when(is_record & is_bad, F.lit(RejectReason.UNDECODABLE)).alias(error),
+            F.when(is_record & is_bad, F.lit(RejectReason.UNDECODABLE))
+            .when(is_record & has_dropped_field(F.col(BODY), self.dropped), F.lit(RejectReason.FIELD_NAME))
+            .alias(error),
         )
 
 

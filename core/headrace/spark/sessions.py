@@ -39,7 +39,7 @@ _CONF = {
     "spark.sql.json.enablePartialResults": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.legacy.sizeOfNull": "true",
-    "spark.sql.parquet.fieldId.write.enabled": "true",  # Iceberg finds the columns of its files by these ids
+    "spark.sql.parquet.fieldId.write.enabled": "true",  # readers find the columns of files by these ids
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.sources.default": "parquet",  # dead letters and deleted keys

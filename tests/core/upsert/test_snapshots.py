@@ -73,7 +73,7 @@ def test_snapshot_starts_before_its_rows_and_after_earlier_changes(spark: SparkS
     if isinstance(blocks, str):
         events = [r for r in samples(blocks) if r["topic"].endswith(".customers")]
     else:
-        values = [{"after": {"id": n}, "source": {"connector": "x", **b}, "op": "r"} for n, b in enumerate(blocks)]
+        values = [{"after": {"id": n}, "source": {"connector": None, **b}, "op": "r"} for n, b in enumerate(blocks)]
         events = [record(value, key={"id": n}, offset=n) for n, value in enumerate(values)]
     [found] = make_changes(spark, events).values()
     rows = rows_of(found, POSITION, SNAPSHOT, "source")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support.records import make_changes, record, rows_of, samples
 
-from headrace.errors import DataError
+from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import DELETED, ERROR, KEY, OP, POSITION, Changes
 from headrace_transforms.unwrap import Unwrap
 
@@ -194,9 +193,7 @@ class TestAddFields:
 
     @pytest.mark.parametrize("fields", ["source.", "a.b.c", ".", "op,a.b.c:d", ":alias"])
     def test_invalid_fields(self, fields: str) -> None:
-        with pytest.raises(
-            ValidationError, match=r"is not a field: write `op`, `source\.ts_ms` or `source\.ts_ms:alias`"
-        ):
+        with pytest.raises(ConfigError, match=r"is not a field: write `op`, `source\.ts_ms` or `source\.ts_ms:alias`"):
             unwrap(add_fields=fields)
 
 

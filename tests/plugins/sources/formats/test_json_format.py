@@ -136,7 +136,7 @@ class TestTypes:
         second = SchemaLog()
         read_first = open_in(first, '{"id": 1, "price": 0.5}', '{"id": 1, "ID": 2}')
         read_second = open_in(second, '{"ID": "a", "price": 0.25}')
-        assert read_first() == [{"id": 1, "price": Decimal("0.50")}, "undecodable"]
+        assert read_first() == [{"id": 1, "price": Decimal("0.50")}, "field-name"]
         assert read_second() == [{"ID": "a", "price": 0.25}]
         assert open_in(first, '{"id": 3, "price": 1}')() == [{"id": 3, "price": Decimal("1.00")}]
         assert open_in(second, '{"ID": "b", "price": 1}')() == [{"ID": "b", "price": 1.0}]
@@ -158,8 +158,8 @@ class TestTypes:
         batch(spark, tmp_path, 0, log)
         events = batch(spark, tmp_path, 1, log)
         assert types(events) == "struct<id:bigint>"
-        *undecodable, last = read(spark, events)
-        assert {error for _, error, _ in undecodable} == {"undecodable"}
+        *rejected, last = read(spark, events)
+        assert {error for _, error, _ in rejected} == {"field-name"}
         assert last[:2] == ({"id": -1}, None)
         assert types(batch(spark, tmp_path, 2, log)) == "struct<id:bigint,x1:bigint>"
 

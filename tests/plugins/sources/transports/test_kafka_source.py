@@ -686,7 +686,7 @@ def test_plaintext_to_a_tls_port(kafka: Kafka, prefix: str, tmp_path: Path, spar
     [
         ({}, "needs one of subscribe, subscribePattern, assign, and has none"),
         ({"subscribe": "a", "subscribePattern": "b"}, "has subscribe and subscribePattern"),
-        ({"subscribe": "a", "startingOffset": "latest"}, "unknown key startingOffset"),
+        ({"subscribe": "a", "startingOffset": "latest"}, "unknown key 'startingOffset'"),
     ],
 )
 def test_invalid_options(options: dict[str, Any], complaint: str) -> None:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.errors import ConfigError, FatalError
+from headrace.errors import FatalError
 from headrace.sdk.source import Offset
-from headrace.spark.storage import Folder
+from headrace.spark.storage import Folder, parse_file
 
 #: Ranges whose files are kept.
 KEPT_RANGES = 100
@@ -85,13 +85,11 @@ class OffsetLog:
 
     @staticmethod
     def _read(folder: Folder, name: str, keys: tuple[str, ...]) -> dict[str, Offset]:
-        try:
-            text = json.loads(folder.read(name) or "")
-            return {key: text[key] for key in keys}
-        except (ValueError, TypeError, KeyError):
-            raise ConfigError(
-                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
-            ) from None
+        def parse(text: str) -> dict[str, Offset]:
+            content = json.loads(text)
+            return {key: content[key] for key in keys}
+
+        return parse_file(folder.read(name) or "", parse, f"{folder.path}/{name}")
 
     @staticmethod
     def _newest(folder: Folder) -> int | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import click
 
-from headrace.cli.formatting import format_json
+from headrace.cli.formatting import format_json, format_now
 from headrace.control_characters import escape_controls
 from headrace.errors import ConfigError, HeadraceError
 
@@ -64,7 +63,7 @@ def report(error: Exception) -> int:
     if meta.get(_JSON):
         parts = {"error": what, "where": where, "fix": fix}
         line = {
-            "time": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "time": format_now(),
             **{key: redact(value) for key, value in parts.items() if value},
             "exit_code": code,
             **({"traceback": text} if text else {}),
@@ -82,7 +81,7 @@ def report(error: Exception) -> int:
 
 
 def _describe(error: Exception, *, has_traceback: bool) -> tuple[str, str | None, str | None, int]:
-    """Return what failed, where, the fix, and the exit code."""
+    """Return the problem, its location, the fix, and the exit code."""
     if isinstance(error, HeadraceError):
         return error.what, error.where, error.fix, error.exit_code
     if isinstance(error, OSError) and error.filename is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from headrace.control_characters import CONTROL
@@ -20,6 +21,11 @@ def format_count(value: int | None) -> str:
 def count_noun(value: int | None, one: str, many: str | None = None) -> str:
     """Return ``1 batch``, ``2 batches``."""
     return f"{format_count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def format_now() -> str:
+    """Return the current time in UTC, ISO 8601 with seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_duration(seconds: float | None) -> str:

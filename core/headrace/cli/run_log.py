@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 import click
 
-from headrace.cli.formatting import UNKNOWN, count_noun, escape_json, format_count, format_duration
+from headrace.cli.formatting import UNKNOWN, count_noun, escape_json, format_count, format_duration, format_now
 from headrace.cli.run_totals import TableTotal, Totals
 from headrace.control_characters import escape_controls
 
@@ -31,7 +30,7 @@ class TextLines:
         pass
 
     def report(self, text: str) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        now = format_now()
         for line in escape_controls(text, keep_lines=True).split("\n"):
             click.echo(f"{now} {line}", err=True)
 

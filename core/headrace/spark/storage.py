@@ -44,7 +44,7 @@ def is_under(file: str, folder: str) -> bool:
 
 
 def parse_file(text: str, parse: Callable[[str], Parsed], where: str) -> Parsed:
-    """Return what ``parse`` makes of a file that headrace wrote. ConfigError for another content."""
+    """Parse the text of a file that headrace wrote. ConfigError if ``parse`` rejects it."""
     try:
         return parse(text)
     except (ValueError, TypeError, LookupError, AttributeError):
@@ -86,7 +86,7 @@ class Folder:
             stream.close()
 
     def load(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
-        """Return what ``parse`` makes of a file; None if it does not exist. ConfigError if ``parse`` cannot read it."""
+        """Return the parsed content of a file; None if it does not exist. ConfigError if ``parse`` rejects it."""
         text = self.read(name)
         return None if text is None else parse_file(text, parse, f"{self.path}/{name}")
 

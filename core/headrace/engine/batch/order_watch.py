@@ -74,7 +74,7 @@ def _refuse_lost_connector(topic: str, order: str) -> None:
     """Raise PluginError if a plugin that cannot be used may have ordered a topic that its offsets would order now."""
     if reasons := registry().find_unusable("connector"):
         raise PluginError(
-            f"topic {topic} was ordered by {order}, and no connector that can be used knows this order: {'; '.join(reasons)}",
+            f"topic {topic} was ordered by {order}, and no usable connector has this order: {'; '.join(reasons)}",
             fix="repair the plugin. If it is no longer wanted, uninstall it: then the record's offset orders the topic",
         )
 

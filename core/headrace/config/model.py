@@ -186,10 +186,6 @@ class PipelineConfig(Settings):
         """Options of the pipeline without those of its plugins."""
         return Settings(**{name: getattr(self, name) for name in Settings.model_fields})
 
-    @property
-    def all_sinks(self) -> tuple[Block, ...]:
-        return (self.sink,) if self.sink else self.sinks
-
 
 def is_regex(pattern: str) -> bool:
     """Return whether a source is a ``/regular expression/``, not a name or a glob."""

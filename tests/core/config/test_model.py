@@ -41,14 +41,14 @@ class TestFile:
     def test_shortest_file_is_valid(self) -> None:
         config = PipelineConfig.model_validate(parse(SHORTEST, "p.yaml").data)
         assert config.source == {"files": {"path": "bronze/", "format": "avro"}}
-        assert config.all_sinks == ({"iceberg": {"warehouse": "lake/"}},)
+        assert config.sink == {"iceberg": {"warehouse": "lake/"}}
         assert (config.tables, config.transforms, config.spark, config.trigger) == ((), (), {}, None)
 
     def test_several_sinks_are_accepted(self) -> None:
         config = PipelineConfig.model_validate(
             parse(replace_in_shortest("sink: ", "sinks:\n- console\n- "), "p.yaml").data
         )
-        assert config.all_sinks == ({"console": {}}, {"iceberg": {"warehouse": "lake/"}})
+        assert config.sinks == ({"console": {}}, {"iceberg": {"warehouse": "lake/"}})
 
     def test_bare_name_is_a_plugin_without_options(self) -> None:
         config = PipelineConfig.model_validate(parse(SHORTEST + "transforms:\n- unwrap\n- rename:\n", "p.yaml").data)

@@ -96,6 +96,9 @@ def find_failures(
         "--capture=no",
         f"--basetemp={folder / 'tmp'}",
     ]
-    code = pytest.main([*options, *(f"-pno:{name}" for name in _OFF), str(module)], plugins=[outcomes])
+    with pytest.MonkeyPatch.context() as patch:
+        # The options of the outer run belong to plugins that are off here.
+        patch.delenv("PYTEST_ADDOPTS", raising=False)
+        code = pytest.main([*options, *(f"-pno:{name}" for name in _OFF), str(module)], plugins=[outcomes])
     assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     return {name.removeprefix("Kit"): tests for name, tests in outcomes.failed.items()}

@@ -398,7 +398,7 @@ class TestFaults:
                 "S3 denied the request (403) without a reason: the keys, the permissions or the clock",
             ),
             (EXPIRED, "GET", ConfigError, "the session token has expired"),
-            (EXPIRED, "HEAD", ConfigError, "the bucket is in another region, or the session token has expired"),
+            (EXPIRED, "HEAD", ConfigError, "the bucket is in another region, the session token has expired"),
             (MOVED, "HEAD", ConfigError, "the bucket is in another region"),
             (MALFORMED, "GET", ConfigError, "the bucket is in another region"),
             (Fault(403, "AccessDenied", "You may not."), "GET", ConfigError, "access denied: You may not"),

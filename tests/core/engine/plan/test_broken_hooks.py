@@ -77,7 +77,7 @@ def run(kind: str, folder: Path, spark: SparkSession) -> str:
         pipeline.check(spark)
         (table,) = pipeline.run(spark).tables
     except PluginError as error:
-        return " ".join(part for part in ("'acme'", "ValueError: no license") if part in str(error))
+        return " ".join(part for part in ("acme", "ValueError: no license") if part in str(error))
     else:
         return f"{table.applied} applied"  # the pipeline does not call the method
     finally:
@@ -92,7 +92,7 @@ def test_error_names_the_plugin_whose_method_raises(
     kind: str, method: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, kind, method, fail)
-    assert run(kind, tmp_path, spark) in ("1 applied", "'acme' ValueError: no license")
+    assert run(kind, tmp_path, spark) in ("1 applied", "acme ValueError: no license")
 
 
 @pytest.mark.parametrize("method", [pytest.param(n, marks=pytest.mark.nightly) for n in list_methods(Mask)])
@@ -100,7 +100,7 @@ def test_error_names_the_transform_whose_method_returns_another_type(
     method: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, "transform", method, return_object)
-    assert run("transform", tmp_path, spark) in ("1 applied", "'acme'")
+    assert run("transform", tmp_path, spark) in ("1 applied", "acme")
 
 
 @pytest.mark.parametrize("method", ["reads", "warnings"])
@@ -142,7 +142,7 @@ def test_error_of_on_idle_stops_the_stream(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, "sink", "on_idle", fail)
-    assert run("sink", tmp_path, spark) == "'acme' ValueError: no license"
+    assert run("sink", tmp_path, spark) == "acme ValueError: no license"
 
 
 def test_error_of_the_run_itself_ends_the_run(

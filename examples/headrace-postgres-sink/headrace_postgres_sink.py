@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 DRIVER = "org.postgresql.Driver"
 #: The table that records the batches of a schema's tables, and the prefix of staging tables.
-MARKS, STAGE = "_headrace_batches", "_headrace_stage"
+MARKS, STAGE = "_headrace_marks", "_headrace_stage"
 #: Driver errors for an unreachable or busy server; the last one is for a partition that Spark wrote twice.
 AWAY = (
     r"Connection to \S+ refused|connection attempt failed|I/O error occurred|connection has been closed|terminating connection"
@@ -131,8 +131,11 @@ class PostgresSink(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         with self._open(rows.sparkSession) as server:
             server.lock(table)
-            if server.has_batch(table, batch):
+            is_applied = batch.is_applied(server.read_marks(table, batch))
+            if is_applied:
                 return WriteResult(skipped=True)
+            if is_applied is None and batch.mode == "append":  # In mode upsert, positions decide.
+                raise batch.unknown_error(f"table {table.name}", "use a new checkpoint and another `target`")
             stage = server.create_stage(table, rows.schema)
             self._copy(rows, stage)
             with server.transaction():
@@ -227,17 +230,17 @@ class Server:
         if self.query("SELECT to_regnamespace(?)", schema) == [[None]]:
             self._create_once(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         if self.query("SELECT to_regclass(?)", _sql_name(table, MARKS)) == [[None]]:
-            columns = "target text, pipeline text, batch bigint, PRIMARY KEY (target, pipeline)"
+            columns = "target text, pipeline text, mark text, PRIMARY KEY (target, pipeline)"
             self._create_once(f"CREATE TABLE IF NOT EXISTS {_sql_name(table, MARKS)} ({columns})")
 
-    def has_batch(self, table: Table, batch: Batch) -> bool:
-        sql = f"SELECT 1 FROM {_sql_name(table, MARKS)} WHERE target = ? AND pipeline = ? AND batch >= ?::bigint"
-        return bool(self.query(sql, table.parts[-1], batch.pipeline, str(batch.id)))
+    def read_marks(self, table: Table, batch: Batch) -> list[str]:
+        sql = f"SELECT mark FROM {_sql_name(table, MARKS)} WHERE target = ? AND pipeline = ?"
+        return [mark for (mark,) in self.query(sql, table.parts[-1], batch.pipeline)]
 
     def add_batch(self, table: Table, batch: Batch) -> None:
-        sql = f"INSERT INTO {_sql_name(table, MARKS)} VALUES (?, ?, ?::bigint)"
-        sql += " ON CONFLICT (target, pipeline) DO UPDATE SET batch = EXCLUDED.batch"
-        self.run(sql, table.parts[-1], batch.pipeline, str(batch.id))
+        sql = f"INSERT INTO {_sql_name(table, MARKS)} VALUES (?, ?, ?)"
+        sql += " ON CONFLICT (target, pipeline) DO UPDATE SET mark = EXCLUDED.mark"
+        self.run(sql, table.parts[-1], batch.pipeline, batch.mark)
 
     def _create_once(self, sql: str) -> None:
         """Run a CREATE statement under a lock: two concurrent ones can both fail, despite IF NOT EXISTS."""

@@ -30,7 +30,7 @@ class Version:
 
     rows: tuple[Record, ...] = ()
     schema: DataType | None = None
-    batches: frozenset[Hashable] = frozenset()
+    batches: tuple[Hashable, ...] = ()
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -77,6 +77,8 @@ class MemorySink(Sink):
         old = versions[-1] if versions else Version()
         if self.mark(batch) in old.batches:
             return WriteResult(version=f"v{seen}", skipped=True)
+        if batch.mode == "append" and batch.is_applied(str(mark) for mark in reversed(old.batches)) is None:
+            raise batch.unknown_error(f"table {table.name}", "use a new checkpoint and another store")
         incoming = self.read_rows(rows)
         schema = self.union(old, rows.drop(DELETED).schema)
         if batch.mode == "append":
@@ -85,7 +87,7 @@ class MemorySink(Sink):
             stored, changed = self.upsert(table, old, incoming)
         for row in stored:
             row.pop(DELETED, None)
-        self.commit(versions, Version(tuple(stored), schema, old.batches | {self.mark(batch)}), seen)
+        self.commit(versions, Version(tuple(stored), schema, (*old.batches, self.mark(batch))), seen)
         return WriteResult(upserted=changed, bytes=len(repr(stored)), version=f"v{len(versions)}")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:

@@ -82,7 +82,7 @@ class Orders:
         batches: dict[int, list[int]] = {}
         for done in (self.folder / sink / ranged.TOPIC.replace(".", "/")).glob("_headrace_batch=*/_SUCCESS"):
             texts = [path.read_text() for path in done.parent.glob("*.json")]
-            batch = int(done.parent.name.rsplit("-", 1)[1])
+            batch = int(done.parent.name.split("-")[1])
             batches[batch] = sorted(json.loads(line)["id"] for text in texts for line in text.splitlines())
         return dict(sorted(batches.items()))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.errors import FatalError
 from headrace.sdk.source import Offset
@@ -94,6 +96,12 @@ class OffsetLog:
     @staticmethod
     def _newest(folder: Folder) -> int | None:
         return max((int(name) for name in folder.names() if name.isdigit()), default=None)
+
+
+def digest_offsets(offsets: Any) -> str:
+    """Return a digest of offsets, which is the same after they were stored as JSON."""
+    stored = json.loads(json.dumps(offsets))
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _same(first: Offset, second: Offset) -> bool:

@@ -30,7 +30,7 @@ class ReplayRun:
 class DeadLetterBatch:
     """One table's part of a batch whose dead letters are saved.
 
-    ``origin``: the checkpoint's id, and the replay's name in a replay; ``mark``: identifies the write in a sink.
+    ``origin``: the checkpoint's id, and the replay's name in a replay; ``mark`` and ``digest``: identify the write in a sink.
     """
 
     batch: int
@@ -38,6 +38,7 @@ class DeadLetterBatch:
     origin: str
     mark: str
     replay: ReplayRun | None = None
+    digest: str = ""
 
 
 def dead_letter_rows(

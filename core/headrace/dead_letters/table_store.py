@@ -42,7 +42,7 @@ class DeadLetterTable:
 
         place = [F.lit(batch.origin), F.col("batch"), F.col("topic"), F.coalesce("file", "partition"), F.col("offset")]
         rows = dead_letters.withColumns({ID: F.concat_ws("/", *place), PIPELINE: F.lit(self.pipeline)})
-        return self._write(rows, batch.mark, batch.batch, is_deleted=False)
+        return self._write(rows, Batch(batch.mark, batch.batch, "upsert", digest=batch.digest), is_deleted=False)
 
     def read(self, session: SparkSession) -> DataFrame | None:
         """Return the pipeline's dead letters; None if there are none."""
@@ -78,22 +78,22 @@ class DeadLetterTable:
 
     def restore(self, dead_letters: DataFrame, item: ReplayItem) -> None:
         """Put back claimed dead letters that were not replayed."""
-        self._write(dead_letters, self._unique_mark(), 0, is_deleted=False)
+        self._write(dead_letters, self._unique_batch(), is_deleted=False)
 
     def remove(self, dead_letters: DataFrame) -> None:
         """Remove dead letters from the table."""
-        self._write(dead_letters, self._unique_mark(), 0, is_deleted=True)
+        self._write(dead_letters, self._unique_batch(), is_deleted=True)
 
-    def _unique_mark(self) -> str:
-        return f"{self.pipeline}/dead_letters/{time.time_ns()}"
+    def _unique_batch(self) -> Batch:
+        return Batch(f"{self.pipeline}/dead_letters/{time.time_ns()}", 0, "upsert")
 
-    def _write(self, dead_letters: DataFrame, mark: str, batch: int, *, is_deleted: bool) -> WriteResult:
+    def _write(self, dead_letters: DataFrame, batch: Batch, *, is_deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
         # The last write of a dead letter overrides earlier writes, so its position is the time of the write.
         rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: F.lit(f"{time.time_ns():020d}")})
         with self._lock:
-            return self.sink.write(self.table, rows, Batch(mark, batch, "upsert"))
+            return self.sink.write(self.table, rows, batch)
 
 
 def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:

@@ -12,7 +12,7 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -68,16 +68,43 @@ class Batch:
     mode: Mode
     #: The table is maintained between batches (``plan_maintenance``): its format need not do so when it commits.
     is_maintained: bool = False
+    #: Digest of the offsets that the batch has read. Empty when the source does not describe them.
+    digest: str = ""
 
     @property
     def mark(self) -> str:
         """String in a table's commit by which a sink recognizes a batch that the table already has."""
-        return f"{self.mark_prefix}{self.id}"
+        return f"{self.mark_prefix}{self.id}:{self.digest}" if self.digest else f"{self.mark_prefix}{self.id}"
 
     @property
     def mark_prefix(self) -> str:
         """Prefix of the marks of this pipeline's batches. Marks of other pipelines do not have it."""
         return f"{self.pipeline}:"
+
+    def is_applied(self, marks: Iterable[str]) -> bool | None:
+        """Return whether a table has the batch. ``marks``: those of its commits, the newest first.
+
+        None when unknown: the table has later batches, or other records under this number, because the checkpoint is older than the
+        table. Its rows may be in the table under another number: append only those that are missing, or raise ``unknown_error``.
+        A mark without a digest is compared by its number.
+        """
+        newer, is_known = self.id, True
+        for mark in dict.fromkeys(marks):
+            if mark.startswith(self.mark_prefix):
+                number, _, digest = mark.removeprefix(self.mark_prefix).partition(":")
+                if int(number) == self.id and (digest == self.digest or not (digest and self.digest)):
+                    return True
+                is_known, newer = is_known and int(number) < newer, int(number)
+        return False if is_known else None
+
+    def unknown_error(self, where: str, way_on: str) -> ConfigError:
+        """Return the error for a batch that may be in a table. ``way_on``: how to continue without the newest checkpoint."""
+        return ConfigError(
+            f"the table has later batches than batch {self.id}, or other records under this number: the checkpoint is older than the "
+            "table, as after its restore from a backup, and the records of the batch may be in the table already",
+            where=where,
+            fix=f"restore the newest checkpoint; or {way_on}",
+        )
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,13 @@ class Source(Plugin, ABC):
         """
         return None
 
+    def describe_batch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        """Return topic → what the batch reads, as JSON that is the same when the batch is repeated; None when unknown.
+
+        Tables recognize a batch by its number and a digest of it. The default is the batch's ``replay_range``.
+        """
+        return self.replay_range(context, topics)
+
     def replay_range_of(self, files: Sequence[str]) -> Any | None:
         """Return the ``replay_range`` of a batch with these files of one topic: dead letters are read again from there.
 
@@ -102,6 +109,9 @@ class Source(Plugin, ABC):
 
 class NativeSource(Source):
     """Source that is a Spark stream: Spark keeps offsets, retries and rate limits."""
+
+    def check_stream(self, context: SourceContext) -> None:
+        """Raise if the stream cannot continue after the batches in its log. Called before ``stream``."""
 
     @abstractmethod
     def stream(self, spark: SparkSession) -> DataFrame:

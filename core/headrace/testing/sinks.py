@@ -39,6 +39,7 @@ from headrace.testing._internal.claims import claims, lacks
 from headrace.testing._internal.environment import EnvironmentTests
 from headrace.testing._internal.fault_injection import InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
+from headrace.testing._internal.older_checkpoints import OlderCheckpointTests
 from headrace.testing._internal.values import ValueConformance
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.tables import Target, put, remove
@@ -52,7 +53,12 @@ _PEOPLE = "id int, name string"
 
 
 class SinkConformance(
-    PluginConformance, HistoryConformance, InterruptionConformance, EnvironmentTests, ValueConformance
+    PluginConformance,
+    HistoryConformance,
+    InterruptionConformance,
+    OlderCheckpointTests,
+    EnvironmentTests,
+    ValueConformance,
 ):
     """Tests of a sink. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 

@@ -45,6 +45,8 @@ class Target:
     name: str = field(default_factory=lambda: f"kit.t{uuid.uuid4().hex[:8]}")
     pipeline: str = field(default_factory=lambda: uuid.uuid4().hex)
     batch: int = -1
+    #: Digest of the offsets that the batches read.
+    digest: str = "1"
 
     @property
     def table(self) -> Table:
@@ -86,14 +88,15 @@ class Target:
 
     def apply(self, frame: DataFrame, mode: Mode | None = None) -> WriteResult:
         """Write the next batch. A failed batch is repeated with its number."""
-        result = self.sink.write(self.table, frame, Batch(self.pipeline, self.batch + 1, mode or self.mode))
+        batch = Batch(self.pipeline, self.batch + 1, mode or self.mode, digest=self.digest)
+        result = self.sink.write(self.table, frame, batch)
         self.batch += 1
         return result
 
     def write_again(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
         """Write the last batch again, like a new process after a crash."""
         sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own data
-        batch = Batch(self.pipeline, self.batch, mode or self.mode)
+        batch = Batch(self.pipeline, self.batch, mode or self.mode, digest=self.digest)
         result = sink.write(self.table, self._frame(schema, rows, self.batch), batch)
         assert isinstance(result, WriteResult)
         return result

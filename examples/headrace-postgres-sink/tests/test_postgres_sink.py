@@ -70,7 +70,7 @@ def test_other_clients_see_plain_tables(shop: Target, postgres: Postgres) -> Non
         (2, "Höch", None, None, None, None, None),
         (3, "Klee", date(1879, 12, 18), seen, Decimal("-3.00"), [], b""),
     ]
-    assert sorted(list_tables(postgres)) == [("_headrace_batches",), ("people",)]
+    assert sorted(list_tables(postgres)) == [("_headrace_marks",), ("people",)]
 
 
 def test_an_interrupted_write_is_completed_by_the_next(
@@ -96,7 +96,7 @@ def test_an_interrupted_write_is_completed_by_the_next(
         assert shop.rows() == [{"id": 1, "name": "a"}]
     assert statement > 5
     assert [row["name"] for row in shop.rows()] == ["a", "b", "c"]
-    assert sorted(list_tables(postgres)) == [("_headrace_batches",), ("people",)]
+    assert sorted(list_tables(postgres)) == [("_headrace_marks",), ("people",)]
 
 
 def test_two_writers_of_a_batch_write_it_once(shop: Target) -> None:

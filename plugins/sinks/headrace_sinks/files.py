@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote
 
 from headrace.sdk import (
@@ -76,6 +77,11 @@ class FilesSink(Sink):
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
 
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        #: Table's folder and pipeline → its newest batch, of tables that this run has written.
+        self._newest: dict[tuple[str, str], int] = {}
+
     def parts(self) -> Sequence[Plugin]:
         return [self.config.sync] if self.config.sync else []
 
@@ -84,13 +90,13 @@ class FilesSink(Sink):
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))
+        name = self._choose_folder(folder, batch)
         schemas = SchemaLog(folder.folder(_SCHEMAS))
         rows, stored = rows.drop(DELETED, POSITION), schemas.get(_SUBJECT)
         rows = rows if stored is None else spell_as_stored(rows, stored)
         schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
-        name = _folder_name(folder, batch)
         writer.mode("overwrite").save(f"{folder.path}/{name}")
         if self.config.sync:
             self._register(self.config.sync, table, rows.sparkSession, name)
@@ -148,6 +154,16 @@ class FilesSink(Sink):
                     )
         return schema
 
+    def _choose_folder(self, folder: Folder, batch: Batch) -> str:
+        """Return the name of a batch's folder. Existing folders are listed once per run, and for a repeated batch."""
+        key = folder.path, batch.pipeline
+        if batch.id > self._newest.get(key, batch.id):
+            name = _folder_name(batch)
+        else:
+            name = _find_folder(folder, batch) or _folder_name(batch)
+        self._newest[key] = batch.id
+        return name
+
     def _path(self, table: Table) -> str:
         return "/".join([self.config.path.rstrip("/"), *table.parts])
 
@@ -156,11 +172,37 @@ class FilesSink(Sink):
         return {**defaults, **self.config.options()}
 
 
-def _folder_name(folder: Folder, batch: Batch) -> str:
-    """Return the name of a batch's folder."""
-    older = f"{BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
-    # An older format of the name has eight characters of the pipeline's id: a repeated batch replaces such a folder.
+def _folder_name(batch: Batch) -> str:
+    """Return the name of a new folder for a batch."""
+    suffix = f"-{batch.digest}" if batch.digest else ""
+    return f"{_folder_prefix(batch.pipeline)}{batch.id:010d}{suffix}"
+
+
+def _folder_prefix(pipeline: str) -> str:
+    return f"{BATCH}={quote(pipeline, safe='')}-"
+
+
+def _find_folder(folder: Folder, batch: Batch) -> str | None:
+    """Return the name of a batch's existing folder, which its repetition replaces; None for a new batch.
+
+    ConfigError if rows of the batch may be in folders of other batches.
+    """
+    # An older format of the name has eight characters of the pipeline's id.
     # The id of a replay contains a slash, and no folder of the older format belongs to it.
-    if "/" not in batch.pipeline and folder.folder(older).exists():
-        return older
-    return f"{BATCH}={quote(batch.pipeline, safe='')}-{batch.id:010d}"
+    older = None if "/" in batch.pipeline else _folder_prefix(batch.pipeline[:8])
+    names = {
+        f"{batch.mark_prefix}{int(number)}{':' * bool(digest)}{digest}": name
+        for name in folder.names(hidden=True)
+        for prefix in (older, _folder_prefix(batch.pipeline))
+        if prefix and name.startswith(prefix)
+        for number, _, digest in [name.removeprefix(prefix).partition("-")]
+    }
+    marks = sorted(names, key=lambda mark: int(mark.split(":")[1]), reverse=True)
+    is_applied = batch.is_applied(marks)
+    if is_applied is None:
+        raise batch.unknown_error(
+            f"sink files, {folder.path}",
+            f"if the source still has their records, delete the folders from {_folder_name(replace(batch, digest=''))} "
+            "on: their records are read again",
+        )
+    return next(names[mark] for mark in marks if batch.is_applied([mark])) if is_applied else None

@@ -69,7 +69,7 @@ def test_each_batch_has_a_folder_and_repeated_batch_replaces_it(tmp_path: Path, 
     table.write(PEOPLE, put(3, 3, "c"))
     table.write_again(PEOPLE, put(4, 4, "d"))
     folders = sorted(folder.name for folder in (tmp_path / "people").iterdir() if "=" in folder.name)
-    assert folders == [f"_headrace_batch={table.pipeline}-{number:010d}" for number in range(2)]
+    assert folders == [f"_headrace_batch={table.pipeline}-{number:010d}-1" for number in range(2)]
     assert [row["id"] for row in table.rows()] == [1, 2, 4]
 
 

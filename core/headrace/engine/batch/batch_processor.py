@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.backlog import BacklogEntry, ReplayRanges
+from headrace.checkpoint.offset_log import digest_offsets
 from headrace.engine.batch.batch_resources import BatchResources
 from headrace.engine.batch.table_pool import TableOutcome
 from headrace.engine.plan.error_translation import translate
@@ -90,7 +91,11 @@ class BatchProcessor:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
             own_targets = self._choose_targets(table, targets, entry)
             try:
-                return tuple(progress for target in own_targets for progress in self._write_table(target, entry.last))
+                return tuple(
+                    progress
+                    for target in own_targets
+                    for progress in self._write_table(target, entry.last, _digest(target, entry.ranges))
+                )
             except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 
@@ -115,9 +120,12 @@ class BatchProcessor:
             nonlocal routed
             routed = self._route(context, frame, batch)
             remaining = [t for t in routed.targets if t.name not in outcomes or outcomes[t.name].has_unknown_schema]
-            outcomes.update(
-                self._resources.pool.process(remaining, lambda target: self._process_table(target, context, batch))
-            )
+            ranges = self._describe_batch(context, routed.targets)
+
+            def process(target: Target) -> TableOutcome:
+                return self._process_table(target, context, batch, _digest(target, ranges))
+
+            outcomes.update(self._resources.pool.process(remaining, process))
             unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
             for error in unknown:  # The caller notes only the schemas of the error that is raised below.
                 context.schemas.note_unknown(error.schemas)
@@ -131,7 +139,16 @@ class BatchProcessor:
                 raise  # Any other error belongs to a table.
         return routed, outcomes
 
-    def _process_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
+    def _describe_batch(self, context: SourceContext, targets: Sequence[Target]) -> dict[str, list[Any]]:
+        """Return topic → ranges that the batch reads, as in a backlog; empty if they are unknown."""
+        topics = [topic for target in targets for topic in target.topics]
+        try:
+            found = self._plan.source.describe_batch(context, topics) or {}
+        except Exception as error:
+            raise translate(error, self._plan) from error
+        return {topic: [ranges] for topic, ranges in found.items()}
+
+    def _process_table(self, target: Target, context: SourceContext, batch: int, digest: str) -> TableOutcome:
         """Write a table, or add the batch to its backlog if it is set aside. Errors of the table are recorded, not raised."""
         start = time.monotonic()
         try:
@@ -139,14 +156,14 @@ class BatchProcessor:
             if reason is not None:
                 return TableOutcome(self._progress_of_failure(target.name, reason, 0.0))
             with tag_jobs(self._resources.session, self._plan.checkpoint, target.name):
-                return TableOutcome(tuple(self._write_table(target, batch)))
+                return TableOutcome(tuple(self._write_table(target, batch, digest)))
         except Exception as raised:  # noqa: BLE001 - the other tables continue
             error = translate(raised, self._plan).at(f"table {target.name}")
             return TableOutcome(error=error, seconds=time.monotonic() - start)
 
-    def _write_table(self, target: Target, batch: int) -> list[TableProgress]:
+    def _write_table(self, target: Target, batch: int, digest: str) -> list[TableProgress]:
         with self._resources.locks.hold(target.name):
-            return self._writer.write_table(target, batch)
+            return self._writer.write_table(target, batch, digest)
 
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
@@ -232,6 +249,12 @@ class BatchProcessor:
             return
         seen.check_names()
         self._resources.names_checked = True
+
+
+def _digest(target: Target, ranges: Mapping[str, list[Any]]) -> str:
+    """Return the digest of a table's part of a batch, which is the same in its backlog; empty if the ranges are unknown."""
+    own = {topic: ranges[topic] for topic in target.topics if topic in ranges}
+    return digest_offsets(own) if own.keys() >= set(target.topics) else ""
 
 
 def _with_notes(tables: tuple[TableProgress, ...], notes: dict[str, str]) -> tuple[TableProgress, ...]:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
@@ -65,7 +66,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
         _check_applied(plan, spark, checkpoint, table, snapshot)
     table_plan = TablePlan(
         table=Table(table, snapshot.key),
-        marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch),
+        marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch, digest=digest_offsets(snapshot.position)),
         modes={},
         columns=(),
         truncated_sinks=tuple(sink for sink in plan.sinks if _upserts(sink)),

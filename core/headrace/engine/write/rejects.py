@@ -84,5 +84,5 @@ class Rejects:
 
     def _save(self, dead_letters: DataFrame, table_plan: TablePlan) -> None:
         store, marks, name = self._store, table_plan.marks, table_plan.table.name
-        batch = DeadLetterBatch(marks.batch, name, marks.pipeline, marks.dead_letters(name), self._replay)
+        batch = DeadLetterBatch(marks.batch, name, marks.pipeline, marks.dead_letters(name), self._replay, marks.digest)
         self._writer.retry(store.sink, store.table_name or name, lambda: store.save(dead_letters, batch))

@@ -100,7 +100,8 @@ class SinkWriter:
             return self.retry(sink, table.name, write)
 
     def _batch(self, mark: str, table_plan: TablePlan, mode: Mode) -> Batch:
-        return Batch(mark, table_plan.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
+        marks, is_maintained = table_plan.marks, self._plan.settings.maintenance.enabled
+        return Batch(mark, marks.batch, mode, is_maintained=is_maintained, digest=marks.digest)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")

@@ -23,12 +23,13 @@ KEYLESS = "its events have no key, so every change is a row with its `__op`; `ke
 class BatchMarks:
     """Marks by which sinks recognize the writes of a batch: a write whose mark a sink already has is skipped.
 
-    ``pipeline``: the checkpoint's id, and the replay's name in a replay.
+    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: of the offsets that the batch reads, if known.
     """
 
     pipeline: str
     batch: int
     epoch: int = 0
+    digest: str = ""
 
     @property
     def truncate(self) -> str:

@@ -65,8 +65,8 @@ class TableWriter:
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states
 
-    def write_table(self, target: Target, batch: int) -> list[TableProgress]:
-        """Write a table's part of a batch, and return the progress per sink.
+    def write_table(self, target: Target, batch: int, digest: str = "") -> list[TableProgress]:
+        """Write a table's part of a batch, and return the progress per sink. ``digest``: of the offsets of the part, if known.
 
         Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
         the part is written again with that handling, from then on for every batch of the table.
@@ -75,18 +75,18 @@ class TableWriter:
         if state.has_unavailable is None:
             state.has_unavailable = self._had_unavailable(target)
         try:
-            return self._write_changes(target, batch, state)
+            return self._write_changes(target, batch, state, digest)
         except Exception as error:
             if state.has_unavailable or not is_unavailable_value_error(error):
                 raise
             state.has_unavailable = True
-            return self._write_changes(target, batch, state)
+            return self._write_changes(target, batch, state, digest)
 
-    def _write_changes(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
+    def _write_changes(self, target: Target, batch: int, state: TableState, digest: str) -> list[TableProgress]:
         started = time.monotonic()
         balance = TransformCounter()
         changes = self._read(target, state, balance)
-        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
+        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name), digest)
         table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)

@@ -36,6 +36,11 @@ class Example(Sink):
         stored = self.read_or_none(rows.sparkSession, table)
         if stored is not None and (other := dict(rows.dtypes).items() - dict(stored.dtypes).items()):
             raise DataError(f"{table.name} does not have the columns {sorted(other)}", fix="write to another folder")
+        done = sorted(
+            self._folder(table).glob("batch=*/_SUCCESS"), key=lambda file: file.stat().st_mtime_ns, reverse=True
+        )
+        if batch.is_applied(bytes.fromhex(file.parent.name[len("batch=") :]).decode() for file in done) is None:
+            raise batch.unknown_error(f"sink example, table {table.name}", "use a new checkpoint and another folder")
         # A batch always has the same folder. Spark moves the files there after it has written all of them.
         rows.write.mode("overwrite").parquet(f"{self._folder(table)}/batch={batch.mark.encode().hex()}")
         return WriteResult()

@@ -114,16 +114,21 @@ class TableHandle:
             snapshot = self.java.snapshot(parent)
 
     def is_applied(self, batch: Batch) -> bool | None:
-        """Return whether the pipeline's newest snapshot has the batch's mark. Spark repeats only a pipeline's last batch.
+        """Return whether the table has a batch. Only a pipeline's last batch is repeated, so an upsert looks for its newest mark only.
 
-        None when unknown: the newest snapshots have no mark of the pipeline, and older ones are expired or too many to search.
+        None when unknown: the checkpoint is older than the table; or the newest snapshots have no mark of the pipeline, and older
+        ones are expired or too many to search.
         """
-        oldest = None
+        oldest, marks = None, list[str]()
         for snapshot in self.walk_snapshots():
             mark = snapshot.summary().get(MARK)
             if mark is not None and mark.startswith(batch.mark_prefix):
-                return bool(mark == batch.mark)
+                marks.append(str(mark))
+                if batch.mode == "upsert":
+                    break
             oldest = snapshot
+        if marks:
+            return batch.is_applied(marks)
         return False if oldest is not None and oldest.parentId() is None else None
 
     def find_snapshot(self, batch: Batch) -> Any:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, FatalError
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError
 
 if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
@@ -56,8 +56,8 @@ class State:
     schemas: list[tuple[str, str]] = field(default_factory=list)
     #: Folder → its staged rows, as long as some are pending.
     staged: dict[str, Staged] = field(default_factory=dict)
-    #: The newest applied batches.
-    batches: list[int] = field(default_factory=list)
+    #: Marks of the newest applied batches, the newest last; only their numbers in states of older versions.
+    batches: list[str | int] = field(default_factory=list)
     #: Complete files to move: source and target.
     moves: list[tuple[str, str]] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ class State:
     def _parse(cls, text: str, where: str) -> State:
         data: dict[str, Any] = json.loads(text)
         if data.pop("version") != _VERSION:
-            raise FatalError(
+            raise ConfigError(
                 "the state has a format of a newer version of headrace",
                 where=where,
                 fix="use the version of headrace that wrote it, or a newer one",
@@ -109,13 +109,13 @@ class State:
         """Topics of the table's records."""
         return sorted({topic for topic, _ in self.partitions})
 
-    def has(self, batch: int) -> bool:
-        """Return whether a batch is among the newest applied ones."""
-        return batch in self.batches
+    def has(self, batch: Batch) -> bool | None:
+        """Return whether a batch is among the newest applied ones; None when the checkpoint is older than the state."""
+        return batch.is_applied(f"{batch.mark_prefix}{m}" if isinstance(m, int) else m for m in reversed(self.batches))
 
-    def note_batch(self, batch: int) -> None:
+    def note_batch(self, batch: Batch) -> None:
         """Add an applied batch."""
-        self.batches = [*self.batches, batch][-MARK_SEARCH_DEPTH:]
+        self.batches = [*self.batches, batch.mark][-MARK_SEARCH_DEPTH:]
 
     def number_schema(self, text: str, columns: str) -> int:
         """Return the number of a schema, and add the schema when it is new."""

@@ -55,6 +55,14 @@ def literal_rows(session: SparkSession, schema: str, rows: Iterable[object]) -> 
     )
 
 
+def drop_processed(records: DataFrame, known: Iterable[TopicPartition]) -> DataFrame:
+    """Leave out the records up to the last processed one of their topic partition."""
+    from pyspark.sql import functions as F
+
+    last = F.from_json(F.lit(json.dumps({_name(p): p.last for p in known})), "map<string, bigint>")
+    return records.where(F.col(OFFSET) > F.coalesce(last[F.concat(TOPIC, F.lit("+"), PARTITION)], F.lit(-1)))
+
+
 def rotate(
     records: DataFrame, before: Iterable[TopicPartition], config: S3SinkConfig, schema: int, now: int
 ) -> list[Rotation]:

@@ -25,7 +25,7 @@ from headrace_sinks.s3.object_state import Staged, State, TopicPartition
 from headrace_sinks.s3.objects import OBJECTS, STAGED, move_objects, write_objects
 from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
 from headrace_sinks.s3.pending_records import REJECTION, describe_records, describe_schema, list_columns
-from headrace_sinks.s3.rotation import Span, close, find_next_rotation, is_due, rotate, to_span
+from headrace_sinks.s3.rotation import Span, close, drop_processed, find_next_rotation, is_due, rotate, to_span
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
 if TYPE_CHECKING:
@@ -70,15 +70,16 @@ class S3Sink(Sink):
         with _LOCKS[work.path]:
             state = State.read(work)
             moved = self._finish(rows.sparkSession, work, state)
-            if state.has(batch.id):
+            is_applied = state.has(batch)
+            if is_applied:
                 self._register(rows.sparkSession, table.name, state, moved)
                 return WriteResult(skipped=True)
-            spans = self._stage(rows, batch, work, state)
+            spans = self._stage(rows, batch, work, state, is_new=is_applied is False)
             if "/" in batch.pipeline:  # a replay of dead letters: no later record completes its objects
                 spans += self._close(state, lambda _: True)
             if self.config.sync:
                 find_columns([*self._read_states(rows.sparkSession, table.name), state], self.config)
-            state.note_batch(batch.id)
+            state.note_batch(batch)
             moved += self._commit(rows.sparkSession, work, str(batch.id), spans, state)
             self._register(rows.sparkSession, table.name, state, moved)
         return WriteResult()
@@ -116,10 +117,15 @@ class S3Sink(Sink):
         fix = "fix the record in the source, or change the option"
         return DataError(rest.partition(REJECTION[1])[0], where="sink s3", fix=fix)
 
-    def _stage(self, rows: DataFrame, batch: Batch, work: Folder, state: State) -> list[Span]:
-        """Stage a batch's rows, add the pending records to the state, and return the complete spans."""
+    def _stage(self, rows: DataFrame, batch: Batch, work: Folder, state: State, *, is_new: bool) -> list[Span]:
+        """Stage a batch's rows, add the pending records to the state, and return the complete spans.
+
+        ``is_new``: no record of the batch was processed before; otherwise those that were are left out.
+        """
         config, now, name = self.config, self._now(), str(batch.id)
         records = describe_records(rows, config)
+        if not is_new:
+            records = drop_processed(records, state.partitions.values())
         path = f"{work.path}/{STAGED}/{name}"
         schema = state.number_schema(*describe_schema(records))
         if config.format != "bytes":

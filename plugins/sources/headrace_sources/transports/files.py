@@ -127,7 +127,10 @@ class FilesSource(NativeSource):
         return reader.load(self.config.path).select("path")
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
-        files = None if self._removes_files else read_planned_files(context)
+        return None if self._removes_files else self.describe_batch(context, topics)
+
+    def describe_batch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        files = read_planned_files(context)
         if files is None:
             return None
         return {topic: [file for file in files if find_topic(file) == topic] for topic in topics}

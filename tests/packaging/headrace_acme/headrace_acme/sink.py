@@ -65,9 +65,14 @@ class AcmeCsv(Sink):
 
         versions = self._versions(table)
         applied = _head(versions[-1])["applied"] if versions else {}
-        if batch.id <= applied.get(batch.pipeline, -1):
+        is_applied = batch.is_applied(applied.get(batch.pipeline, []))
+        if is_applied:
             return WriteResult(skipped=True)
         if batch.mode == "append":
+            if is_applied is None:
+                raise batch.unknown_error(
+                    f"sink acme_csv, table {table.name}", "use a new checkpoint and another `path`"
+                )
             rows = rows.withColumn(DELETED, F.lit(False))
         if versions:
             rows = _join_rows(_read(rows.sparkSession, versions[-1]), rows)
@@ -76,7 +81,7 @@ class AcmeCsv(Sink):
         version = self._folder(table) / f"{int(versions[-1].name) + 1 if versions else 0:010d}"
         columns = [_text(field).alias(field.name) for field in rows.schema]
         rows.select(columns).write.mode("overwrite").options(**CSV).csv(str(version))
-        head = {"schema": rows.schema.jsonValue(), "applied": {**applied, batch.pipeline: batch.id}}
+        head = {"schema": rows.schema.jsonValue(), "applied": {**applied, batch.pipeline: [batch.mark]}}
         (version / ".head").write_text(json.dumps(head))
         (version / ".head").rename(version / HEAD)
         for old in versions[:-1]:  # readers may still use the previous version

@@ -4,7 +4,8 @@
 ``epochs.json``        the epochs that were raised
 ``orders.json``        what orders the changes of each topic
 ``masks.json``         the masked columns: digest of the rule, first masked batch
-``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan
+``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan;
+                       ``topic_ids/``: identities of the topics that were read
 ``ranged/``            offsets/ and commits/ of a ranged source
 ``schemas/``           schema of each topic
 ``progress/``          progress of the last batches

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.plan.error_translation import SparkDiedError
 from headrace.engine.run.query import Query
 from headrace.errors import ConfigError, FatalError, HeadraceError
-from headrace.sdk.source import NativeSource
+from headrace.sdk.source import NativeSource, SourceContext
 from headrace.spark.sessions import is_stopped
 from headrace.spark.stream_files import choose_file_manager, find_damaged_file
 
@@ -44,6 +44,7 @@ class NativeQuery(Query):
     def _start_stream(self) -> StreamingQuery:
         source, pause = self._plan.source, self._options.pause
         assert isinstance(source, NativeSource)
+        source.check_stream(SourceContext(self._spark, self.checkpoint.schemas, stream=self.checkpoint.stream))
         if pause is None:
             source.prepare_for_trigger_available_now(self._spark)
         writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._run_batch)

@@ -8,13 +8,13 @@ them among the topics.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import Auth, Config, ConfigError, HeadraceError, NativeSource, Plugin, SourceContext
+from headrace.sdk import Auth, Config, ConfigError, DataError, HeadraceError, NativeSource, Plugin, SourceContext
 from headrace.sdk.error_text import full_text
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
@@ -28,6 +28,7 @@ from headrace_sources.transports.kafka_offsets import (
     pin_ranges,
 )
 from headrace_sources.transports.kafka_shares import FairShares
+from headrace_sources.transports.kafka_topic_ids import TopicIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,6 +176,13 @@ class KafkaSource(NativeSource):
     def check(self, spark: SparkSession | None = None) -> None:
         if self.config.auth and self.config.bootstrap_servers:  # without servers, the plugin queries a service
             self._client_options()
+
+    def check_stream(self, context: SourceContext) -> None:
+        # Spark plans no batch for a new topic that is as long as the old one was, so that no batch would report it.
+        assert context.stream is not None
+        self._await_broker(context.spark)
+        if recreated := TopicIds(context.stream, self._admin(context.spark).ids).find_recreated():
+            self._reject_recreated(recreated)
 
     def stream(self, spark: SparkSession) -> DataFrame:
         self._await_broker(spark)
@@ -334,8 +342,20 @@ class KafkaSource(NativeSource):
     def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
         if self._shares is None:
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
-            self._shares = FairShares(stream, limit, partial(self._find_bounds, spark))
+            ids = TopicIds(stream, self._admin(spark).ids)
+            find_recreated = partial(ids.note, reject=self._reject_recreated)
+            self._shares = FairShares(stream, limit, partial(self._find_bounds, spark), find_recreated)
         return self._shares
+
+    def _reject_recreated(self, topics: Collection[str]) -> None:
+        """Raise DataError for topics that were created again, unless lost records are accepted."""
+        if self.config.failOnDataLoss:
+            raise DataError(
+                f"a topic was deleted and created again since it was last read: {', '.join(topics)}. Records of the old topic may have "
+                "been deleted before they were read",
+                where=f"source kafka, {self._servers}",
+                fix="start with a new checkpoint; or set `failOnDataLoss: false` to continue with the first record of the new topic",
+            )
 
     def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
         """Return the offsets up to which a batch may read: the latest ones, or those at the start of an available-now run."""

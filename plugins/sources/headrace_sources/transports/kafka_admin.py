@@ -47,6 +47,17 @@ class KafkaAdmin:
         descriptions = self._describe(topics)
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics, without topics that do not exist. On a cluster without topic ids, all are the same."""
+        found, futures = {}, self._describe_each(topics)
+        for topic in futures:
+            try:
+                found[str(topic)] = str(futures.get(topic).get().topicId())
+            except Exception as error:
+                if "UnknownTopicOrPartitionException" not in str(error):
+                    raise
+        return found
+
     def describe_origins(self, topics: Iterable[str]) -> dict[str, str]:
         """Return a string with the cluster, the topic's id and the number of partitions, by topic."""
         cluster, _ = self.cluster()
@@ -66,10 +77,16 @@ class KafkaAdmin:
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
     def _describe(self, topics: Iterable[str]) -> Any:
+        return self._client.describeTopics(self._list(topics)).allTopicNames().get()
+
+    def _describe_each(self, topics: Iterable[str]) -> Any:
+        return self._client.describeTopics(self._list(topics)).topicNameValues()
+
+    def _list(self, topics: Iterable[str]) -> Any:
         names = self._jvm.java.util.ArrayList()
         for topic in topics:
             names.add(topic)
-        return self._client.describeTopics(names).allTopicNames().get()
+        return names
 
     def _offsets(self, partitions: Mapping[str, Iterable[str]], which: Any) -> Offsets:
         specs = self._jvm.java.util.HashMap()

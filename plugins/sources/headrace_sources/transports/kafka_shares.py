@@ -9,7 +9,7 @@ when Spark has nothing left to plan.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace_sources.transports.kafka_admin import Offsets
@@ -26,13 +26,20 @@ _FOLDER = "offset_overrides"
 class FairShares:
     """Start and end offsets of a stream's batches. They are stored before a batch is read, so that a repeated batch is identical."""
 
-    def __init__(self, stream: Folder, limit: int, find_bounds: Callable[[Offsets], Offsets]) -> None:
+    def __init__(
+        self,
+        stream: Folder,
+        limit: int,
+        find_bounds: Callable[[Offsets], Offsets],
+        find_recreated: Callable[[int, Collection[str]], Collection[str]],
+    ) -> None:
         """Read the stored batches.
 
-        ``limit``: maximum number of records that Spark plans; ``find_bounds``: returns the offsets up to which partitions may be read.
+        ``limit``: maximum number of records that Spark plans; ``find_bounds``: returns the offsets up to which partitions may be read;
+        ``find_recreated``: returns the topics of a batch that were created again, which are read from their beginning.
         """
         self._stream, self._folder = stream, stream.folder(_FOLDER)
-        self._limit, self._find_bounds = limit, find_bounds
+        self._limit, self._find_bounds, self._find_recreated = limit, find_bounds, find_recreated
         self._kept = sorted(int(name) for name in self._folder.names())
         #: The last requested batch, its ranges and its end.
         self._last: tuple[int, dict[str, Ranges], Offsets] | None = None
@@ -49,6 +56,8 @@ class FairShares:
         if self._last is None or self._last[0] != batch:
             planned_start, planned_end = read_start(self._stream, batch), read_end(self._stream, batch)
             start = _drop_recreated(self._read(batch - 1, planned_start), planned_start, planned_end)
+            recreated = self._find_recreated(batch, list_ranges(start, planned_end).keys())
+            start = {topic: partitions for topic, partitions in start.items() if topic not in recreated}
             end = self._choose_end(batch, start, planned_start, planned_end)
             self._last = (batch, list_ranges(start, end), end)
         return self._last[1:]

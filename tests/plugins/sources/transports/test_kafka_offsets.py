@@ -33,7 +33,10 @@ class Folder:
 
 
 class Cluster:
-    """Kafka client with fixed earliest offsets."""
+    """Kafka client with fixed earliest offsets and topic ids."""
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return dict.fromkeys(topics, "same")
 
     def earliest(self, partitions: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
         return {topic: dict.fromkeys(numbers, 3) for topic, numbers in partitions.items()}

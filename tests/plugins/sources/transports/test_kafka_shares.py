@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hypothesis import given, strategies as st
@@ -68,11 +68,15 @@ class Stream:
         self.folder, self.limit, self.batch = Folder(), limit, -1
         self.end = {t: dict.fromkeys(parts, 0) for t, parts in self.latest.items()}
         self.folder.folder("sources").folder("0").write("0", "v1\n" + json.dumps(self.end))
+        self.recreated: set[str] = set()
         self.shares = self.open()
 
     def open(self) -> FairShares:
         stream: Any = self.folder
-        return FairShares(stream, self.limit, lambda _: self.available or _copy(self.latest))
+        return FairShares(stream, self.limit, lambda _: self.available or _copy(self.latest), self.find_recreated)
+
+    def find_recreated(self, batch: int, topics: Collection[str]) -> Collection[str]:
+        return self.recreated & set(topics)
 
     def plan(self) -> bool:
         """Plan the next batch as Spark does, and return whether there is one."""
@@ -156,6 +160,20 @@ def test_new_or_recreated_topic_follows_the_plan_of_spark() -> None:
     assert ranges["quiet"] == {"0": (-2, 3)}
     assert ranges["new"] == {"0": (-2, 5)}
     assert ranges["hot"]["0"][1] == planned["hot"]["0"]
+
+
+def test_recreated_topic_with_more_records_is_read_from_its_beginning() -> None:
+    stream = Stream({"hot": [50], "quiet": [40, 10]}, limit=1000)
+    stream.plan()
+    stream.shares.ranges(0)
+    stream.recreated = {"quiet"}
+    stream.produce({"hot": [5], "quiet": [25, 0]})  # 65 and 10 records
+    stream.plan()
+    assert stream.shares.ranges(1) == {"hot": {"0": (50, 55)}, "quiet": {"0": (-2, 65), "1": (-2, 10)}}
+    stream.recreated = set()
+    stream.produce({"quiet": [1, 1]})
+    stream.plan()
+    assert stream.shares.ranges(2) == {"quiet": {"0": (65, 66), "1": (10, 11)}}
 
 
 def test_single_topic_writes_no_file_and_old_files_are_deleted() -> None:

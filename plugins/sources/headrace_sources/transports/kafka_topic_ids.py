@@ -1,0 +1,58 @@
+"""Ids of the topics that a stream has read. A topic that is deleted and created again has another id, and its offsets restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.sdk.storage import Folder
+
+FOLDER = "topic_ids"
+#: Files that are kept: the ids before the last batch with a new id, and those of this batch.
+_KEPT = 2
+
+
+class TopicIds:
+    """Topic → id in files ``<batch>`` of a stream's checkpoint, each with all ids from this batch on."""
+
+    def __init__(self, stream: Folder, find_ids: Callable[[Collection[str]], Mapping[str, str]]) -> None:
+        """``find_ids``: returns the current ids of topics, without topics that do not exist."""
+        self._folder, self._find_ids = stream.folder(FOLDER), find_ids
+
+    def find_recreated(self) -> list[str]:
+        """Return the topics of the stream that were created again since they were last read."""
+        known = self._read(self._batches()[-1:])
+        return _compare(known, self._find_ids(known) if known else {})
+
+    def note(self, batch: int, topics: Collection[str], reject: Callable[[list[str]], None]) -> list[str]:
+        """Store the ids of the topics that a batch reads, before it reads them. Return those that were created again.
+
+        A repeated batch returns the same topics. ``reject``: may raise an error for them; then nothing is stored.
+        """
+        batches = self._batches()
+        before = self._read([number for number in batches if number < batch][-1:])
+        now = self._read([batch]) if batch in batches else {**before, **self._find_ids(topics)}
+        recreated = _compare(before, now)
+        if recreated:
+            reject(recreated)
+        if now != before and batch not in batches:
+            self._folder.write(f"{batch}", json.dumps(now, sort_keys=True))
+            for number in [*batches, batch][:-_KEPT]:
+                self._folder.delete(f"{number}")
+        return recreated
+
+    def _batches(self) -> list[int]:
+        return sorted(int(name) for name in self._folder.names())
+
+    def _read(self, batches: list[int]) -> dict[str, str]:
+        return (self._folder.load(f"{batches[0]}", _parse) or {}) if batches else {}
+
+
+def _parse(text: str) -> dict[str, str]:
+    return {str(topic): str(found) for topic, found in json.loads(text).items()}
+
+
+def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return sorted(topic for topic, found in now.items() if before.get(topic, found) != found)

@@ -1,0 +1,78 @@
+"""Detection of topics that were deleted and created again, from their ids in the stream's checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from tests.plugins.sources.transports.test_kafka_shares import Folder
+
+from headrace import DataError
+from headrace_sources.transports.kafka_topic_ids import FOLDER, TopicIds
+
+
+class Cluster:
+    """Topics with their ids, and the stream that reads them. Each call is one of a new process."""
+
+    def __init__(self, **ids: str) -> None:
+        self.ids, self.folder = ids, Folder()
+
+    def open(self) -> TopicIds:
+        stream: Any = self.folder
+        return TopicIds(stream, lambda topics: {t: self.ids[t] for t in topics if t in self.ids})
+
+    def note(self, batch: int, *topics: str) -> list[str]:
+        return self.open().note(batch, topics, lambda _: None)
+
+
+def test_recreated_topic_is_reported_for_its_first_batch() -> None:
+    cluster = Cluster(orders="a", people="b")
+    assert cluster.note(0, "orders", "people") == []
+    assert cluster.note(1, "orders") == []
+    cluster.ids["orders"] = "c"
+    assert cluster.open().find_recreated() == ["orders"]
+    assert cluster.note(2, "people") == []
+    assert cluster.note(3, "orders", "people") == ["orders"]
+    assert cluster.note(3, "orders", "people") == ["orders"]  # after a crash
+    assert cluster.note(4, "orders") == []
+    assert cluster.open().find_recreated() == []
+
+
+def test_topic_that_does_not_exist_keeps_its_id() -> None:
+    cluster = Cluster(orders="a")
+    cluster.note(0, "orders")
+    del cluster.ids["orders"]
+    assert cluster.open().find_recreated() == []
+    cluster.ids |= {"people": "b"}
+    assert cluster.note(1, "people") == []
+    cluster.ids["orders"] = "c"
+    assert cluster.note(2, "orders") == ["orders"]
+
+
+def test_stream_of_an_older_version_has_no_recreated_topics() -> None:
+    cluster = Cluster(orders="a")
+    assert cluster.open().find_recreated() == []
+    assert cluster.note(7, "orders") == []
+
+
+def test_rejected_topic_is_rejected_again() -> None:
+    cluster = Cluster(orders="a")
+    cluster.note(0, "orders")
+    cluster.ids["orders"] = "c"
+
+    def reject(topics: Collection[str]) -> None:
+        raise DataError(", ".join(topics))
+
+    for _ in range(2):
+        with pytest.raises(DataError, match="orders"):
+            cluster.open().note(1, ["orders"], reject)
+    assert cluster.note(1, "orders") == ["orders"]
+
+
+def test_only_the_last_ids_are_kept() -> None:
+    cluster = Cluster(orders="a")
+    for batch in range(5):
+        cluster.ids["orders"] = f"{batch}"
+        cluster.note(batch, "orders")
+    assert cluster.folder.folder(FOLDER).names() == ["3", "4"]

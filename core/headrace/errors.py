@@ -77,7 +77,7 @@ class RetriableError(HeadraceError):
 
 
 class FatalError(HeadraceError):
-    """The run cannot continue: disk full, permission denied, a table that keeps failing."""
+    """The run cannot continue: disk full, out of memory, Spark's process gone."""
 
     exit_code = 6
 

@@ -1,6 +1,7 @@
 """Layout of a checkpoint folder, described in docs/checkpoint.md.
 
 ``headrace.json``      layout version, name of the pipeline, id by which tables mark its batches
+``run.json``           host, process and start of the active run
 ``epochs.json``        the epochs that were raised
 ``orders.json``        what orders the changes of each topic
 ``masks.json``         the masked columns: digest of the rule, first masked batch

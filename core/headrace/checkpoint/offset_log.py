@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.errors import FatalError
+from headrace.checkpoint.run_note import InUseError
 from headrace.sdk.source import Offset
 from headrace.spark.storage import Folder, parse_file
 
@@ -58,11 +58,7 @@ class OffsetLog:
             return None
         planned = Range(self._last.id + 1 if self._last else 0, start, end)
         if not self._offsets.create(str(planned.id), json.dumps({"start": start, "end": end}, sort_keys=True)):
-            raise FatalError(
-                f"batch {planned.id} was planned by another run",
-                where=f"checkpoint {self._folder.path}",
-                fix="stop the other run: only one may use a checkpoint",
-            )
+            raise InUseError("is in use by another run", where=f"checkpoint {self._folder.path}")
         self._last = self._open = planned
         return planned
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.errors import FatalError, HeadraceError, PluginError, RedactedError, RetriableError
+from headrace.errors import ConfigError, FatalError, HeadraceError, PluginError, RedactedError, RetriableError
 from headrace.registry.plugin_registry import registry
 from headrace.registry.registration import OWN
 from headrace.spark.error_text import causes, find_python_error, first_line, full_text
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
     from headrace.sdk.plugin import Plugin
 
-_KNOWN_ERRORS = (
+_KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         "No space left on device|Disk quota exceeded",
+        FatalError,
         "no space left on the disk",
         "free some space and start again: nothing is lost",
     ),
     (
         "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
+        ConfigError,
         "permission denied",
         "give this user write permission, or use another path",
     ),
     (
         "OutOfMemoryError|GC overhead limit",
+        FatalError,
         "out of memory",
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
@@ -93,9 +96,9 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
 
 def _match_known_errors(text: str) -> HeadraceError | None:
     """Return the error for messages that every component may have; None without one in ``text``."""
-    for pattern, what, fix in _KNOWN_ERRORS:
+    for pattern, kind, what, fix in _KNOWN_ERRORS:
         if line := _line_with(pattern, text):
-            return FatalError(f"{what}: {line}", fix=fix)
+            return kind(f"{what}: {line}", fix=fix)
     if line := _line_with(_UNREACHABLE, text):
         return RetriableError(
             f"a required server is unreachable: {line}",

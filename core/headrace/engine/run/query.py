@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
+from headrace.checkpoint.run_note import InUseError, RunNote
 from headrace.engine.batch.maintenance import Report
 from headrace.engine.plan.error_translation import SparkDiedError, spark_stopped, translate
 from headrace.engine.plan.retry import Backoff
@@ -35,6 +36,8 @@ from headrace.spark.sessions import Sessions, is_stopped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Spark's error for a batch that another run has planned.
+_CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 #: Seconds before a source that does not respond is read again: the first pause, and the longest.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
@@ -72,6 +75,7 @@ class Query(ABC):
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
         #: Warnings for the user, which ``headrace run`` prints.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
+        self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._poller = SinkPoller(self.checkpoint.id, self._sessions)
         self._maintainer = Maintainer(current, self._sessions, options.on_maintenance or (lambda _: None))
@@ -89,9 +93,17 @@ class Query(ABC):
 
     def start(self) -> None:
         """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
-        self._open_source()
-        self._runner.start()
-        self._thread.start()
+        try:
+            self._note.write()
+        except Exception as error:
+            raise self._translate(error) from error
+        try:
+            self._open_source()
+            self._runner.start()
+            self._thread.start()
+        except BaseException:
+            self._note.delete()
+            raise
 
     @abstractmethod
     def _open_source(self) -> None:
@@ -171,6 +183,7 @@ class Query(ABC):
             self._note_unexpected(raised)
         finally:
             self._close_source()
+            self._note.delete()
 
     def _note_unexpected(self, raised: BaseException) -> None:
         error = FatalError(describe_error(raised), fix="run again with --traceback for the full error, and report it")
@@ -217,6 +230,8 @@ class Query(ABC):
     def _translate(self, raised: BaseException) -> HeadraceError:
         """Return an error as a HeadraceError. After Spark was stopped, every error has that cause."""
         error = translate(raised, self._plan)
+        if isinstance(error, InUseError) or _CONCURRENT in str(error):
+            return self._note.error()
         return error if isinstance(error, SparkDiedError) or not is_stopped(self._spark) else spark_stopped()
 
     def _check_spark(self) -> None:

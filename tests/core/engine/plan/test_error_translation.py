@@ -12,7 +12,7 @@ from headrace.engine.plan import error_translation
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
-from headrace.errors import DataError, HeadraceError, RetriableError
+from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, RetriableError
 from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
@@ -182,3 +182,18 @@ def test_error_in_the_plan_of_a_transform_is_explained_by_it() -> None:
     plan = Plan("shop", FILES, (HUDI,), "", Routes([]), (), (Lookup(),))
     assert str(translate(RuntimeError("no countries"), plan, HUDI)) == "the countries are away"
     assert "nobody knows" in str(translate(RuntimeError("nobody knows"), plan, HUDI))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("java.io.FileNotFoundException: /lake/x (Permission denied)", ConfigError),
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=etl", ConfigError),
+        ("java.nio.file.AccessDeniedException: s3a://lake/x", ConfigError),
+        ("java.io.IOException: Read-only file system", ConfigError),
+        ("java.io.IOException: No space left on device", FatalError),
+        ("java.lang.OutOfMemoryError: Java heap space", FatalError),
+    ],
+)
+def test_restart_is_suggested_only_if_it_may_help(text: str, kind: type[HeadraceError]) -> None:
+    assert type(explain(text, FILES, ICEBERG)) is kind

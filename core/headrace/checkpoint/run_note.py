@@ -1,0 +1,95 @@
+"""Note of the run that uses a checkpoint, for the error of a second run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.spark.storage import Folder
+
+_FILE = "run.json"
+
+
+class InUseError(ConfigError):
+    """Error of a run whose checkpoint is used by another run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Process that runs a pipeline. ``began``: the process's start, which tells it from a later process with its id; 0 if unknown."""
+
+    host: str
+    pid: int
+    began: int
+    started: str
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        """Return the run that starts now."""
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(socket.gethostname(), os.getpid(), _find_begin(os.getpid()), started)
+
+    @property
+    def is_active_here(self) -> bool:
+        """Whether it is another process of this machine, and still runs."""
+        is_other = self.host == socket.gethostname() and self.pid != os.getpid()
+        return is_other and self.began != 0 and self.began == _find_begin(self.pid)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, started {self.started}"
+
+
+class RunNote:
+    """Note of a run in its checkpoint. It is no lock: a run that was killed leaves its note."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder, self._run = folder, Run.of_this_process()
+        self._earlier: Run | None = None
+
+    def write(self) -> None:
+        """Write the note. InUseError if the run that wrote the last one is active on this machine."""
+        self._earlier = self._read(self._folder)
+        if self._earlier is not None and self._earlier.is_active_here:
+            raise self.error()
+        self._folder.write(_FILE, json.dumps(asdict(self._run)))
+
+    def delete(self) -> None:
+        """Delete the note, unless another run has replaced it. An error is ignored: the note is information only."""
+        with suppress(Exception):
+            if self._read(self._folder) == self._run:
+                self._folder.delete(_FILE)
+
+    def error(self) -> InUseError:
+        """Return the error of a run that has found another one: the run that wrote its note last."""
+        latest = self._read(self._folder)
+        other = self._earlier if latest in (None, self._run) else latest
+        return InUseError(
+            f"is in use by another run{f': {other}' if other else ''}",
+            where=f"checkpoint {self._folder.path}",
+            fix="stop one of the runs: only one may use a checkpoint. Nothing is lost",
+        )
+
+    @staticmethod
+    def _read(folder: Folder) -> Run | None:
+        try:
+            return folder.load(_FILE, lambda text: Run(**json.loads(text)))
+        except ConfigError:  # damaged
+            return None
+
+
+def _find_begin(pid: int) -> int:
+    """Return when a process began, in ticks since the machine started; 0 without such a process, or where it is unknown."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(status.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -38,9 +38,12 @@ class RowStore:
 
     @property
     def names(self) -> list[str]:
-        """Folders as of the first access, with the changes of this run."""
+        """Folders as of the first access, with the changes of this run. ConfigError for damaged files."""
         if self._names is None:
-            self._names = self._folder.names()
+            names = self._folder.names()
+            for name in names:
+                self._folder.check_complete(name)
+            self._names = names
         return self._names
 
     def size(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -23,6 +25,8 @@ PROBE = "_headrace_check"
 _COMPLETE, _SUCCESS = "_headrace_whole", "_SUCCESS"
 #: Hadoop's capability of object stores, where a file becomes visible only when its stream is closed.
 _ABORTABLE = "fs.capability.outputstream.abortable"
+#: Hadoop's capability of streams that write their data to the disks.
+_HSYNC = "hsync"
 
 
 def _strip_scheme(uri: str) -> str:
@@ -102,6 +106,8 @@ class Folder:
             return False
         try:
             self._put(name, text, replace=False)
+        except FileExistsError:
+            return False
         except Py4JJavaError as error:
             if "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
                 return False
@@ -111,14 +117,16 @@ class Folder:
     def _put(self, name: str, text: str, *, replace: bool) -> None:
         path = self._path(name)
         files = path.getFileSystem(self._conf)
-        if replace and str(files.getUri().getScheme()) == "file":
-            _put_local(Path(str(path.toUri().getPath())), text)
+        if (local := self._local(path)) is not None:
+            _put_local(local, text, replace=replace)
             return
         is_store = self.is_in_store
         # In an object store, a rename deletes the old file first and then copies.
         out = files.create(path, replace) if is_store else self._create_atomic(files, path, replace=replace)
         try:
             out.write(text.encode())
+            if not is_store and out.hasCapability(_HSYNC):
+                out.hsync()
         except BaseException:
             (out.abort if is_store else out.cancel)()
             raise
@@ -163,12 +171,35 @@ class Folder:
         return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
 
     def mark_complete(self, name: str) -> None:
-        """Mark a folder in it as completely written."""
-        self.write(f"{name}/{_COMPLETE}", "")
+        """Mark a folder in it as completely written, with the sizes of its files."""
+        sizes = self._sizes(name)
+        for file in sizes:
+            if (local := self._local(self._path(f"{name}/{file}"))) is not None:
+                _sync(local)
+        self.write(f"{name}/{_COMPLETE}", json.dumps(sizes))
 
     def is_complete(self, name: str) -> bool:
         """Return whether a folder in it is completely written."""
         return any(self.read(f"{name}/{marker}") is not None for marker in (_COMPLETE, _SUCCESS))
+
+    def check_complete(self, name: str) -> None:
+        """Raise ConfigError if a file of a completely written folder is missing or cut. An object store has no such files.
+
+        Spark skips empty files without an error.
+        """
+        if self.is_in_store or not self.is_complete(name):
+            return
+        found, marker = self._sizes(name), f"{name}/{_COMPLETE}"
+        sizes = self.load(marker, lambda text: dict(json.loads(text)) if text else None)
+        # The marker of an older version has no sizes.
+        for file, size in (sizes or {file: max(size, 1) for file, size in found.items()}).items():
+            if found.get(file) != size:
+                problem = "is missing" if file not in found else f"has {found[file]} bytes instead of {size}"
+                raise ConfigError(
+                    f"is damaged: it {problem}" if sizes else "is damaged: it is empty",
+                    where=f"{self.path}/{name}/{file}",
+                    fix="restore it from a backup; or delete its folder, whose rows are lost",
+                )
 
     def move(self, name: str, path: str) -> None:
         """Rename a file or folder in it to an absolute path that does not exist."""
@@ -222,14 +253,56 @@ class Folder:
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.path, name)
 
+    def _local(self, path: Any) -> Path | None:
+        """Return the path of a file on a local disk; None for a file elsewhere."""
+        is_local = str(path.getFileSystem(self._conf).getUri().getScheme()) == "file"
+        return Path(str(path.toUri().getPath())) if is_local else None
 
-def _put_local(path: Path, text: str) -> None:
-    """Replace a file on a local disk, where Hadoop deletes the old file before it renames the new one."""
+    def _sizes(self, name: str) -> dict[str, int]:
+        """Return the visible files of a folder in it, with their sizes in bytes."""
+        path = self._path(name)
+        statuses = path.getFileSystem(self._conf).listStatus(path)
+        sizes = {str(status.getPath().getName()): int(status.getLen()) for status in statuses if status.isFile()}
+        return {file: sizes[file] for file in sorted(sizes) if not file.startswith((".", "_"))}
+
+
+def _put_local(path: Path, text: str, *, replace: bool) -> None:
+    """Write a file on a local disk, where Hadoop does not sync it, and deletes the old file before it renames the new one.
+
+    After a power cut the file has the old text or the new one. FileExistsError without ``replace`` if it exists.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_bytes(text.encode())
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # checksum of the old text
-        os.replace(temporary, path)  # noqa: PTH105 - Path.replace hides that it is atomic
+        _sync(temporary)
+        if replace:
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # checksum of the old text
+            os.replace(temporary, path)  # noqa: PTH105 - Path.replace hides that it is atomic
+        else:
+            _create_local(temporary, path)
+        _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _create_local(temporary: Path, path: Path) -> None:
+    """Give a file a second name. A rename would replace the file of another process."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # The file system has no links.
+        with path.open("xb") as file:
+            file.write(temporary.read_bytes())
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    """Write a file or the names in a folder to the disk. Ignored where the file system does not support it."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

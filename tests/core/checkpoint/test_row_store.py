@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.checkpoint.row_store import RowStore
+from headrace.errors import ConfigError
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -72,3 +73,29 @@ def test_columns_with_equal_checksums_are_distinguished(spark: SparkSession, tmp
     wanted = row_of(spark, "int", aspjwwk="0", rnrsgud="0").schema
     found = [row["carried"].asDict() for row in store.read(spark, wanted, store.names).collect()]
     assert sorted(found, key=str) == [{"aspjwwk": 7, "rnrsgud": None}, {"aspjwwk": None, "rnrsgud": 7}]
+
+
+def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+    RowStore(Folder(spark, str(tmp_path)), 3600).add(row_of(spark, "int", n="7"), 3, lambda rows: rows)
+    (file,) = (path for path in tmp_path.glob("*/*.parquet") if path.stat().st_size)
+    content, marker = file.read_bytes(), file.with_name("_headrace_whole")
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    def find_error() -> str:
+        with pytest.raises(ConfigError) as caught:
+            _ = RowStore(Folder(spark, str(tmp_path)), 3600).names
+        assert str(caught.value.where).endswith(f"{file.parent.name}/{file.name}")
+        return caught.value.what
+
+    assert len(RowStore(Folder(spark, str(tmp_path)), 3600).names) == 1
+    file.write_bytes(content[:100])
+    assert find_error() == f"is damaged: it has 100 bytes instead of {len(content)}"
+    file.unlink()
+    assert find_error() == "is damaged: it is missing"
+    file.write_bytes(b"")
+    assert find_error() == f"is damaged: it has 0 bytes instead of {len(content)}"
+    marker.write_text("")  # of an older version
+    marker.with_name(f".{marker.name}.crc").unlink(missing_ok=True)
+    assert find_error() == "is damaged: it is empty"
+    file.write_bytes(content)
+    assert len(RowStore(Folder(spark, str(tmp_path)), 3600).names) == 1

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Folders of one level that are merged into one of the next; and the last level, which has the rows of about a day.
 _FOLDERS_PER_LEVEL, _LAST_LEVEL = 16, 3
+#: Difference between the clock and the monotonic clock at the start of the process, in seconds.
+_CLOCK_OFFSET = time.time() - time.monotonic()
 
 
 class RowStore:
@@ -90,9 +92,17 @@ class RowStore:
                 break
             merged = merge(self.read(rows.sparkSession, rows.schema, full))
             self._write(merged, level + 1, batch, max(int(name.split("-")[2]) for name in full))
-            self._expire(full)
-        oldest = (time.time() - self._retention) * 1000
-        self._expire([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
+            self._delete(full)
+
+    def expire(self, batch: int, newest_change: int | None) -> None:
+        """Delete the folders of other batches that are older than the retention.
+
+        ``newest_change``: commit time of the batch's newest change in milliseconds since 1970, if known. Time passes with the changes
+        and with the clock, whichever is behind, so that a clock that jumps forward expires nothing.
+        """
+        now = (_CLOCK_OFFSET + time.monotonic()) * 1000
+        oldest = min(now, now if newest_change is None else newest_change) - self._retention * 1000
+        self._delete([n for n in self._names or () if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
 
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
         names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"
@@ -100,7 +110,7 @@ class RowStore:
         self._folder.mark_complete(name)
         self._names = [*names, name]
 
-    def _expire(self, names: list[str]) -> None:
+    def _delete(self, names: list[str]) -> None:
         self._names = [name for name in self.names if name not in names]
         for name in names:
             self._folder.delete(name)

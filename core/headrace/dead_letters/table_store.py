@@ -31,6 +31,8 @@ class DeadLetterTable:
     pipeline: str
     #: Tables of one batch save their dead letters at the same time, into this one table.
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+    #: Position of the last write; empty before the first one.
+    _last: list[int] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def table_name(self) -> str:
@@ -90,10 +92,25 @@ class DeadLetterTable:
     def _write(self, dead_letters: DataFrame, batch: Batch, *, is_deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
-        # The last write of a dead letter overrides earlier writes, so its position is the time of the write.
-        rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: F.lit(f"{time.time_ns():020d}")})
         with self._lock:
+            position = F.lit(f"{self._next_position(dead_letters.sparkSession):020d}")
+            rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: position})
             return self.sink.write(self.table, rows, batch)
+
+    def _next_position(self, session: SparkSession) -> int:
+        """Return a position after those of all earlier writes: the last write of a dead letter overrides earlier ones.
+
+        It is the time, or the next number if the clock was set back.
+        """
+        last = self._last.pop() if self._last else self._read_last_position(session)
+        self._last.append(max(time.time_ns(), last + 1))
+        return self._last[0]
+
+    def _read_last_position(self, session: SparkSession) -> int:
+        """Return the highest stored position; 0 without a table."""
+        stored = self.sink.read_or_none(session, self.table)
+        found = None if stored is None else stored.agg({POSITION: "max"}).first()
+        return int(found[0] or 0) if found else 0
 
 
 def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:

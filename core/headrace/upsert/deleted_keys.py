@@ -71,6 +71,10 @@ class DeletedKeys:
         deleted = rows.where(F.col(DELETED)).select(key_text(rows, key).alias("key"), F.col(POSITION).alias("position"))
         self._store.add(deleted, batch, lambda several: several.groupBy("key").agg(F.max("position").alias("position")))
 
+    def expire(self, batch: int, newest_change: int | None) -> None:
+        """Forget keys that were deleted longer ago than the retention (``RowStore.expire``)."""
+        self._store.expire(batch, newest_change)
+
 
 def _schema() -> StructType:
     from pyspark.sql import types as T

@@ -51,6 +51,10 @@ class KeyChanges:
         """``retention``: seconds."""
         self._store = RowStore(folder, retention)
 
+    def expire(self, batch: int, newest_change: int | None) -> None:
+        """Forget values that were stored longer ago than the retention (``RowStore.expire``)."""
+        self._store.expire(batch, newest_change)
+
     @contextmanager
     def carry_values(
         self, rows: DataFrame, key: Sequence[str], batch: int, read_stored: Callable[[], DataFrame | None]

@@ -39,6 +39,15 @@ class TableState:
     def key_changes(self) -> KeyChanges:
         return KeyChanges(table_folder(self._folders.key_changes, self._table), self._retention)
 
+    def expire(self, batch: int, newest_change: int | None, *, has_rows: bool) -> None:
+        """Forget expired keys and values that this run has read, after a batch with rows.
+
+        ``newest_change`` as in ``RowStore.expire``.
+        """
+        for state in (self.__dict__.get("deleted_keys"), self.__dict__.get("key_changes")):
+            if state is not None and has_rows:
+                state.expire(batch, newest_change)
+
     @cached_property
     def truncate(self) -> TruncateMarker:
         return TruncateMarker(self._folders.truncate_markers, self._name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.checkpoint import row_store
 from headrace.checkpoint.row_store import RowStore
 from headrace.errors import ConfigError
 from headrace.spark.storage import Folder
@@ -99,3 +100,21 @@ def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None
     assert find_error() == "is damaged: it is empty"
     file.write_bytes(content)
     assert len(RowStore(Folder(spark, str(tmp_path)), 3600).names) == 1
+
+
+def test_clock_that_jumps_forward_expires_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, year = time.time(), 365 * 86400
+    names = [f"0-{batch}-{int(now * 1000) + batch}-0123abcd" for batch in range(3)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    store = RowStore(Folder(spark, str(tmp_path)), 3600)
+    assert store.names == names
+    monkeypatch.setattr(time, "time", lambda: now + year)
+    store.expire(2, None)  # The clock has jumped during the run,
+    monkeypatch.setattr(row_store, "_CLOCK_OFFSET", row_store._CLOCK_OFFSET + year)
+    store.expire(2, int(now * 1000))  # or before it.
+    assert store.names == names
+    store.expire(2, int((now + 3601) * 1000))
+    assert store.names == names[2:]

@@ -128,6 +128,7 @@ class TableWriter:
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
                 removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
+        state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         return _progress(table_plan, results, counts, rejected, removed, readable, time.monotonic() - started)
 
     @contextmanager

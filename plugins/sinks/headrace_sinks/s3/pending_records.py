@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TOPIC, PARTITION, OFFSET, ORDER = "topic", "partition", "offset", "position"
 TIME, ENCODED, TOMBSTONE = "time", "encoded", "tombstone"
 VALUE, RECORD_KEY, HEADERS = "value", "key", "headers"
+#: Option of Spark's JSON functions: unlike others, they accept a time zone other than the session's.
+_IN_UTC = {"timeZone": "UTC"}
 _LOCATION = (C.TOPIC, C.PARTITION, C.OFFSET)
 #: Marks around the message of a task that rejects a record.
 REJECTION = ("<headrace-s3 ", " headrace-s3>")
@@ -135,10 +137,12 @@ def _read_millis(records: DataFrame, name: str) -> Column:
     column, data_type = _find_field(records, name, "timestamp.field")
     if isinstance(data_type, T.NumericType):
         return column.cast("bigint")
-    if isinstance(data_type, T.StringType):
-        return F.unix_millis(F.try_to_timestamp(column))
-    if isinstance(data_type, T.DateType | T.TimestampType | T.TimestampNTZType):
-        return F.unix_millis(column.cast("timestamp"))
+    if isinstance(data_type, T.TimestampType):
+        return F.unix_millis(column)
+    if isinstance(data_type, T.StringType | T.DateType | T.TimestampNTZType):
+        # Their casts to timestamps depend on the time zone of the session. Their strings do not.
+        text = F.to_json(F.struct(column.cast("string").alias(TIME)))
+        return F.unix_millis(F.from_json(text, f"{TIME} timestamp", _IN_UTC).getField(TIME))
     raise DataError(
         f"`timestamp.field` {name} has type {data_type.simpleString()}, which is not a timestamp",
         fix="name a column of numbers (milliseconds), timestamps, dates or strings",
@@ -153,17 +157,34 @@ def _encode_partition(records: DataFrame, config: S3SinkConfig) -> Column:
         pattern, duration = config.path_pattern
         local = F.unix_millis(F.from_utc_timestamp(F.timestamp_millis(F.col(TIME)), config.timezone))
         wall = F.timestamp_millis(F.floor(local / F.lit(duration)).cast("bigint") * F.lit(duration))
-        # The path shows the digits of this wall clock in any time zone of the session.
-        encoded = F.date_format(F.to_utc_timestamp(wall, F.current_timezone()), pattern)
+        encoded = _format_in_utc(wall, pattern)
     elif config.partition_field_name:
-        fields = [(name, _find_field(records, name, "partition.field.name")[0]) for name in config.partition_field_name]
-        # A slash in a value would start a folder.
-        texts = [F.coalesce(F.regexp_replace(f.cast("string"), "/", "%2F"), F.lit("null")) for _, f in fields]
-        parts = [F.concat(F.lit(f"{name}="), text) for (name, _), text in zip(fields, texts, strict=True)]
-        encoded = F.concat_ws("/", *parts)
+        fields = {name: _find_field(records, name, "partition.field.name") for name in config.partition_field_name}
+        texts = {name: _partition_text(column, data_type, config) for name, (column, data_type) in fields.items()}
+        encoded = F.concat_ws("/", *[F.concat(F.lit(f"{name}="), text) for name, text in texts.items()])
     else:
         encoded = F.concat(F.lit("partition="), F.col(PARTITION).cast("string"))
     return F.when(F.col(TOMBSTONE), F.lit(config.tombstone_partition)).otherwise(encoded)
+
+
+def _partition_text(column: Column, data_type: DataType, config: S3SinkConfig) -> Column:
+    """Build the text of a column in a path. A timestamp is rendered in the sink's time zone, and not in the session's."""
+    from pyspark.sql import functions as F
+
+    text = column.cast("string")
+    if data_type.typeName() == "timestamp":
+        digits = _format_in_utc(F.from_utc_timestamp(column, config.timezone), "yyyy-MM-dd HH:mm:ss.SSSSSS")
+        text = F.regexp_replace(digits, r"\.?0+$", "")
+    # A slash in a value would start a folder.
+    return F.coalesce(F.regexp_replace(text, "/", "%2F"), F.lit("null"))
+
+
+def _format_in_utc(timestamp: Column, pattern: str) -> Column:
+    """Format a timestamp in UTC. ``date_format`` uses the session's time zone, in which an hour may not exist."""
+    from pyspark.sql import functions as F
+
+    text = F.to_json(F.struct(timestamp.alias(TIME)), {**_IN_UTC, "timestampFormat": pattern})
+    return F.get_json_object(text, f"$.{TIME}")
 
 
 def _find_field(records: DataFrame, name: str, option: str) -> tuple[Column, DataType]:

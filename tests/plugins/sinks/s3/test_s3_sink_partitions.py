@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 from tests.support.s3_records import TOPIC, Orders, Record, order
 
 from headrace import ConfigError, DataError
+from headrace.sdk.changes import DELETED, OFFSET, PARTITION, POSITION, TOMBSTONE, TOPIC as TOPIC_COLUMN
 from headrace.spark.sessions import Sessions
 from headrace_sinks.s3.joda import translate_pattern
+from headrace_sinks.s3.pending_records import describe_records
 from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -123,6 +126,53 @@ def test_record_time_from_a_column(orders: Callable[..., Orders], sql_type: str,
     )
     table.write(Record(0, {"id": 0, "after": {"made": value}}))
     assert ids(table) == {"year=2015/month=07/day=17 0": [0]}
+
+
+@pytest.fixture(scope="module")
+def new_york(sessions: Sessions) -> SparkSession:
+    """Return a session in a time zone in which 2026-03-08 has no hour 2, and 2026-11-01 has two hours 1."""
+    session = sessions.of("new_york")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    return session
+
+
+def list_folders(rows: DataFrame, **options: Any) -> list[str]:
+    """Return the folders of rows in their order."""
+    sink = S3Sink({"path": "unused", "flush.size": 1, **options})
+    location = {TOPIC_COLUMN: F.lit("t"), PARTITION: F.lit(0), OFFSET: F.lit(0), TOMBSTONE: F.lit(False)}
+    records = describe_records(rows.withColumns({POSITION: F.lit(""), DELETED: F.lit(False), **location}), sink.config)
+    return [str(row["encoded"]) for row in records.select("encoded").collect()]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2026-03-08 02:30:00", "2026-03-08 07:30:00", "2026-11-01 01:30:00", "2026-11-01 06:30:00", "2026-07-01 10:15:00"],
+        ["1900-01-01 00:30:00", "0001-01-01 02:00:00", "9999-12-31 23:59:59"],
+    ],
+    ids=["daylight saving", "far"],
+)  # fmt: skip
+def test_folders_do_not_depend_on_the_time_zone_of_the_session(new_york: SparkSession, times: list[str]) -> None:
+    rows = new_york.range(0, 1, 1, 1).select(F.explode(F.array(*map(F.lit, times))).alias("text"))
+    rows = rows.select(
+        F.col("text").cast("timestamp_ntz").alias("local"),
+        F.concat("text", F.lit("Z")).cast("timestamp").alias("instant"),
+        F.regexp_replace("text", " ", "T").alias("text"),
+        F.col("text").cast("date").alias("day"),
+    ).withColumn("number", F.unix_millis("instant"))
+    by_hour = {"partitioner": "hourly", "timestamp.extractor": "RecordField"}
+    hours = [f"year={t[:4]}/month={t[5:7]}/day={t[8:10]}/hour={t[11:13]}" for t in times]
+    for column in ("local", "instant", "text", "number"):
+        assert list_folders(rows, **by_hour, **{"timestamp.field": column}) == hours
+    assert list_folders(rows, **by_hour, **{"timestamp.field": "day"}) == [hour[:-2] + "00" for hour in hours]
+    fields = {"partitioner": "field", "partition.field.name": "instant, local"}
+    assert list_folders(rows, **fields) == [f"instant={time}/local={time}" for time in times]
+
+
+def test_timestamp_in_a_folder_name_has_the_time_zone_of_the_sink(new_york: SparkSession) -> None:
+    rows = new_york.sql("SELECT timestamp'2026-03-08T01:30:00.25Z' AS at")
+    folders = list_folders(rows, partitioner="field", timezone="Europe/Prague", **{"partition.field.name": "at"})
+    assert folders == ["at=2026-03-08 02:30:00.25"]
 
 
 def test_record_without_time_is_an_error(orders: Callable[..., Orders]) -> None:

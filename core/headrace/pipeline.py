@@ -102,6 +102,7 @@ class Pipeline(PipelineSpec):
             warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
+            items += preflight.list_omitted(self.plan, session)
             items += preflight.plan_columns(self.plan, session)
         return [item.redact(self.redact) for item in items]
 

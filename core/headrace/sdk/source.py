@@ -106,6 +106,10 @@ class Source(Plugin, ABC):
         """Return the topics whose schemas are known before the stream starts; empty when there are none."""
         return ()
 
+    def omitted(self, context: SourceContext) -> Mapping[str, int]:
+        """Return kind of files or records that the source leaves out → their number, for ``headrace check``."""
+        return {}
+
 
 class NativeSource(Source):
     """Source that is a Spark stream: Spark keeps offsets, retries and rate limits."""

@@ -124,6 +124,15 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     return items
 
 
+def list_omitted(plan: Plan, session: SparkSession) -> list[CheckItem]:
+    """Return what the source leaves out."""
+    try:
+        omitted = plan.source.omitted(_make_context(plan, session))
+    except Exception as error:
+        raise translate(error, plan) from error
+    return [CheckItem(f"source {plan.source.name}", f"{count} left out: {kind}") for kind, count in omitted.items()]
+
+
 def _make_context(plan: Plan, session: SparkSession) -> SourceContext:
     limit = plan.settings.max_message_bytes
     return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)

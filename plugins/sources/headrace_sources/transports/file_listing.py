@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 #: File name of the Confluent S3 sink.
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
+#: File name of keys or headers that an S3 sink stores next to the values: ``t+0+0000000300.keys.avro``, with any delimiter.
+_PART_NAME = re.compile(r".+?(?P<delimiter>\D+)\d+(?P=delimiter)\d+\.(?P<part>keys|headers)(?:\.[A-Za-z0-9]+){1,2}")
+#: Ending of an empty object that stands for a folder.
+_FOLDER_MARK = "_$folder$"
+#: Folder in which Confluent's S3 sink stores the keys of records without a value.
+_TOMBSTONES = "tombstone"
 
 
 def find_topic(file: str) -> str:
@@ -28,11 +34,24 @@ def find_topic(file: str) -> str:
     return next(part for part in reversed(folders) if part and "=" not in part and not part.isdigit())
 
 
+def find_omitted_kind(file: str) -> str | None:
+    """Return the kind of a file that holds no events; None for a file of events."""
+    *folders, name = file.split("/")
+    if name.endswith(_FOLDER_MARK):
+        return "folder marker"
+    match = _PART_NAME.fullmatch(name)
+    if match is None:
+        return None
+    is_tombstone = match["part"] == "keys" and _TOMBSTONES in folders[-1:]
+    return "keys of tombstones, whose deletes are not applied" if is_tombstone else f"record {match['part']}"
+
+
 def group_by_topic(files: Iterable[str]) -> Mapping[str, list[str]]:
-    """Return the files by topic, both sorted by name."""
+    """Return the files of events by topic, both sorted by name."""
     topics: dict[str, list[str]] = {}
     for file in sorted(files):
-        topics.setdefault(find_topic(file), []).append(file)
+        if find_omitted_kind(file) is None:
+            topics.setdefault(find_topic(file), []).append(file)
     return dict(sorted(topics.items()))
 
 
@@ -63,6 +82,14 @@ def read_planned_files(context: SourceContext) -> list[str] | None:
         logged = map(json.loads, text.splitlines()[1:])
         files += [unquote(file["path"]) for file in logged if file["batchId"] == entry]
     return files
+
+
+def count_files(spark: SparkSession, path: str) -> int:
+    """Return the number of all files in a folder or a glob of folders, including hidden ones."""
+    java = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
+    files = java.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+    folders = [status.getPath() for status in files.globStatus(java) or ()]
+    return sum(files.getContentSummary(folder).getFileCount() for folder in folders)
 
 
 def drop_missing(spark: SparkSession, files: Iterable[str]) -> list[str]:

@@ -1,11 +1,12 @@
 """Files of change events in a folder of any Hadoop file system, as S3 sinks write them.
 
 Spark's file stream finds new files. A batch reads them per topic and schema. The topic comes from the file's name if it has the form
-``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder.
+``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder. Files of keys and headers are left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -27,7 +28,14 @@ from headrace.sdk import (
 from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import explain_read_error, make_damage_error
-from headrace_sources.transports.file_listing import drop_missing, find_topic, group_by_topic, read_planned_files
+from headrace_sources.transports.file_listing import (
+    count_files,
+    drop_missing,
+    find_omitted_kind,
+    find_topic,
+    group_by_topic,
+    read_planned_files,
+)
 from headrace_sources.transports.line_files import open_line_files
 
 if TYPE_CHECKING:
@@ -154,12 +162,27 @@ class FilesSource(NativeSource):
 
     def known_schemas(self, context: SourceContext) -> list[Events]:
         """Return the events of one file per topic, the last by name."""
-        reader = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-        for key, value in self.config.options().items():
-            if key in _LISTING_OPTIONS:
-                reader = reader.option(key, value)
-        topics = group_by_topic(unquote(uri) for uri in reader.load(self.config.path).inputFiles())
+        topics = group_by_topic(self._list_files(context.spark, self._listing_options()))
         return self._open_files(context, [files[-1] for files in topics.values()])
+
+    def omitted(self, context: SourceContext) -> Mapping[str, int]:
+        """Count files of other content, files that options exclude, and hidden files, which Spark does not list."""
+        options = self._listing_options()
+        visible = self._list_files(context.spark, {})
+        listed = self._list_files(context.spark, options) if options else visible
+        kinds = Counter(kind for file in listed if (kind := find_omitted_kind(file)))
+        kinds[f"excluded by {', '.join(options)}"] = len(visible) - len(listed)
+        kinds["hidden, with a name that starts with `_` or `.`"] = count_files(context.spark, self.config.path) - len(
+            visible
+        )
+        return {kind: count for kind, count in sorted(kinds.items()) if count > 0}
+
+    def _listing_options(self) -> dict[str, str]:
+        return {key: value for key, value in self.config.options().items() if key in _LISTING_OPTIONS}
+
+    def _list_files(self, spark: SparkSession, options: Mapping[str, str]) -> list[str]:
+        reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").options(**options)
+        return [unquote(uri) for uri in reader.load(self.config.path).inputFiles()]
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         explained = self._format.explain(error) or explain_read_error(error, self.config.path)

@@ -14,12 +14,13 @@ import pytest
 from tests.support.bronze import Bronze, write_avro, write_lines
 from tests.support.files import events_of, in_order, offsets, set_mtime
 
+from headrace import Pipeline
 from headrace.errors import ConfigError
 from headrace.sdk.events import ERROR, FILE, PARTITION, RAW, VALUE
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
-from headrace_sources.transports.file_listing import find_topic, read_planned_files
+from headrace_sources.transports.file_listing import find_omitted_kind, find_topic, read_planned_files
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
@@ -57,6 +58,29 @@ def folders_of_one_checksum(folder: Path) -> tuple[Path, Path]:
 )
 def test_topics_of_names_and_folders(path: str, topic: str) -> None:
     assert find_topic(path) == topic
+    assert find_omitted_kind(path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("partition=0/t+0+0000000300.keys.avro", "record keys"),
+        ("year=2026/t+0+0000000300.headers.json.gz", "record headers"),
+        ("partition=0/t+0+0000000300.keys.snappy.parquet", "record keys"),
+        ("partition=0/shop.t-12-0000000300.keys.bin", "record keys"),
+        ("tombstone/t+0+0000000300.keys.json", "keys of tombstones, whose deletes are not applied"),
+        ("tombstone/t+0+0000000300.headers.json", "record headers"),
+        ("partition=0_$folder$", "folder marker"),
+        ("partition=0/shop.keys+0+0000000300.avro", None),
+        ("partition=0/db1.keys.t+0+0000000300.json.gz", None),
+        ("0/000000000299_1633899967483_1633899968102.avro", None),
+        ("city=Brno/t(000000000000_000000000299).avro", None),
+        ("2026/01/31/keys.json", None),
+        ("2026/01/31/delivery-1-2026-01-31.headers-2.json", None),
+    ],
+)
+def test_kinds_of_files_without_events(name: str, kind: str | None) -> None:
+    assert find_omitted_kind(f"s3a://lake/topics/t/{name}") == kind
 
 
 @pytest.mark.spark
@@ -230,6 +254,40 @@ class TestCheck:
         (tmp_path / "a" / "a+0+0.avro").write_bytes(b"not read")
         events = FilesSource(path=str(tmp_path), format="avro").known_schemas(SourceContext(spark, SchemaLog()))
         assert [(e.topic, e.schema.names) for e in events] == [("a", ["n"]), ("b", ["n"])]
+
+    def test_files_of_keys_and_headers_are_left_out(self, spark: SparkSession, tmp_path: Path) -> None:
+        rows = [{"id": 1, "name": "Arp"}, {"id": 2, "name": "Höch"}]
+        folder = tmp_path / "in" / "t" / "partition=0"
+        write_lines(folder / "t+0+0000000000.json", rows)
+        write_lines(folder / "t+0+0000000000.keys.json", [{"id": 1}, {"id": 2}])
+        (folder / "t+0+0000000000.headers.json").write_text("[]\n[]\n")
+        write_lines(tmp_path / "in" / "t" / "tombstone" / "t+0+0000000002.keys.json", [{"id": 1}])
+        write_lines(tmp_path / "in" / "t" / "notes.txt", [{"id": 3}])
+        for marker in ("_SUCCESS", "_spark_metadata/0", ".staging/part.json"):
+            write_lines(tmp_path / "in" / "t" / marker, [])
+        source = {"files": {"path": f"{tmp_path}/in", "format": "json", "pathGlobFilter": "*.json"}}
+        pipeline = Pipeline.from_dict(
+            {
+                "name": "p",
+                "source": source,
+                "tables": [{"source": "*", "key": ["id"]}],
+                "sink": {"files": {"path": f"{tmp_path}/out"}},
+                "checkpoint": f"{tmp_path}/checkpoint",
+            }
+        )
+        items = [item.found for item in pipeline.check(spark) if item.what == "source files"]
+        assert items == [
+            "1 left out: excluded by pathGlobFilter",
+            "3 left out: hidden, with a name that starts with `_` or `.`",
+            "1 left out: keys of tombstones, whose deletes are not applied",
+            "1 left out: record headers",
+            "1 left out: record keys",
+        ]
+        pipeline.run(spark)
+        assert sorted(map(tuple, pipeline.read("t", spark=spark).select("id", "name").collect())) == [
+            (1, "Arp"),
+            (2, "Höch"),
+        ]
 
 
 @pytest.mark.spark

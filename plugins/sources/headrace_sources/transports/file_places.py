@@ -10,12 +10,21 @@ from headrace.sdk.positions import sortable
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+#: Settings with which a record's place depends on its file only. Blocks begin at multiples of a fixed size, because a file costs as
+#: much to open as a whole block, and each task reads one block of one file, so that the rows in the block are the rows in the task.
+_BLOCK = f"{32 << 20}"
+BLOCK_CONF = {
+    "spark.sql.files.maxPartitionBytes": _BLOCK,
+    "spark.sql.files.openCostInBytes": _BLOCK,
+    "spark.sql.files.maxPartitionNum": f"{2**31 - 1}",
+}
+
 
 def place_columns(*, has_offsets: bool) -> list[Column]:
     """Return PARTITION, OFFSET, FILE and PLACE of the records in a frame that was read from files.
 
     A place is the file's first offset, or the file's time and name; then the block, the row in it, and the partition. The order
-    of two files does not depend on the other files of the batch.
+    of two files does not depend on the other files of the batch. With BLOCK_CONF, nor does a record's place in its file.
     """
     from pyspark.sql import functions as F
 
@@ -31,7 +40,7 @@ def place_columns(*, has_offsets: bool) -> list[Column]:
         # Object stores keep whole seconds: files of the same second are ordered by name.
         modified = sortable(F.unix_millis("_metadata.file_modification_time"))
         start, end = [modified, F.col("_metadata.file_name"), F.lit("/"), sortable(F.xxhash64(file))], []
-    # Row ids increase within a task's part of a file. Their upper bits are the task, which is unrelated to the file.
+    # The lower bits are the row in the task. The upper bits are the task, which is unrelated to the file.
     row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
     place = F.concat(*start, sortable(F.expr("input_file_block_start()")), sortable(row), *end)
     return [partition.alias(E.PARTITION), offset.alias(E.OFFSET), file.alias(E.FILE), place.alias(E.PLACE)]

@@ -36,6 +36,7 @@ from headrace_sources.transports.file_listing import (
     group_by_topic,
     read_planned_files,
 )
+from headrace_sources.transports.file_places import BLOCK_CONF
 from headrace_sources.transports.line_files import open_line_files
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class FilesSource(NativeSource):
         # The source has the requirements of its format.
         self.jars = self._format.jars  # type: ignore[misc]
         self.jvm_class = self._format.jvm_class  # type: ignore[misc]
-        self.sql_conf = self._format.sql_conf  # type: ignore[misc]
+        self.sql_conf = {**self._format.sql_conf, **BLOCK_CONF}  # type: ignore[misc]
 
     def session_conf(self) -> dict[str, str]:
         return self._format.session_conf()

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.bronze import Bronze, write_avro, write_lines
-from tests.support.files import events_of, in_order, offsets, set_mtime
+from tests.support.files import batch_of, events_of, in_order, offsets, set_mtime
 
 from headrace import Pipeline
 from headrace.errors import ConfigError
-from headrace.sdk.events import ERROR, FILE, PARTITION, RAW, VALUE
+from headrace.sdk.events import ERROR, FILE, PARTITION, PLACE, RAW, VALUE
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
+from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace_sources.transports.file_listing import find_omitted_kind, find_topic, read_planned_files
 from headrace_sources.transports.files import FilesSource
@@ -133,6 +134,34 @@ class TestOrder:
                 assert in_order(spark, events, "n") == list(range(4000))
         finally:
             spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+    @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+    def test_place_depends_only_on_the_file(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+        """A replay and a catch-up read files in other groups than the first batch."""
+        source = FilesSource(path=str(tmp_path), format=kind)
+        spark.conf.set("spark.sql.files.maxPartitionBytes", "3000")
+        try:
+            session = Sessions(spark, source.sql_conf).of(kind)
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+        files = [tmp_path / "t" / name for name in (f"t+0+0.{kind}", f"t+0+900.{kind}", f"b.{kind}")]
+        for start, (path, count) in zip((0, 1000, 2000), zip(files, (900, 30, 40), strict=True), strict=True):
+            values = range(start, start + count)
+            if kind == "parquet":
+                path.parent.mkdir(exist_ok=True)
+                pq.write_table(pa.table({"n": list(values)}), path, row_group_size=100)
+            else:
+                numbers(path, *values)
+
+        def places(*group: Path) -> dict[int, str]:
+            [events] = batch_of(session, source, tmp_path, files=group)
+            rows = events.load(session, events.schema).collect()
+            return {row[VALUE]["n"]: row[PLACE] for row in rows}
+
+        together = places(*files)
+        assert len(set(together.values())) == len(together) == 970
+        assert together == {n: place for file in files for n, place in places(file).items()}
+        assert sorted(together, key=lambda n: together[n])[:930] == [*range(900), *range(1000, 1030)]
 
     def test_record_has_partition_file_and_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         path = numbers(tmp_path / "t" / "partition=3" / "t+3+40.avro", 7)

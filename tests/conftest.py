@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,13 @@ def kafka() -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    with start_session() as session:
+        yield session
+
+
+@contextmanager
+def start_session() -> Iterator[SparkSession]:
+    """Return a session with the jars of all plugins; scripts outside of a test use it too."""
     from headrace.runtime.session.session_builder import build_session, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
     from headrace_aws.s3a.s3a_file_system import S3A

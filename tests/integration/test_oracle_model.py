@@ -1,0 +1,185 @@
+"""Grammar and model of the oracle, without Spark: hand-written cases, coverage of the grammar, and minimization."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.support.oracle import grammar
+from tests.support.oracle.decode import conform, infer, plain
+from tests.support.oracle.minimize import minimize
+from tests.support.oracle.model import expect, position
+
+SOURCE = [["connector", "string"], ["db", "string"], ["table", "string"], ["lsn", "int64"]]
+ROW = ["struct", [["id", "int64"], ["name", "string"]]]
+KINDS = {
+    "people": ["struct", [["before", ROW], ["after", ROW], ["source", ["struct", SOURCE]], ["op", "string"]]],
+    "flat": ["struct", [["id", "int64"], ["name", "string"], ["__deleted", "string"]]],
+}
+
+
+def event(op: str | None, lsn: int, key: int | None, name: str | None = None, table: str = "people") -> dict[str, Any]:
+    row = {"id": key, "name": name}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": None if op == "t" else row}
+    source = {"connector": "postgresql", "db": "shop", "table": table, "lsn": lsn}
+    return {"topic": "c.people", "kind": "people", "value": {**images, "source": source, "op": op}}
+
+
+def flat(key: int, name: str, *, deleted: bool = False) -> dict[str, Any]:
+    return {"topic": "c.people", "kind": "flat", "value": {"id": key, "name": name, "__deleted": str(deleted).lower()}}
+
+
+def pack(*batches: list[dict[str, Any]], style: str = "json", **changed: Any) -> dict[str, Any]:
+    rule = {"source": "c.*", "target": "c.{table}", "key": ["id"]}
+    case = {"name": "c", "rules": [rule], "kinds": KINDS, "batches": list(batches)}
+    steps = [{"repeat": False, "replay": False} for _ in batches]
+    settings = {"transport": "files", "format": style, "mode": "upsert", "deletes": "tombstone", "steps": steps}
+    return {**settings, "cases": [case], **changed}
+
+
+def names(result: Any, table: str = "c.people") -> dict[int, Any]:
+    return {row["id"]: row.get("name") for row in result.tables[table]}
+
+
+def counts(result: Any) -> list[tuple[int, ...]]:
+    return [
+        tuple(run["c.people"][name] for name in ("rows_in", "applied", "late", "superseded")) for run in result.runs
+    ]
+
+
+STYLES = pytest.mark.parametrize("style", ["json", "json-schema", "avro"])
+
+
+@STYLES
+def test_newest_change_wins(style: str) -> None:
+    first = [event("c", 10, 1, "a"), event("u", 30, 1, "c"), event("c", 11, 2, "x")]
+    second = [event("u", 20, 1, "b"), event("d", 40, 2)]
+    third = [event("u", 39, 2, "late")]
+    result = expect(pack(first, second, third, style=style))
+    assert names(result) == {1: "c"}
+    assert counts(result) == [(3, 2, 0, 1), (2, 1, 1, 0), (1, 0, 1, 0)]
+
+
+def test_truncate_removes_older_rows() -> None:
+    result = expect(
+        pack([event("c", 10, 1, "a"), event("t", 20, None)], [event("c", 15, 2, "b"), event("c", 30, 3, "c")])
+    )
+    assert names(result) == {3: "c"}
+    assert counts(result) == [(2, 1, 0, 0), (2, 1, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "reasons"),
+    [
+        ({"deletes": "rewrite"}, [{"id": 1, "name": "a", "__deleted": "true"}], ["truncated"]),
+        ({"deletes": "drop"}, [{"id": 1, "name": "a"}], ["truncated"]),
+        ({"mode": "append"}, [{"id": 1}, {"id": 1, "name": "a"}], ["truncated"]),
+        ({"mode": "changelog"}, [{"id": 1, "__op": "d"}, {"id": 1, "name": "a", "__op": "c"}], ["truncated"]),
+    ],
+)
+def test_modes(settings: dict[str, Any], rows: list[Any], reasons: list[str]) -> None:
+    result = expect(pack([event("c", 10, 1, "a"), event("d", 20, 1, "a"), event("t", 30, None)], **settings))
+    assert sorted(result.tables["c.people"], key=str) == sorted(rows, key=str)
+    assert [letter[1] for letter in result.dead_letters] == reasons
+
+
+def test_dead_letters_by_reason() -> None:
+    bad = [
+        {**event("c", 2, 1), "bytes": b"no json".hex()},
+        {**event("c", 3, 1, "a"), "raw": [[["after", "id"], '"seven"']]},
+        event(None, 4, 1),
+        event("x", 5, 1),
+        event("c", 6, None, "a"),
+        event("c", 7, 3, "a", table="places"),
+    ]
+    result = expect(pack([event("c", 1, 1, "a")], bad))
+    reasons = [(letter[4], letter[1]) for letter in result.dead_letters]
+    expected = ["undecodable", "undecodable", "op-missing", "op-unknown", "key-missing", "other-table"]
+    assert sorted(reasons) == list(enumerate(expected, 1))
+
+
+@STYLES
+def test_flat_rows_without_positions_are_ordered_by_place(style: str) -> None:
+    result = expect(pack([flat(1, "new"), flat(1, "newer"), flat(2, "x")], [flat(2, "x", deleted=True)], style=style))
+    assert names(result) == {1: "newer"}
+
+
+def test_positions() -> None:
+    assert position({"lsn": 7, "sequence": '["5","7"]'}) == (5, 7)
+    assert position({"lsn": 7, "sequence": '[null,"7"]'}) == (7, 7)
+    assert position({"file": "binlog.000010", "pos": 4, "row": 0}) > position(
+        {"file": "binlog.000009", "pos": 90, "row": 1}
+    )
+    one = {"commit_lsn": "00000025:00000d58:0003", "change_lsn": "00000025:00000d58:0002", "event_serial_no": 2}
+    assert position(one) > position({**one, "event_serial_no": 1}) > position({"commit_lsn": None})
+
+
+def test_types_of_json_without_schemas() -> None:
+    kind = infer({"a": 1, "b": [1, 2.5], "c": {"d": None}, "e": None})
+    assert kind == {"a": "long", "b": ["double"], "c": {}}
+    assert conform({"b": ["double"]}, {"b": [1]}) == {"b": [1.0]}
+
+
+@pytest.mark.parametrize("style", ["json-schema", "avro"])
+def test_values_keep_their_type(style: str) -> None:
+    columns = [
+        *(["id", "int64"], ["price", ["decimal", 38, 2]], ["day", "date"], ["at", "micros"], ["zone", "zoned"]),
+        *(
+            ["photo", "bytes"],
+            ["tags", ["array", "string"]],
+            ["more", ["map", "string"]],
+            ["box", ["struct", [["x", "float64"]]]],
+        ),
+    ]
+    row = {"id": 1, "price": f"{'9' * 36}.99", "day": -1, "at": 1, "zone": "2024-01-31T10:20:30.5Z", "photo": "ff00"}
+    row |= {"tags": ["a", ""], "more": {"k": "v"}, "box": {"x": 0.5}}
+    case = pack([{"topic": "c.people", "kind": "typed", "value": row}], style=style)
+    case["cases"][0]["kinds"] = {"typed": ["struct", columns]}
+    assert expect(case).tables["c.people"] == [
+        {
+            "id": 1,
+            "price": f"decimal {'9' * 36}.99",
+            "day": "date 1969-12-31",
+            "at": "time 1970-01-01T00:00:00.000001",
+            "zone": "time 2024-01-31T10:20:30.500000",
+            "photo": "bytes ff00",
+            "tags": ["a", ""],
+            "more": {"k": "v"},
+            "box": {"x": "float 0.5"},
+        }
+    ]
+
+
+def test_plain_values_distinguish_types() -> None:
+    assert len({json.dumps(plain(value)) for value in (1, 1.0, "1", True, b"1")}) == 5
+
+
+def test_grammar_covers_enabled_features_and_nothing_else() -> None:
+    used: Counter[str] = Counter()
+    for seed in range(150):
+        for case in grammar.make_pack(seed)["cases"]:
+            used.update(case["features"])
+    enabled = {name for name, is_on in grammar.FEATURES.items() if is_on}
+    assert used.keys() - set(grammar.DIALECTS) == enabled
+    assert set(grammar.DIALECTS) < used.keys()
+
+
+def test_pack_is_plain_json_and_depends_on_its_seed_only() -> None:
+    one = grammar.make_pack(7)
+    assert json.loads(json.dumps(one)) == one == grammar.make_pack(7)
+    assert expect(one) == expect(json.loads(json.dumps(one)))
+
+
+def test_minimized_pack_has_only_what_fails() -> None:
+    rows = [event("c", 10 + number, number, f"n{number}") for number in range(1, 7)]
+    large = pack(rows[:3], rows[3:], [event("c", 40, 9)])
+    large["cases"].append({**large["cases"][0], "name": "other", "batches": [[], [], []]})
+
+    def fails(smaller: dict[str, Any]) -> bool:
+        return 5 in names(expect(smaller)) if expect(smaller).tables else False
+
+    smallest = minimize(large, fails)
+    assert [len(batch) for case in smallest["cases"] for batch in case["batches"]] == [1]
+    assert len(smallest["steps"]) == 1

@@ -1,0 +1,310 @@
+"""Decoder of a pack's bytes: JSON without schemas, JSON with schemas, and Avro files. It uses ``json`` and ``fastavro`` only.
+
+Decoded values are plain: see ``plain``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import fastavro
+from tests.support.oracle.encode import File, Message
+
+Row = dict[str, Any]
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the local time of a database
+#: Python normalizes to 28 digits by default.
+_DIGITS = Context(prec=60)
+_LONG = range(-(2**63), 2**63)
+_INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
+
+
+class Misfit(Exception):  # noqa: N818 - not an error of the test
+    """A value that does not fit its column."""
+
+
+@dataclass
+class Raw:
+    """Decoded record. ``place``: its order among the records of the source; ``error``: the reject reason."""
+
+    topic: str
+    partition: int
+    offset: int
+    place: tuple[Any, ...]
+    value: Any
+    key: Row | None = None
+    error: str | None = None
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.value is None and self.error is None
+
+
+@dataclass
+class Types:
+    """Types of JSON without schemas, by topic. They are inferred from the data; later batches only add fields."""
+
+    columns: dict[str, dict[str, str]]
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def fit(self, records: list[Raw]) -> None:
+        """Infer the types of a batch and convert its records. A record with a value that does not fit is undecodable."""
+        by_topic: dict[str, list[Raw]] = {}
+        for record in records:
+            if record.value is not None and record.error is None:
+                by_topic.setdefault(record.topic, []).append(record)
+        for topic, found in by_topic.items():
+            kind = None
+            for record in found:
+                kind = _merge(kind, infer(record.value))
+            self.known[topic] = kind if topic not in self.known else _extend(self.known[topic], kind)
+            for record in found:
+                try:
+                    record.value = conform(self.known[topic], record.value)
+                except Misfit:
+                    record.value, record.error = None, "undecodable"
+
+
+def read_files(files: Iterable[File]) -> Iterator[Raw]:
+    """Yield the records of files."""
+    for file in files:
+        for row, (value, error) in enumerate(_read_avro(file) if file.format == "avro" else _read_lines(file)):
+            place = (file.offset, row, file.partition)
+            yield Raw(file.topic, file.partition, file.offset + row, place, value, error=error)
+
+
+def read_messages(messages: Iterable[Message], style: str) -> Iterator[Raw]:
+    """Yield the records of a broker."""
+    for message in messages:
+        value, error = (None, None) if message.value is None else _read_line(message.value, style)
+        key, key_error = (None, None) if message.key is None else _read_line(message.key, style)
+        place = (message.offset, message.partition)
+        yield Raw(message.topic, message.partition, message.offset, place, value, key, error or key_error)
+
+
+def plain(value: Any) -> Any:
+    """Return a value in a form that compares by type and value: fields that are null are left out."""
+    match value:
+        case dict():
+            result: Any = {name: plain(inner) for name, inner in value.items() if inner is not None}
+        case list() | tuple():
+            result = [plain(item) for item in value]
+        case Decimal():
+            result = f"decimal {value.normalize(_DIGITS):f}" if value else "decimal 0"
+        case float():
+            result = f"float {value!r}" if value else "float 0.0"
+        case bytes() | bytearray():
+            result = f"bytes {value.hex()}"
+        case datetime():
+            local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            result = f"time {local.isoformat()}"
+        case date():
+            result = f"date {value.isoformat()}"
+        case _:
+            result = value
+    return result
+
+
+# JSON without schemas.
+
+
+def infer(value: Any) -> Any:
+    """Return the kind of a JSON value; None for null."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "long" if value in _LONG else "double"
+    if isinstance(value, dict):
+        return {name: kind for name, inner in value.items() if (kind := infer(inner)) is not None}
+    if isinstance(value, list):
+        kind = None
+        for item in value:
+            kind = _merge(kind, infer(item))
+        return None if kind is None else [kind]
+    return {float: "double", str: "string"}.get(type(value))
+
+
+def conform(kind: Any, value: Any) -> Any:
+    """Return a value of a column; Misfit if it does not fit."""
+    if value is None or kind is None:
+        return None
+    if isinstance(kind, dict):
+        if not isinstance(value, dict):
+            raise Misfit
+        return {name: conform(kind.get(name), inner) for name, inner in value.items()}
+    if isinstance(kind, list):
+        if not isinstance(value, list):
+            raise Misfit
+        return [conform(kind[0], item) for item in value]
+    if kind == "string":
+        return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "double" and is_number:
+        return float(value)
+    if infer(value) != kind:
+        raise Misfit
+    return value
+
+
+def _merge(one: Any, other: Any) -> Any:
+    """Return the kind of a column with values of two kinds."""
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {name: _merge(one.get(name), other.get(name)) for name in {**one, **other}}
+    if isinstance(one, list) and isinstance(other, list):
+        return [_merge(one[0], other[0])]
+    return "double" if {str(one), str(other)} == {"long", "double"} else "string"
+
+
+def _extend(known: Any, new: Any) -> Any:
+    """Return a known kind with the fields that only the new one has."""
+    if known is None:
+        return new
+    if isinstance(known, dict) and isinstance(new, dict):
+        return {**known, **{name: _extend(known.get(name), inner) for name, inner in new.items()}}
+    if isinstance(known, list) and isinstance(new, list):
+        return [_extend(known[0], new[0])]
+    return known
+
+
+def _read_lines(file: File) -> Iterator[tuple[Any, str | None]]:
+    for line in file.body.split(b"\n"):
+        if line.strip():
+            yield _read_line(line, file.format)
+
+
+def _read_line(line: bytes, style: str) -> tuple[Any, str | None]:
+    try:
+        body = _expect(json.loads(line.decode()), dict)
+        if style == "json":
+            return body, None
+        return read_connect(_expect(body.get("schema"), dict), body.get("payload")), None
+    except (ValueError, Misfit):
+        return None, "undecodable"
+
+
+# JSON with schemas.
+
+
+def read_connect(schema: Row, value: Any) -> Any:
+    """Return a value of the JSON converter's embedded schema."""
+    if value is None:
+        return None
+    match schema["type"]:
+        case "struct":
+            _expect(value, dict)
+            return {inner["field"]: read_connect(inner, value.get(inner["field"])) for inner in schema["fields"]}
+        case "array":
+            return [read_connect(schema["items"], item) for item in _expect(value, list)]
+        case "map":
+            return {key: read_connect(schema["values"], item) for key, item in _expect(value, dict).items()}
+        case kind:
+            return _meaning(schema.get("name"), schema.get("parameters", {}), _read_scalar(kind, value))
+
+
+def _read_scalar(kind: str, value: Any) -> Any:
+    if kind == "bytes":
+        try:
+            return base64.b64decode(_expect(value, str), validate=True)
+        except binascii.Error as error:
+            raise Misfit from error
+    if kind in _INTEGERS:
+        if infer(value) != "long" or value.bit_length() > _INTEGERS[kind]:
+            raise Misfit
+        return value
+    if kind in ("float", "double"):
+        return float(_expect(value, int if infer(value) == "long" else float))
+    return _expect(value, bool if kind == "boolean" else str)
+
+
+def _expect(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise Misfit
+    return value
+
+
+def _meaning(name: str | None, parameters: Row, value: Any) -> Any:
+    """Return a value with the meaning that Kafka Connect's name gives it."""
+    if name == "org.apache.kafka.connect.data.Decimal":
+        if isinstance(value, bytes):
+            number = int.from_bytes(value, "big", signed=True)
+            digits = tuple(map(int, str(abs(number))))
+            value = Decimal((int(number < 0), digits, -int(parameters["scale"])))
+        if len(value.as_tuple().digits) > int(parameters.get("connect.decimal.precision", 38)):
+            raise Misfit
+        return value
+    if name == "io.debezium.time.Date":
+        return _EPOCH.date() + timedelta(days=value)
+    if name == "io.debezium.time.MicroTimestamp":
+        return _EPOCH + timedelta(microseconds=value)
+    if name == "io.debezium.time.ZonedTimestamp":
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError as error:
+            raise Misfit from error
+    return value
+
+
+# Avro files.
+
+
+def _read_avro(file: File) -> Iterator[tuple[Any, str | None]]:
+    reader = fastavro.reader(io.BytesIO(file.body))
+    schema: Any = reader.writer_schema
+    for datum in reader:
+        try:
+            yield read_avro(schema, datum, {}), None
+        except Misfit:
+            yield None, "undecodable"
+
+
+def read_avro(schema: Any, datum: Any, names: dict[str, Any]) -> Any:
+    """Return a value of an Avro schema. ``names``: the records that the schema has defined."""
+    if isinstance(schema, list):
+        return _read_union([branch for branch in schema if branch != "null"], datum, names)
+    if isinstance(schema, str):
+        return read_avro(names[schema], datum, names) if schema in names else datum
+    kind = schema["type"]
+    if kind == "record":
+        return _read_record(schema, datum, names)
+    if datum is None or kind not in ("array", "map"):
+        return (
+            None if datum is None else _meaning(schema.get("connect.name"), schema.get("connect.parameters", {}), datum)
+        )
+    inner = schema["items" if kind == "array" else "values"]
+    is_map = isinstance(datum, dict)
+    return (
+        {k: read_avro(inner, v, names) for k, v in datum.items()}
+        if is_map
+        else [read_avro(inner, v, names) for v in datum]
+    )
+
+
+def _read_record(schema: Any, datum: Any, names: dict[str, Any]) -> Any:
+    """Return a record. One that is null defines the names in its schema as well."""
+    names[schema["name"]] = schema
+    found = {
+        field["name"]: read_avro(field["type"], (datum or {}).get(field["name"]), names) for field in schema["fields"]
+    }
+    return None if datum is None else found
+
+
+def _read_union(branches: list[Any], datum: Any, names: dict[str, Any]) -> Any:
+    if len(branches) == 1:
+        return read_avro(branches[0], datum, names)
+    if datum is None:
+        return None
+    # Spark's form of a union: a struct with one field per branch.
+    classes = {"int": int, "long": int, "string": str, "boolean": bool, "double": float, "float": float, "bytes": bytes}
+    for number, branch in enumerate(branches):
+        if type(datum) is classes.get(branch if isinstance(branch, str) else branch["type"], dict):
+            return {f"member{number}": read_avro(branch, datum, names)}
+    raise Misfit

@@ -152,6 +152,51 @@ def test_values_keep_their_type(style: str) -> None:
     ]
 
 
+def test_truncate_removes_rows_of_its_source_only() -> None:
+    rule = {"source": "c.*", "target": "c.{table}", "key": ["id"], "logical.table": True}
+    batches = [event("c", 10, 1, "a"), event("c", 11, 2, "b", table="places")], [event("t", 20, None, table="places")]
+    case = pack(*batches, [event("c", 15, 3, "c"), event("u", 16, 2, "late", table="places")])
+    case["cases"][0]["rules"] = [rule]
+    assert names(expect(case)) == {1: "a", 3: "c"}
+
+
+@STYLES
+def test_messages_of_a_broker_give_the_same_rows_as_files(style: str) -> None:
+    def keyed(record: dict[str, Any], key: int) -> dict[str, Any]:
+        return {**record, "key": {"id": key}}
+
+    batches = [keyed(event("c", 10, 1, "a"), 1), keyed(event("c", 11, 2, "b"), 2)], [keyed(event("d", 20, 2), 2)]
+    tombstone = {**keyed(event("d", 20, 2), 2), "value": None}
+    case = pack(*batches, [tombstone, {**event("c", 21, 3, "c"), "key": None}], style=style, transport="log")
+    case["cases"][0]["kinds"] = {**KINDS, "key": ["struct", [["id", "int64"]]]}
+    result = expect(case)
+    assert names(result) == {1: "a"}
+    assert [letter[1] for letter in result.dead_letters] == ["key-missing"]
+    assert counts(result) == [(2, 2, 0, 0), (1, 1, 0, 0), (1, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12.50", "decimal 12.5"),
+        ("1e2", "decimal 100"),
+        ('"7"', "decimal 7"),
+        ("0.005", None),
+        ("1e400000000", None),
+        ("[]", None),
+    ],
+)
+def test_declared_decimals(text: str, value: str | None) -> None:
+    number = ["struct", [["id", "int64"], ["price", ["number", 10, 2]]]]
+    record = {"topic": "c.people", "kind": "row", "value": {"id": 1, "price": "1.00"}, "raw": [[["price"], text]]}
+    case = pack([record])
+    case["cases"][0]["kinds"] = {"row": number}
+    case["cases"][0]["rules"][0]["columns"] = {"price": [10, 2]}
+    result = expect(case)
+    assert result.tables["c.people"] == ([] if value is None else [{"id": 1, "price": value}])
+    assert [letter[1] for letter in result.dead_letters] == (["undecodable"] if value is None else [])
+
+
 def test_plain_values_distinguish_types() -> None:
     assert len({json.dumps(plain(value)) for value in (1, 1.0, "1", True, b"1")}) == 5
 
@@ -164,6 +209,32 @@ def test_grammar_covers_enabled_features_and_nothing_else() -> None:
     enabled = {name for name, is_on in grammar.FEATURES.items() if is_on}
     assert used.keys() - set(grammar.DIALECTS) == enabled
     assert set(grammar.DIALECTS) < used.keys()
+
+
+def test_every_record_is_counted_once_with_all_features() -> None:
+    used: set[str] = set()
+    for seed in range(150):
+        case = grammar.make_pack(seed, features=dict.fromkeys(grammar.FEATURES, True))
+        used |= {feature for one in case["cases"] for feature in one["features"]}
+        used |= {action for step in case["steps"] for action, is_on in step.items() if is_on}
+        truncates = [
+            record["topic"]
+            for one in case["cases"]
+            for batch in one["batches"]
+            for record in batch
+            if _is_truncate(record)
+        ]
+        found: Counter[str] = Counter()
+        for run in expect(case).runs:
+            for row in run.values():
+                found.update({name: count or 0 for name, count in row.items()})
+        rest = found["rows_in"] - sum(found[name] for name in found if name != "rows_in")
+        assert 0 <= rest <= len(truncates)
+    assert used >= grammar.FEATURES.keys() - {"truncate-by-source", "bad-records-beside-filter"}
+
+
+def _is_truncate(record: dict[str, Any]) -> bool:
+    return bool(record["value"]) and record["value"].get("op") == "t"
 
 
 def test_pack_is_plain_json_and_depends_on_its_seed_only() -> None:

@@ -9,10 +9,10 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import fastavro
@@ -47,29 +47,39 @@ class Raw:
         return self.value is None and self.error is None
 
 
+class Number(float):
+    """Number of JSON with a point or an exponent, and its text."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Number:
+        number = cls(text)
+        number.text = text
+        return number
+
+
 @dataclass
 class Types:
-    """Types of JSON without schemas, by topic. They are inferred from the data; later batches only add fields."""
+    """Types of JSON without schemas, by table. They are inferred from the data; later batches only add fields."""
 
-    columns: dict[str, dict[str, str]]
     known: dict[str, Any] = field(default_factory=dict)
 
-    def fit(self, records: list[Raw]) -> None:
-        """Infer the types of a batch and convert its records. A record with a value that does not fit is undecodable."""
-        by_topic: dict[str, list[Raw]] = {}
-        for record in records:
-            if record.value is not None and record.error is None:
-                by_topic.setdefault(record.topic, []).append(record)
-        for topic, found in by_topic.items():
-            kind = None
-            for record in found:
-                kind = _merge(kind, infer(record.value))
-            self.known[topic] = kind if topic not in self.known else _extend(self.known[topic], kind)
-            for record in found:
-                try:
-                    record.value = conform(self.known[topic], record.value)
-                except Misfit:
-                    record.value, record.error = None, "undecodable"
+    def fit(self, table: str, columns: Mapping[str, Any], records: Iterable[Raw]) -> None:
+        """Infer the types of a table's batch and convert its records. A record with a value that does not fit is undecodable.
+
+        ``columns``: precision and scale of the columns that a rule declares as decimals.
+        """
+        found = [record for record in records if record.value is not None]
+        kind = None
+        for record in found:
+            kind = _merge(kind, infer(record.value))
+        kind = self.known[table] = _declare(_extend(self.known.get(table), kind), columns)
+        for record in found:
+            try:
+                record.value = conform(kind, record.value)
+            except Misfit:
+                record.value, record.error = None, "undecodable"
 
 
 def read_files(files: Iterable[File]) -> Iterator[Raw]:
@@ -80,11 +90,16 @@ def read_files(files: Iterable[File]) -> Iterator[Raw]:
             yield Raw(file.topic, file.partition, file.offset + row, place, value, error=error)
 
 
-def read_messages(messages: Iterable[Message], style: str) -> Iterator[Raw]:
-    """Yield the records of a broker."""
+def read_messages(messages: Iterable[Message], style: str, schemas: Mapping[int, Any]) -> Iterator[Raw]:
+    """Yield the records of a broker. ``schemas``: those of the registry, by id."""
+
+    def read(body: bytes | None) -> tuple[Any, str | None]:
+        if body is None:
+            return None, None
+        return _read_framed(body, schemas) if style == "avro" else _read_line(body, style)
+
     for message in messages:
-        value, error = (None, None) if message.value is None else _read_line(message.value, style)
-        key, key_error = (None, None) if message.key is None else _read_line(message.key, style)
+        (value, error), (key, key_error) = read(message.value), read(message.key)
         place = (message.offset, message.partition)
         yield Raw(message.topic, message.partition, message.offset, place, value, key, error or key_error)
 
@@ -128,21 +143,25 @@ def infer(value: Any) -> Any:
         for item in value:
             kind = _merge(kind, infer(item))
         return None if kind is None else [kind]
-    return {float: "double", str: "string"}.get(type(value))
+    return {float: "double", Number: "double", str: "string"}.get(type(value))
 
 
 def conform(kind: Any, value: Any) -> Any:
     """Return a value of a column; Misfit if it does not fit."""
     if value is None or kind is None:
         return None
-    if isinstance(kind, dict):
-        if not isinstance(value, dict):
-            raise Misfit
-        return {name: conform(kind.get(name), inner) for name, inner in value.items()}
-    if isinstance(kind, list):
-        if not isinstance(value, list):
-            raise Misfit
-        return [conform(kind[0], item) for item in value]
+    match kind:
+        case dict():
+            return {name: conform(kind.get(name), inner) for name, inner in _expect(value, dict).items()}
+        case list():
+            return [conform(kind[0], item) for item in _expect(value, list)]
+        case tuple():
+            return _to_decimal(value, *kind)
+        case _:
+            return _to_scalar(kind, value)
+
+
+def _to_scalar(kind: str, value: Any) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -151,6 +170,29 @@ def conform(kind: Any, value: Any) -> Any:
     if infer(value) != kind:
         raise Misfit
     return value
+
+
+def _to_decimal(value: Any, precision: int, scale: int) -> Decimal:
+    try:
+        number = Decimal(value.text if isinstance(value, Number) else value)
+    except (InvalidOperation, TypeError, ValueError) as error:
+        raise Misfit from error
+    _, digits, exponent = number.as_tuple()
+    if isinstance(value, bool) or not isinstance(exponent, int) or -exponent > scale:
+        raise Misfit
+    if number and len(digits) + exponent > precision - scale:
+        raise Misfit
+    return number
+
+
+def _declare(kind: Any, columns: Mapping[str, Any]) -> Any:
+    """Return the kind of a table's records with the declared columns, in a flat row or in the row images."""
+    images = ("before", "after", "data")
+    if not columns or not isinstance(kind, dict):
+        return kind
+    if not any(name in kind for name in images):
+        return {**kind, **{name: tuple(digits) for name, digits in columns.items()}}
+    return {name: _declare(inner, columns) if name in images else inner for name, inner in kind.items()}
 
 
 def _merge(one: Any, other: Any) -> Any:
@@ -183,7 +225,7 @@ def _read_lines(file: File) -> Iterator[tuple[Any, str | None]]:
 
 def _read_line(line: bytes, style: str) -> tuple[Any, str | None]:
     try:
-        body = _expect(json.loads(line.decode()), dict)
+        body = _expect(json.loads(line.decode(), parse_float=Number.parse), dict)
         if style == "json":
             return body, None
         return read_connect(_expect(body.get("schema"), dict), body.get("payload")), None
@@ -264,6 +306,15 @@ def _read_avro(file: File) -> Iterator[tuple[Any, str | None]]:
             yield read_avro(schema, datum, {}), None
         except Misfit:
             yield None, "undecodable"
+
+
+def _read_framed(body: bytes, schemas: Mapping[int, Any]) -> tuple[Any, str | None]:
+    schema = schemas[int.from_bytes(body[1:5], "big")]
+    datum: Any = fastavro.schemaless_reader(io.BytesIO(body[5:]), fastavro.parse_schema(schema), None)
+    try:
+        return read_avro(schema, datum, {}), None
+    except Misfit:
+        return None, "undecodable"
 
 
 def read_avro(schema: Any, datum: Any, names: dict[str, Any]) -> Any:

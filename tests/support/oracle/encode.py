@@ -1,7 +1,8 @@
 """Bytes of a pack's records, as connectors and converters write them.
 
 A kind describes the type of a value as JSON: ``"int64"``, ``["decimal", 10, 2]``, ``["array", kind]``, ``["map", kind]``,
-``["struct", [[name, kind], ...]]`` or ``["union", [kind, ...]]``. Values are JSON as well: a decimal is a string of digits, bytes
+``["struct", [[name, kind], ...]]``, ``["union", [kind, ...]]``, or ``["number", 10, 2]`` for a decimal that JSON without schemas
+has as a number. Values are JSON as well: a decimal is a string of digits, bytes
 are hexadecimal, a ``date`` is a number of days, ``micros`` are microseconds since 1970, and a value of a union is
 ``[branch, value]``.
 """
@@ -82,10 +83,32 @@ def encode_files(pack: Mapping[str, Any]) -> list[list[File]]:
     return batches
 
 
-def encode_messages(pack: Mapping[str, Any]) -> list[list[Message]]:
-    """Return the messages of each batch."""
+class Schemas(dict[int, Any]):
+    """Schemas of a registry by their ids."""
+
+    def frame(self, kind: Kind, value: Value) -> bytes:
+        """Return a value as the Avro converter writes it: an id, and the bytes without a schema."""
+        schema = avro_schema(kind, {})
+        known = [id_ for id_, other in self.items() if other == schema]
+        id_ = known[0] if known else len(self) + 1
+        self[id_] = schema
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), to_avro(kind, value))
+        return b"\0" + id_.to_bytes(4, "big") + buffer.getvalue()
+
+
+def encode_messages(pack: Mapping[str, Any]) -> tuple[list[list[Message]], Schemas]:
+    """Return the messages of each batch, and the schemas of the registry."""
     offsets: dict[tuple[str, int], int] = {}
-    batches: list[list[Any]] = []
+    batches: list[list[Message]] = []
+    schemas = Schemas()
+
+    def write(kind: Kind, record: Mapping[str, Any]) -> bytes | None:
+        if record["value"] is None:
+            return None
+        is_avro = pack["format"] == "avro" and "bytes" not in record
+        return schemas.frame(kind, record["value"]) if is_avro else _line({**record, "kind": kind}, pack["format"])
+
     for number in range(len(pack["steps"])):
         batches.append([])
         for case in pack["cases"]:
@@ -93,10 +116,9 @@ def encode_messages(pack: Mapping[str, Any]) -> list[list[Message]]:
                 place = record["topic"], record.get("partition", 0)
                 offset = offsets.get(place, 0)
                 offsets[place] = offset + 1
-                full = {**record, "kind": case["kinds"][record["kind"]]}
-                value = None if full.get("tombstone") else _line(full, pack["format"])
-                batches[-1].append(Message(*place, offset, _key(full, pack["format"]), value))
-    return batches
+                key = None if record.get("key") is None else write(case["kinds"]["key"], {"value": record["key"]})
+                batches[-1].append(Message(*place, offset, key, write(case["kinds"][record["kind"]], record)))
+    return batches, schemas
 
 
 def to_json(kind: Kind, value: Value) -> Any:
@@ -226,22 +248,23 @@ def _line(record: Mapping[str, Any], style: str) -> bytes:
             inner = inner[name]
         inner[path[-1]] = mark = f"@raw{number}@"
         texts[mark] = text
+    numbers = iter(range(len(texts), 1_000))
+
+    def write_numbers(kind: Kind, value: Value) -> Value:
+        """Replace decimals by marks: JSON has their digits, which no number of Python has."""
+        if isinstance(value, dict) and kind[0] == "struct":
+            return {name: write_numbers(inner, value.get(name)) for name, inner in kind[1]}
+        if isinstance(value, str) and isinstance(kind, list) and kind[0] == "number" and value not in texts:
+            texts[mark := f"@raw{next(numbers)}@"] = value
+            return mark
+        return value
+
+    body = write_numbers(record["kind"], body) if style == "json" else body
     body = {"schema": connect_schema(record["kind"]), "payload": body} if style == "json-schema" else body
     line = json.dumps(body, ensure_ascii=False)
     for mark, text in texts.items():
         line = line.replace(f'"{mark}"', text)
     return line.encode()
-
-
-def _key(record: Mapping[str, Any], style: str) -> bytes | None:
-    key = record.get("key")
-    if key is None:
-        return None
-    if style == "json-schema":
-        return json.dumps(
-            {"schema": connect_schema(key["kind"]), "payload": to_json(key["kind"], key["value"])}
-        ).encode()
-    return json.dumps(to_json(key["kind"], key["value"])).encode()
 
 
 def _avro_file(records: list[Mapping[str, Any]]) -> bytes:

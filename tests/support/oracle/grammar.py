@@ -18,10 +18,14 @@ Json = dict[str, Any]
 
 #: Features of a case that the grammar may draw. A feature that is False has a behavior that is not as specified yet.
 FEATURES = {
+    # The checkpoint is replaced by a backup from before the last batch.
+    "backup": False,
     # Deletes, late and repeated records, and truncates.
     "deletes": True,
     "late": True,
     "repeated": True,
+    # A tombstone after each delete; brokers only.
+    "tombstones": True,
     "truncate": True,
     # A truncate of one of several sources of a table removes the rows of that source only.
     "truncate-by-source": False,
@@ -39,6 +43,8 @@ FEATURES = {
     "logical": True,
     # Types.
     "decimal": True,
+    # JSON without schemas: a decimal that `columns:` declares.
+    "declared": True,
     "map": True,
     # Maps whose values are numbers, booleans or structs.
     "map-values": False,
@@ -48,7 +54,7 @@ FEATURES = {
     "union": False,
     # Names.
     "look-alikes": True,
-    # Columns whose names differ only by case.
+    # A column whose name changes its case: the column stays, or in JSON without schemas the record is a dead letter.
     "case-names": False,
     # Composite keys whose texts contain the separators of a format's record key.
     "separators-in-keys": False,
@@ -67,9 +73,18 @@ FEATURES = {
     "ddl-among-rows": False,
 }
 #: Features that produce dead letters.
-_WITH_DEAD_LETTERS = ("truncate", "shared", "bad-op", "bad-key", "bad-value", "bad-bytes", "ddl-among-rows")
+_WITH_DEAD_LETTERS = (
+    "truncate",
+    "case-names",
+    "shared",
+    "bad-op",
+    "bad-key",
+    "bad-value",
+    "bad-bytes",
+    "ddl-among-rows",
+)
 DIALECTS = ("postgresql", "mysql", "sqlserver", "flat-positions", "flat-place", "dms")
-TRANSPORTS = ("files",)
+TRANSPORTS = ("files", "files", "log", "kafka")
 FORMATS = ("json", "json-schema", "avro")
 SINKS = ("iceberg", "hudi")
 ROUTES = ("single", "merged", "split", "shared", "logical")
@@ -105,6 +120,9 @@ def make_pack(seed: int | str, cases: int = 5, features: dict[str, bool] | None 
         "cases": [],
     }
     enabled = {**FEATURES, **(features or {})}
+    for step in pack["steps"][1:-1] if enabled["backup"] else ():
+        step["backup"] = rng.random() < 0.3
+    pack["types-by-table"] = enabled["split-types"]
     if pack["deletes"] == "drop" and pack["transport"] == "files" and not enabled["bad-records-beside-filter"]:
         enabled |= dict.fromkeys(_WITH_DEAD_LETTERS, False)
     for number in range(cases):
@@ -129,8 +147,14 @@ def _make_case(name: str, pack: Json, draw: Draw) -> Json:
     count = 1 if route == "single" else 2
     is_composite = route in ("merged", "logical") or rng.random() < 0.25
     case["rules"][0]["key"] = ["id", "shard"] if is_composite else ["id"]
+    if pack["transport"] != "files":
+        case["kinds"]["key"] = ["struct", [["id", "int64"], *([["shard", "string"]] if is_composite else [])]]
     columns = values.draw_columns(draw, pack)
+    if declared := {name: kind[1:] for name, kind in columns if kind[0] == "number"}:
+        case["rules"][0]["columns"] = declared
     for number in range(count):
+        if number and route == "split" and draw.takes("split-types", 0.5):
+            columns = [[name, values.draw_kind(draw, pack)] for name, _ in columns]
         table = TableHistory(case, pack, draw, number, columns, is_composite=is_composite)
         for batch in range(len(pack["steps"])):
             table.write(batch)
@@ -172,7 +196,7 @@ class TableHistory:
         self._commit: int | None = None
         self._rows: dict[int, Json] = {}
         self._file = 0
-        self._version = 0
+        self._added = 0
         self._pending: list[tuple[int, Json]] = []
 
     def write(self, batch: int) -> None:
@@ -188,7 +212,7 @@ class TableHistory:
             if is_late:
                 self._pending.append((self._rng.randint(batch + 1, last), record))
             else:
-                records.append(record)
+                records += [record, *self._tombstone(record)]
             if self._draw.takes("repeated", 0.1):
                 self._pending.append((self._rng.randint(min(batch + 1, last), last), record))
         if batch:
@@ -228,18 +252,36 @@ class TableHistory:
     def _row(self, key: int) -> Json:
         row: Json = {"id": key}
         for name, kind in self._columns[1:]:
-            row[name] = f"s{self._number}" if name == "shard" else values.draw_value(self._rng, kind, null=0.15)
+            row[name] = self._shard(key) if name == "shard" else values.draw_value(self._rng, kind, null=0.15)
         return row
+
+    def _shard(self, key: int) -> str:
+        """Return the second part of a row's key."""
+        if key in self._rows:
+            return str(self._rows[key]["shard"])
+        if self._case["route"] == "single" and self._draw.takes("separators-in-keys", 0.7):
+            return self._rng.choice(values.SEPARATORS)
+        return f"s{self._number}"
 
     def _evolve(self) -> None:
         """Change the columns between two batches."""
-        used = {name for name, _ in self._columns}
         if self._draw.takes("add-column", 0.3):
-            new = next(f"added{i}" for i in range(9) if f"added{i}" not in used)
+            # Tables of one topic have no column of the same name and of another type.
+            self._added += 1
+            new = f"added{self._number}{self._added}"
             kind = values.draw_kind(self._draw, self._pack)
             self._columns = [*self._columns, [new, kind]]
             for key in list(self._rows):
                 self._rows[key] = {**self._rows[key], new: None}
+        if (
+            len(self._columns) > 1
+            and self._columns[-1][0] not in ("shard", "declared")
+            and self._draw.takes("case-names", 0.2)
+        ):
+            name, kind = self._columns[-1]
+            self._columns = [*self._columns[:-1], [name.swapcase(), kind]]
+            self._rows = {key: {**row, name.swapcase(): row.get(name)} for key, row in self._rows.items()}
+            return
         own = [i for i, (name, _) in enumerate(self._columns) if name not in ("id", "shard")]
         if len(own) > 1 and self._draw.takes("drop-column", 0.15):
             self._columns = [column for i, column in enumerate(self._columns) if i != own[0]]
@@ -264,7 +306,21 @@ class TableHistory:
             fields = [["before", row_kind], ["after", row_kind], ["source", ["struct", names]], ["op", "string"]]
             kind = ["struct", [*fields, ["ts_ms", "int64"]]]
             value = {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1_700_000_000_000}
-        return {"topic": self._topic, "kind": self._note(kind), "value": value}
+        record = {"topic": self._topic, "kind": self._note(kind), "value": value}
+        return record if self._pack["transport"] == "files" else {**record, **self._keyed(after or before)}
+
+    def _keyed(self, row: Json | None) -> Json:
+        """Return the key and the partition of a broker's record."""
+        if row is None or row["id"] is None:
+            return {"key": None, "partition": 0}
+        return {"key": {name: row[name] for name in ("id", "shard") if name in row}, "partition": row["id"] % 2}
+
+    def _tombstone(self, record: Json) -> list[Json]:
+        """Return the tombstone after a delete."""
+        is_delete = "d" in (record["value"].get("op"), record["value"].get("__op"))
+        if not is_delete or record.get("key") is None or not self._draw.takes("tombstones", 0.7):
+            return []
+        return [{**record, "value": None}]
 
     def _note(self, kind: Kind) -> str:
         text = json.dumps(kind)
@@ -313,7 +369,7 @@ class TableHistory:
             found.append(self._record("c", None, {**self._row(1), "id": None}))
         if self._pack["format"] != "avro" and self._draw.takes("bad-value", 0.15):
             record = self._record("u", None, self._row(2))
-            if found_path := values.bad_value(self._rng, self._columns, self._pack):
+            if found_path := values.bad_value(self._draw, self._columns):
                 name, text = found_path
                 path = [name] if is_flat else ["data" if self._dialect == "dms" else "after", name]
                 found.append({**record, "raw": [[path, text]]})
@@ -327,7 +383,8 @@ class TableHistory:
         names, source = self._source()
         fields = [["source", ["struct", names]], ["ts_ms", "int64"], ["databaseName", "string"], ["ddl", "string"]]
         value = {"source": source, "ts_ms": 1, "databaseName": "shop", "ddl": "ALTER TABLE t ADD COLUMN c INT"}
-        return {"topic": self._topic, "kind": self._note(["struct", fields]), "value": value}
+        record = {"topic": self._topic, "kind": self._note(["struct", fields]), "value": value}
+        return record if self._pack["transport"] == "files" else {**record, "key": None, "partition": 0}
 
 
 def _add_metadata_topics(case: Json, draw: Draw) -> None:
@@ -341,5 +398,5 @@ def _add_metadata_topics(case: Json, draw: Draw) -> None:
     names = [["status", "string"], ["id", "string"], ["event_count", "int64"], ["ts_ms", "int64"]]
     case["kinds"]["transaction"] = ["struct", names]
     value = {"status": "END", "id": "1:2", "event_count": 3, "ts_ms": 1}
-    record = {"topic": f"{case['name']}.transaction", "kind": "transaction", "value": value}
+    record = {"topic": f"{case['name']}.transaction", "kind": "transaction", "value": value, "key": None}
     case["batches"][-1].append(record)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from tests.support.oracle.runner import Servers
 
 Json = dict[str, Any]
 CASES = Path(__file__).parent / "cases"
@@ -96,13 +97,15 @@ def _drop_unused_kinds(pack: Json) -> Json:
     return pack
 
 
-def minimize_run(pack: Mapping[str, Any], spark: SparkSession, *, tries: int = 60) -> tuple[Json, list[str]]:
+def minimize_run(
+    pack: Mapping[str, Any], spark: SparkSession, servers: Servers, *, tries: int = 60
+) -> tuple[Json, list[str]]:
     """Return a failing pack minimized with real runs, and its differences."""
     from tests.support.oracle.runner import find_differences
 
     def list_differences(smaller: Mapping[str, Any]) -> list[str]:
         with tempfile.TemporaryDirectory(prefix="oracle") as folder:
-            return find_differences(smaller, spark, Path(folder))
+            return find_differences(smaller, spark, Path(folder), servers)
 
     smallest = minimize(pack, lambda smaller: bool(list_differences(smaller)), tries=tries)
     return smallest, list_differences(smallest)
@@ -110,12 +113,15 @@ def minimize_run(pack: Mapping[str, Any], spark: SparkSession, *, tries: int = 6
 
 def _main(argument: str) -> None:
     from tests.conftest import start_session
+    from tests.plugins.sources.formats.test_avro_records import start_fake_registry
     from tests.support.oracle.grammar import make_pack
+    from tests.support.oracle.runner import Servers
 
     path = Path(argument)
     pack = json.loads(path.read_text(encoding="utf-8")) if path.exists() else make_pack(argument)
-    with start_session() as spark:
-        smallest, differences = minimize_run(pack, spark)
+    pack["transport"] = pack["transport"].replace("kafka", "log")
+    with start_session() as spark, start_fake_registry() as registry:
+        smallest, differences = minimize_run(pack, spark, Servers(None, registry))
     sys.stdout.write("\n".join([json.dumps(smallest, indent=1, ensure_ascii=False), *differences, ""]))
 
 

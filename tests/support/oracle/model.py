@@ -32,15 +32,23 @@ class Change:
     error: str | None = None
     source_table: str | None = None
 
+    @property
+    def source(self) -> tuple[str, str | None]:
+        """Topic and table of the change."""
+        return self.raw.topic, self.source_table
+
 
 @dataclass
 class Table:
     """State of a target."""
 
-    rows: dict[tuple[Any, ...], tuple[tuple[Any, ...], Row]] = field(default_factory=dict)
+    rows: dict[tuple[Any, ...], Change] = field(default_factory=dict)
     log: list[Row] = field(default_factory=list)
     deleted: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
-    truncated: tuple[Any, ...] | None = None
+    #: Position of the last truncate of each source table.
+    truncated: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
+    #: Spelling of column names, by their lower case.
+    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -59,7 +67,8 @@ def expect(pack: Mapping[str, Any]) -> Result:
     if pack["transport"] == "files":
         batches = (read_files(files) for files in encode_files(pack))
     else:
-        batches = (read_messages(messages, pack["format"]) for messages in encode_messages(pack))
+        messages, schemas = encode_messages(pack)
+        batches = (read_messages(found, pack["format"], schemas) for found in messages)
     for records in batches:
         model.batch(list(records))
     return model.result()
@@ -71,7 +80,7 @@ class Model:
     def __init__(self, pack: Mapping[str, Any]) -> None:
         self._pack = pack
         self._rules = [rule for case in pack["cases"] for rule in case["rules"]]
-        self._types = Types({})
+        self._types = Types()
         self._tables: dict[str, Table] = {}
         self._source_tables: dict[str, str] = {}
         self._dead_letters: list[list[Any]] = []
@@ -80,22 +89,33 @@ class Model:
     def batch(self, records: list[Raw]) -> None:
         """Apply a batch."""
         if self._pack["format"] == "json":
-            self._types.fit(records)
+            self._fit_types(records)
         targets: dict[str, list[Change]] = {}
         for record in records:
-            if record.value is not None and {"status", "id", "event_count"} <= record.value.keys():
-                continue  # the boundary of a transaction
+            # A tombstone follows its delete. Boundaries of transactions are no rows.
+            if record.is_tombstone or {"status", "id", "event_count"} <= (record.value or {}).keys():
+                continue
             rule = self._rule(record.topic)
-            change = read_change(record, rule["key"], self._pack["deletes"])
+            change = read_change(record, rule["key"], self._pack)
             self._check_table(change, rule)
             targets.setdefault(_target(rule, record), []).append(change)
         self._runs.append({target: dict(self._apply(target, changes)) for target, changes in targets.items()})
+
+    def _fit_types(self, records: list[Raw]) -> None:
+        """Convert JSON without schemas to the types of its topic, or of its table."""
+        groups: dict[str, list[Raw]] = {}
+        for record in records:
+            by_table = self._pack.get("types-by-table") and record.value is not None
+            name = _target(self._rule(record.topic), record) if by_table else record.topic
+            groups.setdefault(f"{record.topic} {name}", []).append(record)
+        for name, found in groups.items():
+            self._types.fit(name, self._rule(found[0].topic).get("columns", {}), found)
 
     def result(self) -> Result:
         """Return the tables, dead letters and counts so far."""
         tables = {}
         for name, table in self._tables.items():
-            rows = [row for _, row in table.rows.values()] if self._pack["mode"] == "upsert" else table.log
+            rows = [change.row for change in table.rows.values()] if self._pack["mode"] == "upsert" else table.log
             tables[name] = sorted((plain(row) for row in rows), key=_text)
         return Result(tables, sorted(self._dead_letters, key=_text), self._runs)
 
@@ -112,6 +132,8 @@ class Model:
     def _apply(self, target: str, changes: list[Change]) -> Counter[str]:
         table = self._tables.setdefault(target, Table())
         counts = Counter(dict.fromkeys(COUNTS, 0))
+        for change in changes:
+            self._spell(table, change)
         counts["rows_in"] = len(changes)
         truncates = [change for change in changes if change.error == "truncated"]
         is_emptied = self._pack["mode"] == "upsert" and self._pack["deletes"] == "tombstone"
@@ -130,15 +152,28 @@ class Model:
         else:
             counts["applied"] = len(accepted)
             table.log += [self._log_row(change) for change in accepted]
-        if is_emptied and truncates:
-            table.truncated = max([change.position for change in truncates] + [table.truncated or ()])
-            table.rows = {key: stored for key, stored in table.rows.items() if stored[0] >= table.truncated}
+        for change in truncates if is_emptied else ():
+            table.truncated[change.source] = max(change.position, table.truncated.get(change.source, ()))
+        table.rows = {
+            key: stored
+            for key, stored in table.rows.items()
+            if stored.position >= table.truncated.get(stored.source, ())
+        }
         return counts
+
+    def _spell(self, table: Table, change: Change) -> None:
+        """Use the first spelling of each column. JSON without schemas has no column of another spelling."""
+        if change.error is None:
+            for name in change.row:
+                table.names.setdefault(name.lower(), name)
+            if self._pack["format"] == "json" and any(table.names[name.lower()] != name for name in change.row):
+                change.error = "field-name"
+            change.row = {table.names[name.lower()]: value for name, value in change.row.items() if value is not None}
 
     def _upsert(self, table: Table, changes: list[Change], counts: Counter[str]) -> None:
         latest: dict[Any, Change] = {}
         for change in changes:
-            if table.truncated is not None and change.position <= table.truncated:
+            if change.source in table.truncated and change.position <= table.truncated[change.source]:
                 continue
             assert change.key is not None
             if change.key not in latest or latest[change.key].position < change.position:
@@ -149,21 +184,21 @@ class Model:
             if change.deleted:
                 counts["applied"] += 1
                 table.deleted[key] = max(table.deleted.get(key, ()), change.position)
-                if stored and stored[0] < change.position:
+                if stored and stored.position < change.position:
                     del table.rows[key]
-            elif change.position < table.deleted.get(key, ()) or (stored and stored[0] >= change.position):
+            elif change.position < table.deleted.get(key, ()) or (stored and stored.position >= change.position):
                 counts["late"] += 1
             else:
                 counts["applied"] += 1
-                table.rows[key] = change.position, change.row
+                table.rows[key] = change
 
     def _log_row(self, change: Change) -> Row:
         return {**change.row, "__op": change.op} if self._pack["mode"] == "changelog" else change.row
 
 
-def read_change(raw: Raw, key: list[str], deletes: str) -> Change:
-    """Return the change of a record."""
-    change = Change(raw, error=raw.error)
+def read_change(raw: Raw, key: list[str], pack: Mapping[str, Any]) -> Change:
+    """Return the change of a record. Records of a broker have keys; those of files have the key columns of their rule."""
+    change, deletes = Change(raw, error=raw.error), pack["deletes"]
     if raw.error:
         return change
     value = raw.value
@@ -172,10 +207,10 @@ def read_change(raw: Raw, key: list[str], deletes: str) -> Change:
     elif isinstance(value.get("metadata"), dict) and "operation" in value["metadata"]:
         _read_dms(change, value)
     else:
-        _read_flat(change, value)
+        _read_flat(change, value, deletes)
     if value.get("ddl") is not None:
         change.error = "op-not-a-row"
-    image = raw.key or change.row
+    image = change.row if pack["transport"] == "files" else raw.key or {}
     change.key = tuple(_text(plain(image.get(name))) for name in key)
     if change.error is None and any(image.get(name) is None for name in key):
         change.error = "key-missing"
@@ -224,9 +259,9 @@ def _read_envelope(change: Change, value: Row, deletes: str) -> None:
         change.deleted = False
 
 
-def _read_flat(change: Change, value: Row) -> None:
+def _read_flat(change: Change, value: Row, deletes: str) -> None:
     change.op = value.get("__op")
-    change.deleted = value.get("__deleted") == "true" or value.get("__op") == "d"
+    change.deleted = deletes != "rewrite" and (value.get("__deleted") == "true" or value.get("__op") == "d")
     source = {
         name.removeprefix("__").removeprefix("source_"): inner for name, inner in value.items() if name[:2] == "__"
     }

@@ -16,6 +16,8 @@ _TEXTS = ("", "a", "null", "true", "1", "a,b:c", "Höch", "x" * 200, "a\tb\nc", 
 _LONGS = (0, 1, -1, 7, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63))
 _INTS = (0, 1, -1, 12345, 2**31 - 1, -(2**31))
 _DOUBLES = (0.5, -1.25, 1e300, 5e-324, 0.1, 123456789.125)
+#: Parts of composite keys that an unescaped text of the key would confuse.
+SEPARATORS = ("a:b", "a,id:1", "", "__null__", "__empty__", "a", "a,b")
 _FLOATS = (0.5, -1.25, 1024.0)
 _POOLS: dict[str, tuple[Any, ...]] = {
     "int16": (0, -1, 32767),
@@ -51,9 +53,11 @@ def draw_columns(draw: Draw, pack: dict[str, Any]) -> list[list[Any]]:
         if pack["format"] != "avro" and pack["sink"] == "iceberg":
             pairs += _ODD
         names = [*draw.rng.choice(pairs), *names[:1]]
-    if draw.takes("case-names", 0.3):
-        names.append(names[0].upper())
-    return [[name, draw_kind(draw, pack)] for name in names]
+    columns = [[name, draw_kind(draw, pack)] for name in names]
+    if pack["format"] == "json" and draw.takes("declared", 0.3):
+        precision = draw.rng.choice((4, 10, 38))
+        columns.append(["declared", ["number", precision, draw.rng.randint(0, 4)]])
+    return columns
 
 
 def draw_kind(draw: Draw, pack: dict[str, Any], depth: int = 0) -> Kind:
@@ -92,7 +96,7 @@ def draw_value(rng: Random, kind: Kind, *, null: float = 0.0) -> Any:
         case "union":
             branch = rng.randrange(len(rest[0]))
             value = [branch, draw_value(rng, rest[0][branch])]
-        case "decimal":
+        case "decimal" | "number":
             digits = rng.choice((0, 1, 10 ** rest[0] - 1, rng.randrange(10 ** rest[0])))
             sign = rng.choice(("", "-"))
             value = f"{Decimal(f'{sign}{digits}e-{rest[1]}'):f}"
@@ -134,8 +138,14 @@ def dms_time(clock: int) -> str:
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def bad_value(rng: Random, columns: list[list[Any]], pack: dict[str, Any]) -> tuple[str, str] | None:
+def bad_value(draw: Draw, columns: list[list[Any]]) -> tuple[str, str] | None:
     """Return a column and JSON text that does not fit it; None if every text fits the columns."""
+    rng = draw.rng
+    declared = [name for name, kind in columns if isinstance(kind, list) and kind[0] == "number"]
+    if declared and draw.takes("huge-exponent", 0.5):
+        return declared[0], rng.choice(("1e400000000", "-1e400000000", "1e-400000000"))
+    if declared and rng.random() < 0.5:
+        return declared[0], rng.choice(('"x"', "true", "{}", "0.00001", "1e40", "1" * 40))
     texts = {
         **dict.fromkeys(("int16", "int32", "int64"), ('"seven"', "1.5", "true", "{}", "99999999999999999999")),
         **dict.fromkeys(("float32", "float64"), ('"seven"', "true", "[1]")),
@@ -145,7 +155,7 @@ def bad_value(rng: Random, columns: list[list[Any]], pack: dict[str, Any]) -> tu
         "zoned": ('"noon"',),
         "bytes": ('"###"', "{}"),
     }
-    found = [(name, kind) for name, kind in columns if isinstance(kind, str) and kind in texts and name != "id"]
+    found = [(name, str(kind)) for name, kind in columns if isinstance(kind, str) and kind in texts and name != "id"]
     if not found:
         return None
     name, kind = rng.choice(found)

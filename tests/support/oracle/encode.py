@@ -264,7 +264,8 @@ def _line(record: Mapping[str, Any], style: str) -> bytes:
     line = json.dumps(body, ensure_ascii=False)
     for mark, text in texts.items():
         line = line.replace(f'"{mark}"', text)
-    return line.encode()
+    # A lone surrogate stands for a byte that is not UTF-8.
+    return line.encode(errors="surrogateescape")
 
 
 def _avro_file(records: list[Mapping[str, Any]]) -> bytes:

@@ -63,7 +63,11 @@ FEATURES = {
     "bad-key": True,
     "bad-value": True,
     "bad-bytes": True,
-    # The same where a transform filters changes of files: dead letters name the offset of another record, because the filtered
+    # JSON texts that are not UTF-8, without a registry: a dead letter, not other characters in the table.
+    "bad-utf8": False,
+    # Deletes that a table in mode append stores: counted once as applied.
+    "appended-deletes": False,
+    # Bad records where a transform filters changes of files: dead letters name the offset of another record, because the filtered
     # changes before them are not counted.
     "bad-records-beside-filter": False,
     # Numbers whose exponent is huge.
@@ -97,6 +101,8 @@ class Draw:
     rng: Random
     enabled: dict[str, bool]
     used: set[str] = field(default_factory=set)
+    #: Columns whose types the first batch determines.
+    first_columns: frozenset[str] = frozenset()
 
     def takes(self, feature: str, chance: float) -> bool:
         """Return whether the case uses a feature, with a probability."""
@@ -125,6 +131,8 @@ def make_pack(seed: int | str, cases: int = 5, features: dict[str, bool] | None 
     pack["types-by-table"] = enabled["split-types"]
     if pack["deletes"] == "drop" and pack["transport"] == "files" and not enabled["bad-records-beside-filter"]:
         enabled |= dict.fromkeys(_WITH_DEAD_LETTERS, False)
+    if pack["mode"] == "append" and pack["deletes"] == "tombstone" and not enabled["appended-deletes"]:
+        enabled["deletes"] = False
     for number in range(cases):
         draw = Draw(Random(f"{seed}/{number}"), enabled)
         pack["cases"].append(_make_case(f"c{number}", pack, draw))
@@ -215,7 +223,8 @@ class TableHistory:
                 records += [record, *self._tombstone(record)]
             if self._draw.takes("repeated", 0.1):
                 self._pending.append((self._rng.randint(min(batch + 1, last), last), record))
-        if batch:
+        # A bad record of another table would have two reasons.
+        if batch and not (self._case["route"] == "shared" and self._number):
             records += self._bad_records()
         self._file += 1
         split = self._rng.randrange(len(records) + 1) if self._rng.random() < 0.3 else len(records)
@@ -230,7 +239,8 @@ class TableHistory:
         self._clock += rng.randint(1, 9)
         records = []
         if key not in self._rows:
-            self._rows[key] = self._row(key)
+            # The first batch of JSON without schemas determines the types.
+            self._rows[key] = self._row(key, null=0.15 if batch else 0.0)
             records.append(self._record("r" if batch == 0 and rng.random() < 0.5 else "c", None, self._rows[key]))
         elif self._may_truncate() and self._draw.takes("truncate", 0.06):
             self._rows.clear()
@@ -238,7 +248,7 @@ class TableHistory:
         elif self._draw.takes("deletes", 0.3):
             records.append(self._record("d", self._rows.pop(key), None))
         else:
-            before, self._rows[key] = self._rows[key], self._row(key)
+            before, self._rows[key] = self._rows[key], self._row(key, null=0.15 if batch else 0.0)
             records.append(self._record("u", before, self._rows[key]))
         self._clock += 1
         self._commit = self._clock
@@ -249,10 +259,10 @@ class TableHistory:
             return False
         return self._case["route"] in ("single", "split") or self._draw.enabled["truncate-by-source"]
 
-    def _row(self, key: int) -> Json:
+    def _row(self, key: int, *, null: float = 0.15) -> Json:
         row: Json = {"id": key}
         for name, kind in self._columns[1:]:
-            row[name] = self._shard(key) if name == "shard" else values.draw_value(self._rng, kind, null=0.15)
+            row[name] = self._shard(key) if name == "shard" else values.draw_value(self._rng, kind, null=null)
         return row
 
     def _shard(self, key: int) -> str:
@@ -373,6 +383,11 @@ class TableHistory:
                 name, text = found_path
                 path = [name] if is_flat else ["data" if self._dialect == "dms" else "after", name]
                 found.append({**record, "raw": [[path, text]]})
+        if self._pack["format"] != "avro" and self._draw.takes("bad-utf8", 0.2):
+            column = next((name for name, kind in self._columns if kind == "string" and name != "shard"), None)
+            images = [] if is_flat else ["data" if self._dialect == "dms" else "after"]
+            if column:
+                found.append({**self._record("u", None, self._row(2)), "raw": [[[*images, column], '"\udcff"']]})
         if self._pack["format"] != "avro" and self._draw.takes("bad-bytes", 0.15):
             line = self._rng.choice(values.BAD_LINES)
             found.append({**self._record("u", None, self._row(2)), "bytes": line.hex()})

@@ -122,7 +122,7 @@ def _main(argument: str) -> None:
     pack["transport"] = pack["transport"].replace("kafka", "log")
     with start_session() as spark, start_fake_registry() as registry:
         smallest, differences = minimize_run(pack, spark, Servers(None, registry))
-    sys.stdout.write("\n".join([json.dumps(smallest, indent=1, ensure_ascii=False), *differences, ""]))
+    sys.stdout.write("\n".join([json.dumps(smallest, indent=1), *differences, ""]))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class ConsoleSink(Sink):
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         counts = rows.groupBy(DELETED).count().collect()
-        upserted = sum(row["count"] for row in counts if not row[DELETED])
+        upserted = sum(row["count"] for row in counts if batch.mode == "append" or not row[DELETED])
         count = sum(row["count"] for row in counts)
         # `show` would print the escape sequences of a record, which control the terminal.
         length = 20 if self.config.truncate else 0

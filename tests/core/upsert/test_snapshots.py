@@ -48,7 +48,7 @@ def test_batch_records_the_snapshot_of_its_rows_and_epoch(spark: SparkSession) -
         "_headrace_snapshot struct<began: string, is_last: boolean>, _headrace_error string",
     ).selectExpr("*", "false _headrace_deleted", "1L _headrace_committed_ms")
     for epoch, position in ((0, "0B"), (3, "13B")):
-        counter = RowCounter(["upsert"], snapshot_epoch=epoch)
+        counter = RowCounter(snapshot_epoch=epoch)
         counter.count_arrivals(rows).write.format("noop").mode("overwrite").save()
         assert counter.collect(was_read=True).snapshot == SeenSnapshot(position, has_ended=False)
 

@@ -66,7 +66,7 @@ FEATURES = {
     # JSON texts that are not UTF-8, without a registry: a dead letter, not other characters in the table.
     "bad-utf8": False,
     # Deletes that a table in mode append stores: counted once as applied.
-    "appended-deletes": False,
+    "appended-deletes": True,
     # Bad records where a transform filters changes of files: dead letters name the offset of another record, because the filtered
     # changes before them are not counted.
     "bad-records-beside-filter": False,
@@ -76,6 +76,8 @@ FEATURES = {
     "metadata-topics": True,
     "ddl-among-rows": False,
 }
+#: Features of a whole pack, or of a combination of others, which no case lists.
+COMBINED = {"backup", "truncate-by-source", "bad-records-beside-filter", "appended-deletes"}
 #: Features that produce dead letters.
 _WITH_DEAD_LETTERS = (
     "truncate",

@@ -14,8 +14,6 @@ from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.unavailable import PARTIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import Column, DataFrame
 
 
@@ -25,8 +23,6 @@ class Counts:
 
     rows_in: int | None = None
     errors: int | None = None
-    #: Deletes among the arrived changes; counted for append sinks only.
-    deletes_in: int = 0
     #: Commit times of the newest and the oldest change, in milliseconds since 1970.
     newest_ms: int | None = None
     oldest_ms: int | None = None
@@ -61,23 +57,18 @@ class Counts:
 class RowCounter:
     """Counter of a table's rows: all that arrive, and those left to upsert after deduplication."""
 
-    def __init__(
-        self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None, has_tombstones: bool = False
-    ) -> None:
+    def __init__(self, *, snapshot_epoch: int | None = None, has_tombstones: bool = False) -> None:
         """``snapshot_epoch``: the batch's epoch, if changes have SNAPSHOT; ``has_tombstones``: changes may include tombstones."""
         from pyspark.sql import functions as F
 
         self._has_tombstones = has_tombstones
         self._is_change = ~is_tombstone(F.col(POSITION)) if has_tombstones else F.lit(True)
         is_accepted = F.col(ERROR).isNull() & self._is_change
-        # Each aggregate is computed for every record, so deletes to upsert are counted after deduplication.
-        deletes = {"deletes": F.count_if(is_accepted & F.col(DELETED))} if "append" in modes else {}
         self._arrivals = Observation(
             rows_in=F.count_if(self._is_change) if has_tombstones else F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
-            **deletes,
             **({} if snapshot_epoch is None else snapshot_aggregates(snapshot_epoch)),
         )
         self._upserts: Observation | None = None
@@ -113,7 +104,6 @@ class RowCounter:
         return Counts(
             rows_in=arrivals.get("rows_in"),
             errors=arrivals.get("errors"),
-            deletes_in=arrivals.get("deletes", 0),
             newest_ms=arrivals.get("newest_ms"),
             oldest_ms=arrivals.get("oldest_ms"),
             upserts=upserts.get("rows"),
@@ -147,8 +137,8 @@ def table_progress(
     """Return the progress of a table in a sink. ``readable``: when its rows became readable, in seconds since 1970."""
     if mode == "upsert":
         rows, deletes = counts.upserts, counts.upsert_deletes or 0
-    else:  # All accepted changes are written.
-        rows, deletes = counts.rows_accepted, counts.deletes_in
+    else:  # All accepted changes are written, and a delete is a row like any other.
+        rows, deletes = counts.rows_accepted, 0
     applied, late = rows, None
     if result.skipped:
         applied = 0

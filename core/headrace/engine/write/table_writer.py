@@ -94,7 +94,6 @@ class TableWriter:
         is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
         changes = changes if is_given_tombstones else drop_tombstones(changes)
         counter = RowCounter(
-            table_plan.modes.values(),
             snapshot_epoch=marks.epoch if table_plan.has_snapshots else None,
             has_tombstones=is_given_tombstones,
         )

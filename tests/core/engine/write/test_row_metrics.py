@@ -26,7 +26,7 @@ class TestRowCounter:
         changes = spark.createDataFrame(
             [(1, False, None, 500), (1, True, None, 700), (None, False, "key-missing", 900)], CHANGES
         )
-        counter = RowCounter(["upsert"])
+        counter = RowCounter()
         arrived = counter.count_arrivals(changes).where("_headrace_error is null")
         assert counter.count_upserts(arrived.where("_headrace_deleted")).count() == 1
         assert counter.collect(was_read=True) == Counts(
@@ -36,10 +36,10 @@ class TestRowCounter:
     def test_tombstone_is_counted_only_without_another_change_of_its_key(self, spark: SparkSession) -> None:
         rows = [(1, True, None, None, "!1"), (2, True, None, None, "!2"), (2, True, None, 7, "0A")]
         changes = spark.createDataFrame(rows, f"{CHANGES}, _headrace_position string")
-        counter = RowCounter(["upsert", "append"], has_tombstones=True)
+        counter = RowCounter(has_tombstones=True)
         assert counter.count_upserts(counter.count_arrivals(changes).where("_headrace_position <> '!2'")).count() == 2
         counts = counter.collect(was_read=True)
-        assert (counts.rows_in, counts.deletes_in, counts.upserts, counts.upsert_deletes) == (1, 1, 1, 1)
+        assert (counts.rows_in, counts.upserts, counts.upsert_deletes) == (1, 1, 1)
         assert counts.tombstones == 1
         removed = counts.with_removed(1)
         assert (removed.rows_in, removed.upserts, removed.upsert_deletes, removed.rows_accepted) == (2, 2, 2, 2)
@@ -48,15 +48,10 @@ class TestRowCounter:
         rows = spark.createDataFrame(
             [(1, False, False), (2, False, True)], "id int, _headrace_deleted boolean, _headrace_partial boolean"
         )
-        counter = RowCounter(["upsert"])
+        counter = RowCounter()
         counter.count_arrivals(spark.createDataFrame([], CHANGES)).count()
         assert counter.count_upserts(rows).count() == 2
         assert counter.collect(was_read=True).upserts == 1
-
-    def test_appended_deletes_are_counted(self, spark: SparkSession) -> None:
-        counter = RowCounter(["append"])
-        counter.count_arrivals(spark.createDataFrame([(1, True, None, 5), (2, False, None, 5)], CHANGES)).count()
-        assert counter.collect(was_read=True).deletes_in == 1
 
 
 def test_counts_are_unknown_before_the_rows_are_read() -> None:
@@ -79,6 +74,7 @@ COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4
     [
         ("upsert", WriteResult(upserted=2), {"applied": 3, "late": 1, "superseded": 2}),
         ("upsert", WriteResult(), {"applied": 4, "superseded": 2}),
+        # All accepted changes are rows, also the delete.
         ("append", WriteResult(upserted=6), {"applied": 6, "late": 0, "superseded": 0}),
         ("upsert", WriteResult(skipped=True), {"applied": 0, "superseded": 2, "skipped": True}),
     ],

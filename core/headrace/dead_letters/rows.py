@@ -125,6 +125,13 @@ def records_before(file: str, place: str) -> Column:
     return F.dense_rank().over(Window.partitionBy(file).orderBy(place)) - 1
 
 
+def keep_numbers(frame: DataFrame, offset: str, file: str, place: str) -> DataFrame:
+    """Return a part of a file's records such that ``number_in_file`` returns their ``offset``, which numbers all records."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumn(offset, F.col(offset) - records_before(file, place))
+
+
 def first_seen(dead_letters: DataFrame) -> int | None:
     """Return the time at which the first dead letter was seen, in microseconds since 1970; None if there are none."""
     from pyspark.sql import functions as F

@@ -67,9 +67,8 @@ FEATURES = {
     "bad-utf8": False,
     # Deletes that a table in mode append stores: counted once as applied.
     "appended-deletes": True,
-    # Bad records where a transform filters changes of files: dead letters name the offset of another record, because the filtered
-    # changes before them are not counted.
-    "bad-records-beside-filter": False,
+    # Bad records where a transform filters changes of files: a dead letter has the number of its own record.
+    "bad-records-beside-filter": True,
     # Numbers whose exponent is huge.
     "huge-exponent": False,
     # Metadata in topics of its own, and among rows.

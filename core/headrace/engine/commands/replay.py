@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue
-from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, number_in_file, records_before, with_masked
+from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, keep_numbers, number_in_file, with_masked
 from headrace.dead_letters.store import open_stores
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.routing import Target, route
@@ -195,15 +195,15 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     """Return the events that are dead letters."""
     from pyspark.sql import functions as F
 
-    number, file, offset = (PREFIX + name for name in ("number", "dead_letter_file", "dead_letter_offset"))
+    file, offset = (PREFIX + name for name in ("dead_letter_file", "dead_letter_offset"))
     names = move_to_session(dead_letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
     frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Other records are not changes.
-    frame = frame.withColumn(number, number_in_file(E.OFFSET, E.FILE, E.PLACE))
-    is_same = (F.col(E.FILE) == F.col(file)) & (F.col(number) == F.col(offset))
+    frame = frame.withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE))
+    is_same = (F.col(E.FILE) == F.col(file)) & (F.col(E.OFFSET) == F.col(offset))
     # Records that are dead letters again are numbered from here.
     matches = frame.join(F.broadcast(names), is_same, "left_semi")
-    return matches.withColumn(E.OFFSET, F.col(number) - records_before(E.FILE, E.PLACE)).drop(number)
+    return keep_numbers(matches, E.OFFSET, E.FILE, E.PLACE)
 
 
 def _list_distinct(rows: DataFrame, column: str) -> Sequence[str]:

@@ -10,6 +10,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.source_tables import SourceTables
+from headrace.dead_letters.rows import keep_numbers, number_in_file
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
@@ -22,7 +23,7 @@ from headrace.engine.read.transform_counts import TransformCounter, apply_transf
 from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk import events as E
-from headrace.sdk.changes import ERROR, KEY, NEW_KEY, POSITION, Changes
+from headrace.sdk.changes import ERROR, FILE, KEY, NEW_KEY, OFFSET, PLACE, POSITION, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
@@ -113,6 +114,12 @@ class ChangeReader:
         frame = events.load(session, schema)
         if every_field and self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
+        # A dead letter names its record by the number in the file, which includes the records that a transform filters.
+        in_files = not self._plan.source.yields_records
+        is_numbered = every_field and in_files and any(transform.filters for transform in self._plan.transforms)
+        if is_numbered:
+            number = number_in_file(E.OFFSET, E.FILE, E.PLACE)
+            frame = E.drop_tombstones(frame).withColumn(E.OFFSET, number)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
@@ -121,6 +128,14 @@ class ChangeReader:
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
+        changes = self._transform(changes, events, seen, balance)
+        if is_numbered:
+            changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
+        return reject_missing_keys(changes)
+
+    def _transform(
+        self, changes: Changes, events: Events, seen: SeenColumns | None, balance: TransformCounter | None
+    ) -> Changes:
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
                 reject_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
@@ -131,7 +146,7 @@ class ChangeReader:
             except HeadraceError as error:
                 error.at(f"transform {transform.name}, topic {events.topic}")
                 raise
-        return reject_missing_keys(changes)
+        return changes
 
     def read_target(
         self,

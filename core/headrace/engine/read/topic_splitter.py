@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.dead_letters.rows import number_in_file, records_before
+from headrace.dead_letters.rows import keep_numbers, number_in_file
 from headrace.errors import DataError
 from headrace.sdk import events as E
 from headrace.sdk.changes import PREFIX
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PART, _NUMBER = PREFIX + "part", PREFIX + "number"
+_PART = PREFIX + "part"
 
 
 def split_topic(
@@ -142,8 +142,8 @@ def _load_part(
 
     frame = E.drop_tombstones(events.load(session, schema))
     if in_files:  # Dead letters are numbered within the file, across all parts.
-        frame = frame.withColumn(_NUMBER, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
-        frame = frame.withColumn(E.OFFSET, F.col(_NUMBER) - records_before(E.FILE, E.PLACE)).drop(_NUMBER)
+        frame = frame.withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
+        frame = keep_numbers(frame, E.OFFSET, E.FILE, E.PLACE)
     else:
         frame = frame.where(is_part)
     if key is None:

@@ -20,6 +20,7 @@ class RejectReason(StrEnum):
     AFTER_MISSING = "after-missing"
     KEY_MISSING = "key-missing"
     OTHER_TABLE = "other-table"
+    UNSUPPORTED_VALUE = "unsupported-value"
 
     @property
     def meaning(self) -> str:
@@ -40,6 +41,7 @@ _MEANINGS = {
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
+    RejectReason.UNSUPPORTED_VALUE: "a table cannot hold a value of the row, such as a partition value that cannot be a folder's name",
 }
 #: Reasons of records without a readable event.
 UNREADABLE = (

@@ -14,7 +14,8 @@ from headrace.sdk.plugin import Plugin
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 
@@ -186,6 +187,13 @@ class Sink(Plugin, ABC):
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         """Raise ConfigError for an existing table that contradicts the sink's options (``headrace check``); nothing is written."""
+
+    def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
+        """Return a condition that is true for changes that the table cannot hold, such as a value that cannot be a folder's name.
+
+        They become dead letters. ``row``: the row's columns; the condition may also use DELETED. None: the table holds all changes.
+        """
+        return None
 
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:

@@ -183,7 +183,8 @@ class Plan:
         """Return reason → the plugin that rejects records for it. An empty string stands for all other reasons."""
         reader = self.value_format or self.source
         owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
-        return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
+        own = (RejectReason.KEY_MISSING, RejectReason.TOO_LARGE, RejectReason.UNSUPPORTED_VALUE)
+        return owners | dict.fromkeys(own, "headrace")
 
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Return the column types of a topic's table, without columns that a transform changes; empty without a table."""

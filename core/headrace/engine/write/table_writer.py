@@ -18,6 +18,7 @@ from headrace.engine.write.row_metrics import Counts, RowCounter, snapshot_aggre
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.engine.write.tombstone_rows import Removed, remove_rows
+from headrace.engine.write.unsupported_rows import reject_unsupported
 from headrace.engine.write.upsert_steps import (
     accept_rows,
     append_rows,
@@ -188,14 +189,16 @@ class TableWriter:
     def _read(
         self, target: Target, state: TableState, balance: TransformCounter | None = None, *, every_field: bool = False
     ) -> Changes:
-        return self._reader.read_target(
-            self._sinks.session_of(target.name),
+        session = self._sinks.session_of(target.name)
+        changes = self._reader.read_target(
+            session,
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
             tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
             balance=balance,
         )
+        return reject_unsupported(changes, target.name, self._plan.sinks, session)
 
     def _has_one_table(self, target: Target) -> bool:
         """Return whether a table has had one topic only, and that topic this table only.

@@ -7,6 +7,7 @@ import re
 from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_sinks.hudi.hudi_index import NO_BUCKETS_FIX
+from headrace_sinks.hudi.partition_paths import REJECTION
 from headrace_sinks.stored_files import explain_missing_file
 
 _KNOWN_ERRORS = (
@@ -27,6 +28,13 @@ _KNOWN_ERRORS = (
         DataError,
         "Hudi does not support rows with an empty key",
         "name more key columns under `tables:`, or use another sink",
+    ),
+    KnownError(
+        REJECTION,
+        DataError,
+        "a row has a partition value that cannot be the name of a folder of the table ({message})",
+        "partition by another column, or rewrite the table in another `path`: new tables encode partition values",
+        where="sink hudi, hoodie.datasource.write.partitionpath.field",
     ),
     # Hudi parses the beginning of a file name as a bucket number.
     KnownError(

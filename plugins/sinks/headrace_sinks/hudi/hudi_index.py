@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.sdk import ConfigError, Table, TableMode
+from headrace_sinks.hudi.partition_paths import PARTITION
 
-PARTITION = "hoodie.datasource.write.partitionpath.field"
 _KIND, _NUMBER = "hoodie.index.type", "hoodie.bucket.index.num.buckets"
 _ENGINE, _HASHED = "hoodie.index.bucket.engine", "hoodie.bucket.index.hash.field"
 #: Options that make Hudi's commits cluster files.

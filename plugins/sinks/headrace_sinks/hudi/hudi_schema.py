@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ def read_schema(spark: SparkSession, table: Any, *, with_meta_fields: bool = Fal
     return StructType.fromJson(json.loads(convert(schema.get()).json()))
 
 
-def can_widen(stored: DataType, wide: DataType, path: tuple[str, ...]) -> bool:  # noqa: ARG001 - all promotions are allowed
-    """Return whether Hudi can widen a column that has data. Spark's vectorized reader fails on nested fields of other types."""
-    return len(path) == 1
+def can_widen(stored: DataType, wide: DataType, path: tuple[str, ...], fixed: Collection[str] = ()) -> bool:
+    """Return whether Hudi can widen a column that has data. Spark's vectorized reader fails on nested fields of other types.
+
+    ``fixed``: columns whose values are also strings in keys and paths. They are widened only if the strings stay the same.
+    """
+    from pyspark.sql import types as T
+
+    if path[0] not in fixed:
+        return len(path) == 1
+    if isinstance(stored, T.DecimalType) and isinstance(wide, T.DecimalType):
+        return stored.scale == wide.scale
+    return (stored, wide) == (T.IntegerType(), T.LongType())

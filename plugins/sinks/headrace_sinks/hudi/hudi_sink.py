@@ -36,22 +36,29 @@ from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_errors import explain
-from headrace_sinks.hudi.hudi_index import PARTITION, Index
+from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_readers import load_readers
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
-from headrace_sinks.hudi.protected_options import RECORD_KEY, check_options, check_record_key, name_record_key
+from headrace_sinks.hudi.partition_paths import PARTITION, PartitionPaths, has_own_generator
+from headrace_sinks.hudi.protected_options import check_options, check_record_key
+from headrace_sinks.hudi.record_keys import (
+    ENCODED_KEY,
+    RECORD_KEY,
+    add_record_key,
+    choose_record_key,
+    find_ambiguous,
+    has_plain_key,
+)
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _IS_DELETED = "_hoodie_is_deleted"
-#: Key types whose record keys are the same in Hudi's bulk insert and upsert. Other types would get two keys.
-_PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
 
 class HudiConfig(SinkConfig):
@@ -136,6 +143,19 @@ class HudiSink(Sink):
             stored = hudi_timeline.open_table(spark, path)
             self._check_stored(spark, stored, hudi_timeline.NewestCommits(stored), table)
 
+    def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
+        from pyspark.sql import functions as F
+
+        is_plain = mode != "upsert" or has_plain_key(table, row)
+        if is_plain and not self._index.partition_columns:
+            return None
+        stored = hudi_timeline.read_config(spark, self._path(spark, table))
+        unsupported = ~F.col(DELETED) & self._partition_paths(stored).find_unsupported(row)
+        record_key = choose_record_key(table, mode, row, self.config.options(), stored)
+        if is_plain or record_key == [ENCODED_KEY]:
+            return unsupported
+        return unsupported | find_ambiguous(row, table.key, has_buckets=self._index.kind == "BUCKET")
+
     def _check_stored(
         self, spark: SparkSession, stored: Any, commits: hudi_timeline.NewestCommits, table: Table
     ) -> None:
@@ -143,12 +163,20 @@ class HudiSink(Sink):
             self._table_options.check_stored(stored.getTableConfig(), table.name)
         described = hudi_timeline.find_index(commits)
         self._index.check_stored(stored.getTableConfig(), described, table.name)
+        self._partition_paths(stored.getTableConfig()).check_options(self.config.options(), table.name)
         if self._index.has_fixed_buckets and (described is None or hudi_timeline.has_replaced_files(stored)):
             self._index.check_files((item.file_id for item in list_file_slices(spark, stored)), table.name)
 
     @property
     def _index(self) -> Index:
         return Index(self.config.options())
+
+    def _partition_paths(self, stored: Any | None) -> PartitionPaths:
+        """Return the layout of a table. ``stored``: the HoodieTableConfig of an existing table."""
+        columns = self._index.partition_columns
+        if stored is None:
+            return PartitionPaths.of_new_table(columns, self.config.options())
+        return PartitionPaths.of_table(columns, stored)
 
     @property
     def _table_options(self) -> HudiTableOptions:
@@ -171,13 +199,28 @@ class HudiSink(Sink):
                 return WriteResult(version=last.instant, skipped=True)
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
-        rows = _to_hudi_rows(rows, batch, hudi_schema.read_schema(spark, stored) if stored else None)
+        return self._commit(table, rows, batch, stored)
+
+    def _commit(self, table: Table, rows: DataFrame, batch: Batch, stored: Any | None) -> WriteResult:
+        """Write and commit the rows of a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""
+        spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
+        config = stored.getTableConfig() if stored is not None else None
+        paths = self._partition_paths(config)
+        if not has_own_generator(self.config.options()):
+            paths.check_types(rows.schema, table.name)
+        fixed = {*self._index.partition_columns, *(table.key if batch.mode == "upsert" else ())}
+        columns = hudi_schema.read_schema(spark, stored) if stored is not None else None
+        rows = _to_hudi_rows(paths.guard(rows), batch, columns, fixed)
+        record_key = choose_record_key(table, batch.mode, rows.schema, self.config.options(), config)
+        rows = add_record_key(rows, table, record_key)
         operation = "upsert"
-        if stored is None and self._index.has_buckets and _has_plain_keys(rows, table, batch):
+        is_plain = record_key != list(table.key) or has_plain_key(table, rows.schema)
+        if stored is None and self._index.has_buckets and is_plain:
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
         # An index that searches for keys reads the rows twice.
         with (read_once if self._index.has_buckets else _cache)(rows) as read:
-            options = self._options(table, batch, operation, stored)
+            own = {RECORD_KEY: ",".join(record_key), **paths.write_options()}
+            options = self._options(table, batch, operation, stored, own)
             read.write.format("hudi").options(**options).mode("append").save(path)
         commit = hudi_timeline.find_last_commit(
             hudi_timeline.NewestCommits(hudi_timeline.open_table(spark, path)), batch
@@ -262,12 +305,17 @@ class HudiSink(Sink):
                 table.name + suffix, describe, hudi.locate(commit.partitions), hudi.list_partitions
             )
 
-    def _options(self, table: Table, batch: Batch, operation: str, stored: Any | None) -> dict[str, str]:
-        """Build the writer's options for a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""
+    def _options(
+        self, table: Table, batch: Batch, operation: str, stored: Any | None, layout: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Build the writer's options for a batch.
+
+        ``stored``: the HoodieTableMetaClient of the table; None for a new table. ``layout``: options of its keys and partition paths.
+        """
         options, own = self._defaults(table), self.config.options()
         options |= {
             "hoodie.datasource.write.operation": operation,
-            RECORD_KEY: name_record_key(table, batch.mode),
+            **layout,
             # The batch has one row per key already.
             "hoodie.combine.before.upsert": "false",
             "hoodie.write.set.null.for.missing.columns": "true",
@@ -299,9 +347,10 @@ class HudiSink(Sink):
         }
 
 
-def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> DataFrame:
+def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None, fixed: Collection[str]) -> DataFrame:
     """Convert rows for Hudi's writer: its delete marker, no small integers, and the columns and types of the table.
 
+    ``fixed``: key and partition columns, whose values Hudi stores as strings.
     Hudi's writers disagree about small integers, and Hudi alone would change a column to any incoming type.
     """
     check_names(rows.schema, "Hudi")
@@ -309,7 +358,8 @@ def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> D
     if stored is None:
         return project(rows, widen_small_ints(rows.schema))
     rows = spell_as_stored(rows, stored)
-    return project(rows, union_by_name(stored, widen_small_ints(rows.schema), hudi_schema.can_widen))
+    can_widen = partial(hudi_schema.can_widen, fixed=fixed)
+    return project(rows, union_by_name(stored, widen_small_ints(rows.schema), can_widen))
 
 
 @contextmanager
@@ -324,12 +374,3 @@ def _cache(rows: DataFrame) -> Iterator[DataFrame]:
 
 def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
     return rows.where(f"NOT {_IS_DELETED}") if batch.mode == "upsert" else rows
-
-
-def _has_plain_keys(rows: DataFrame, table: Table, batch: Batch) -> bool:
-    """Return whether Hudi's bulk insert creates the same record keys of these rows as its upsert."""
-    if batch.mode == "append":
-        return True
-    types = [rows.schema[column].dataType.simpleString() for column in table.key]
-    # It treats an empty string among several key columns as a missing key.
-    return all(name in _PLAIN_KEYS for name in types) and not (len(types) > 1 and "string" in types)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch
+from headrace.sdk.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,3 +214,14 @@ def open_table(spark: SparkSession, path: str) -> Any:
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(conf)
     return jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder().setConf(storage).setBasePath(path).build()
+
+
+def read_config(spark: SparkSession, path: str) -> Any | None:
+    """Read the HoodieTableConfig of the table at a path; None when there is no table."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
+        return None
+    hudi = jvm.org.apache.hudi
+    conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+    storage = hudi.storage.HoodieStorageUtils.getStorage(path, conf)
+    return hudi.common.table.HoodieTableConfig(storage, hudi.storage.StoragePath(f"{path}/.hoodie"))

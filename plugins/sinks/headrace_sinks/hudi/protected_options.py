@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from headrace.sdk import ConfigError, Table, TableMode
 from headrace.sdk.changes import POSITION
+from headrace_sinks.hudi.record_keys import RECORD_KEY
 
 _WRITE = "hoodie.datasource.write."
-RECORD_KEY = f"{_WRITE}recordkey.field"
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,12 @@ def check_options(options: Mapping[str, str]) -> None:
             )
 
 
-def name_record_key(table: Table, mode: TableMode) -> str:
-    """Return the columns of the record key in Hudi's format."""
-    # Each appended row has a position of its own. With positions as keys, a repeated batch changes nothing.
-    return ",".join(table.key) if mode == "upsert" else POSITION
-
-
 def check_record_key(options: Mapping[str, str], table: Table, mode: TableMode) -> None:
     """Raise ConfigError if an option sets a key that differs from the table's key."""
-    value, key = options.get(RECORD_KEY), name_record_key(table, mode)
-    if value is not None and [name.strip() for name in value.split(",")] != key.split(","):
+    value, key = options.get(RECORD_KEY), list(table.key) if mode == "upsert" else [POSITION]
+    if value is not None and [name.strip() for name in value.split(",")] != key:
         raise ConfigError(
-            f"the key of the table is {key}; with {value!r} rows would be duplicated or overwritten",
+            f"the key of the table is {','.join(key)}; with {value!r} rows would be duplicated or overwritten",
             where=f"table {table.name}, sink hudi, {RECORD_KEY}",
             fix="remove the option; to use another key, set `key: […]` under `tables:`",
         )

@@ -1,0 +1,107 @@
+"""Record keys of Hudi tables.
+
+Hudi joins several key columns without escaping them, and rejects an empty string. New tables therefore have a column with an unambiguous
+key, except tables with numeric keys. Existing tables keep their record keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import Table, TableMode
+from headrace.sdk.changes import POSITION, PREFIX
+from headrace.sdk.columns import any_of, quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+RECORD_KEY = "hoodie.datasource.write.recordkey.field"
+#: Column with the encoded key.
+ENCODED_KEY = PREFIX + "record_key"
+#: Options that depend on the key columns: with one of them, the columns are Hudi's record key.
+_OWN_KEYS = (RECORD_KEY, "hoodie.bucket.index.hash.field")
+#: Types whose record keys are unambiguous, and the same in Hudi's bulk insert and upsert.
+_PLAIN_TYPES = ("int", "bigint", "date", "boolean")
+#: Hudi's record keys for an empty string and for null, among several columns.
+_PLACEHOLDERS = ("__empty__", "__null__")
+
+
+def choose_record_key(
+    table: Table, mode: TableMode, schema: StructType, options: Mapping[str, str], stored: Any | None
+) -> list[str]:
+    """Return the columns of Hudi's record key. ``stored``: the HoodieTableConfig of an existing table."""
+    if mode != "upsert":
+        # Each appended row has a position of its own. With positions as keys, a repeated batch changes nothing.
+        return [POSITION]
+    if stored is not None:
+        fields = [str(field) for field in stored.getRecordKeyFields().orElse([])]
+        return [ENCODED_KEY] if fields == [ENCODED_KEY] else list(table.key)
+    is_own = any(option in options for option in _OWN_KEYS)
+    return list(table.key) if is_own or has_plain_key(table, schema) else [ENCODED_KEY]
+
+
+def has_plain_key(table: Table, schema: StructType) -> bool:
+    """Return whether each column of the key has a type whose record keys are unambiguous."""
+    return all(schema[name].dataType.simpleString() in _PLAIN_TYPES for name in table.key)
+
+
+def add_record_key(rows: DataFrame, table: Table, record_key: Sequence[str]) -> DataFrame:
+    """Return the rows with the column of the record key, if it is not the key columns."""
+    from pyspark.sql import functions as F
+
+    if record_key == [ENCODED_KEY]:
+        return rows.withColumn(ENCODED_KEY, encode_key(rows, table.key))
+    if record_key == [POSITION]:
+        # Hudi may not find the bucket of a string with commas and colons. A position may have the name of a file.
+        position = F.col(POSITION)
+        separated = F.when(position.contains(","), F.translate(position, ":", ";")).otherwise(position)
+        return rows.withColumn(POSITION, separated)
+    return rows
+
+
+def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:
+    """Return the key as one string that no other key has; null if a column is null.
+
+    Commas separate the columns. No string has a comma, a colon, or a percent sign without two digits.
+    """
+    from pyspark.sql import functions as F
+
+    cells = [_encode(F.col(quote_name(name)), rows.schema[name].dataType) for name in key]
+    text = reduce(lambda a, b: F.concat(a, F.lit(","), b), cells)
+    # Hudi rejects an empty key.
+    return F.when(text == "", F.lit("%")).otherwise(text)
+
+
+def find_ambiguous(schema: StructType, key: Sequence[str], *, has_buckets: bool) -> Column:
+    """Return a condition for rows whose record key may also be the key of another row, when the columns are Hudi's record key.
+
+    ``has_buckets``: Hudi splits keys to find a row, which does not end for some keys with commas and colons.
+    """
+    from pyspark.sql import functions as F, types as T
+
+    texts = [F.col(quote_name(name)) for name in key if isinstance(schema[name].dataType, T.StringType)]
+    if len(key) == 1:
+        wrong = [
+            (text == "") | (text.contains(",") & text.contains(":") if has_buckets else F.lit(False)) for text in texts
+        ]
+    else:
+        parts = [f",{name}:" for name in key[1:]]
+        wrong = [text.isin(*_PLACEHOLDERS) | any_of(text.contains(part) for part in parts) for text in texts]
+        wrong += [text.rlike("(?s),.*:") for text in texts if has_buckets]
+    return any_of(F.coalesce(condition, F.lit(False)) for condition in wrong)
+
+
+def _encode(column: Column, data_type: DataType) -> Column:
+    from pyspark.sql import functions as F, types as T
+
+    if isinstance(data_type, T.BinaryType):
+        return F.hex(column)
+    if isinstance(data_type, T.TimestampType):  # Its local time repeats an hour at the end of daylight saving time.
+        return F.unix_micros(column).cast("string")
+    text = column.cast("string")
+    for character in "%,:" if isinstance(data_type, T.StringType | T.TimestampNTZType) else "":
+        text = F.replace(text, F.lit(character), F.lit(f"%{ord(character):02X}"))
+    return text

@@ -320,6 +320,16 @@ def test_events_without_key_are_appended_and_upsert_fails(
     assert_run_fails(keyed, spark, DataError, "no key", "name the key columns")
 
 
+@pytest.mark.parametrize("sink", TABLE_SINKS)
+def test_check_reports_missing_partition_column(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str) -> None:
+    flush_file(bronze)
+    options = {"partition.by": {"*": ["city"]}, "hoodie.datasource.write.partitionpath.field": "city"}
+    own = {name: value for name, value in options.items() if name.startswith("hoodie.") == (sink == "hudi")}
+    job = pipeline(tmp_path, sinks=[sink_block(sink, tmp_path, **own)])
+    (error,) = [str(item.error) for item in job.check(spark) if item.error]
+    assert f"table '{TABLE}' has no column 'city' to partition by; its columns are {', '.join(COLUMNS)}" in error
+
+
 def test_run_fails_for_unknown_column_of_transform(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     flush_file(bronze)
     job = pipeline(tmp_path, transforms=[{"unwrap": {}}, {"rename": {"columns": {"nationalty": "country"}}}])

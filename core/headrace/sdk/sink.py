@@ -185,6 +185,9 @@ class Sink(Plugin, ABC):
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         """Raise DataError for a column name that the sink, or a reader of the table, does not support."""
 
+    def check_new(self, table: Table, columns: Collection[str]) -> None:
+        """Raise ConfigError for a table with these columns that the sink cannot create (``headrace check``)."""
+
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         """Raise ConfigError for an existing table that contradicts the sink's options (``headrace check``); nothing is written."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.sdk import Batch, ConfigError, Table, WriteResult
@@ -22,15 +22,21 @@ def defer_creation(
     """
     from pyspark.sql import functions as F
 
-    missing = next((column for column in columns if column not in rows.columns), None)
-    if missing is None:
+    if all(column in rows.columns for column in columns):
         return None
     upserts = rows.where(~F.col(DELETED)) if batch.mode == "upsert" else rows
     if upserts.count():
-        names = ", ".join(c for c in rows.columns if not c.startswith(PREFIX))
+        check_partition_columns(table, rows.columns, columns, where)
+    return WriteResult(upserted=0)
+
+
+def check_partition_columns(table: Table, names: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Raise ConfigError when a table with the column ``names`` lacks one of the partition ``columns``."""
+    names = [name for name in names if not name.startswith(PREFIX)]
+    missing = next((column for column in columns if column not in names), None)
+    if missing is not None:
         raise ConfigError(
-            f"table {table.name!r} has no column {missing!r} to partition by; its columns are {names}",
+            f"table {table.name!r} has no column {missing!r} to partition by; its columns are {', '.join(names)}",
             where=where,
             fix="correct the column, or remove the partitioning of the table",
         )
-    return WriteResult(upserted=0)

@@ -13,8 +13,9 @@ from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.record_decoder import Records
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.dialect import Dialect
+from headrace.sdk.sink import Sink
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
 
@@ -150,7 +151,7 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     try:
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
         for sink in plan.sinks:
-            sink.check_stored(session, batch.table)
+            _check_table(sink, session, batch)
     except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
@@ -161,6 +162,18 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
             items.append(CheckItem(name, found))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
+
+
+def _check_table(sink: Sink, session: SparkSession, batch: TablePlan) -> None:
+    """Raise ConfigError for a table that the sink cannot create, or that contradicts its options."""
+    sink.check_stored(session, batch.table)
+    if set(batch.columns) <= set(batch.table.key):  # Deletes may have only the key, and do not create the table.
+        return
+    try:
+        sink.check_new(batch.table, batch.columns)
+    except ConfigError:
+        if sink.read_or_none(session, batch.table) is None:
+            raise
 
 
 def _make_failed_item(raised: Exception, plan: Plan, what: str) -> CheckItem:

@@ -30,7 +30,7 @@ from headrace.sdk.schemas import check_names, project, widen_small_ints
 from headrace.sdk.sessions import read_once
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import to_millis
-from headrace_sinks.deferred_creation import defer_creation
+from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
@@ -136,6 +136,9 @@ class HudiSink(Sink):
 
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
+
+    def check_new(self, table: Table, columns: Collection[str]) -> None:
+        check_partition_columns(table, columns, self._index.partition_columns, f"sink hudi, {PARTITION}")
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         path = self._path(spark, table)

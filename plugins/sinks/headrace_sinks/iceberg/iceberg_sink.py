@@ -28,7 +28,7 @@ from headrace.sdk.error_text import first_line
 from headrace.sdk.sessions import materialize
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import to_millis
-from headrace_sinks.deferred_creation import defer_creation
+from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
 from headrace_sinks.iceberg.iceberg_catalog import (
     CATALOG,
@@ -183,6 +183,10 @@ class IcebergSink(Sink):
 
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
+
+    def check_new(self, table: Table, columns: Collection[str]) -> None:
+        fields = find_partition_fields(table.name, self.config.partition_by)
+        check_partition_columns(table, columns, [field.column for field in fields], "sink iceberg, partition.by")
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         if self.config.readers:

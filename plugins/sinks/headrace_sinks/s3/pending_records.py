@@ -22,6 +22,8 @@ TIME, ENCODED, TOMBSTONE = "time", "encoded", "tombstone"
 VALUE, RECORD_KEY, HEADERS = "value", "key", "headers"
 #: Option of Spark's JSON functions: unlike others, they accept a time zone other than the session's.
 _IN_UTC = {"timeZone": "UTC"}
+#: Percent sign that readers of a path would decode with the next two digits.
+_CODE = "%(?=[0-9A-Fa-f]{2})"
 _LOCATION = (C.TOPIC, C.PARTITION, C.OFFSET)
 #: Marks around the message of a task that rejects a record.
 REJECTION = ("<headrace-s3 ", " headrace-s3>")
@@ -175,8 +177,9 @@ def _partition_text(column: Column, data_type: DataType, config: S3SinkConfig) -
     if data_type.typeName() == "timestamp":
         digits = _format_in_utc(F.from_utc_timestamp(column, config.timezone), "yyyy-MM-dd HH:mm:ss.SSSSSS")
         text = F.regexp_replace(digits, r"\.?0+$", "")
-    # A slash in a value would start a folder.
-    return F.coalesce(F.regexp_replace(text, "/", "%2F"), F.lit("null"))
+    # A slash in a value would start a folder. Readers decode `%2F`, also where it is part of a value.
+    encoded = F.regexp_replace(F.regexp_replace(text, _CODE, "%25"), "/", "%2F")
+    return F.coalesce(encoded, F.lit("null"))
 
 
 def _format_in_utc(timestamp: Column, pattern: str) -> Column:

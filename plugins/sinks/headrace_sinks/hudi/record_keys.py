@@ -65,7 +65,7 @@ def add_record_key(rows: DataFrame, table: Table, record_key: Sequence[str]) -> 
 def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:
     """Return the key as one string that no other key has; null if a column is null.
 
-    Commas separate the columns. No string has a comma, a colon, or a percent sign without two digits.
+    Commas separate the columns. No encoded value has a comma, a colon, or a percent sign without two digits.
     """
     from pyspark.sql import functions as F
 
@@ -101,7 +101,7 @@ def _encode(column: Column, data_type: DataType) -> Column:
         return F.hex(column)
     if isinstance(data_type, T.TimestampType):  # Its local time repeats an hour at the end of daylight saving time.
         return F.unix_micros(column).cast("string")
-    text = column.cast("string")
-    for character in "%,:" if isinstance(data_type, T.StringType | T.TimestampNTZType) else "":
+    text = F.to_json(column) if isinstance(data_type, T.ArrayType) else column.cast("string")
+    for character in "%,:" if isinstance(data_type, T.StringType | T.TimestampNTZType | T.ArrayType) else "":
         text = F.replace(text, F.lit(character), F.lit(f"%{ord(character):02X}"))
     return text

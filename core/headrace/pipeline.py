@@ -39,7 +39,7 @@ from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
-from headrace.runtime.session.session_check import check_is_session, check_session
+from headrace.runtime.session.session_check import check_is_session, check_session, find_exposures
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
@@ -100,7 +100,7 @@ class Pipeline(PipelineSpec):
             session = self._check_plugins(spark)
             folders = self._open_folders(spark)
             warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
-            items += [CheckItem("warning", text) for text in warnings]
+            items += [CheckItem("warning", text) for text in (*warnings, *find_exposures(session))]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.list_omitted(self.plan, session)
             items += preflight.plan_columns(self.plan, session)

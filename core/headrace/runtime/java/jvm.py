@@ -16,6 +16,8 @@ from headrace.secret_values import Secret, has_secret_name
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+#: Environment variable with the address on which Spark's UI listens.
+LOCAL_IP = "SPARK_LOCAL_IP"
 #: Environment variable with the folder for class archives. If it is not set, no archives are used.
 CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
 #: Files and folders that the JVM creates are private to this user.
@@ -32,7 +34,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - no public API starts only the JVM
         return
-    with PrivateFiles() as files, _submit_args(files, {**conf, **_class_archive_conf(conf)}):
+    with PrivateFiles() as files, _submit_args(files, {**conf, **_class_archive_conf(conf)}), _local_address(conf):
         popen = {"umask": UMASK, "pass_fds": files.descriptors}
         gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
@@ -72,6 +74,20 @@ def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]
             del os.environ[SUBMIT_ARGS]
         else:
             os.environ[SUBMIT_ARGS] = before
+
+
+@contextmanager
+def _local_address(conf: Mapping[str, str]) -> Iterator[None]:
+    """Make a local session's UI listen on the driver's address, if Spark has one. It has no setting of its own."""
+    address = conf.get("spark.driver.bindAddress")
+    if not conf.get("spark.master", "").startswith("local") or not address or LOCAL_IP in os.environ:
+        yield
+        return
+    os.environ[LOCAL_IP] = address
+    try:
+        yield
+    finally:
+        del os.environ[LOCAL_IP]
 
 
 def _class_archive_conf(conf: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -41,8 +42,12 @@ _MANY_TABLES = {
     "spark.ui.retainedTasks": "2000",
 }
 #: If tasks run in the driver, a missing heartbeat means that the machine was suspended. By default Spark removes its only executor
-#: after two minutes and exits after sixty failed heartbeats.
-_NO_HEARTBEATS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
+#: after two minutes and exits after sixty failed heartbeats. A task that runs out of memory or stack fails alone: by default Spark
+#: ends the JVM, which is the driver.
+_TASKS_IN_DRIVER = {
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "3650d",
+    "spark.executor.killOnFatalError.depth": "0",
+}
 #: The jars that Spark itself resolves at the start.
 PACKAGES = "spark.jars.packages"
 #: Settings that are lists, and their separators.
@@ -162,7 +167,12 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     # The executors of a local-cluster are separate processes.
     is_local = re.match(r"local(\[|$)", master) is not None
     if master.startswith("local"):
-        merged = {**_local_defaults(), **(_NO_HEARTBEATS if is_local else {}), **merged}
+        merged = {
+            **_local_defaults(),
+            **_authentication(is_local=is_local),
+            **(_TASKS_IN_DRIVER if is_local else {}),
+            **merged,
+        }
     listed = merged.pop("spark.jars", "")
     return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
 
@@ -184,10 +194,10 @@ def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:
 
 def redaction_regex(plugins: Iterable[Plugin], conf: Mapping[str, str]) -> str:
     """Return an expression that matches each key with a secret in settings, plugin options and Java properties."""
-    secrets = {key: value for key, value in conf.items() if isinstance(value, Secret)}
-    keys = secrets.keys() | {key for plugin in plugins for key, _ in plugin.config.secrets()}
-    keys |= {key.removeprefix("spark.hadoop.") for key in secrets}  # Hadoop's names
-    for options in (secrets.get(JAVA_OPTIONS), secrets.get(EXECUTOR_JAVA_OPTIONS)):
+    hidden = {key: value for key, value in conf.items() if isinstance(value, Secret)}
+    keys = hidden.keys() | {key for plugin in plugins for key, _ in plugin.config.secrets()}
+    keys |= {key.removeprefix("spark.hadoop.") for key in hidden}  # Hadoop's names
+    for options in (hidden.get(JAVA_OPTIONS), hidden.get(EXECUTOR_JAVA_OPTIONS)):
         keys |= set(re.findall(r"-D([^\s=]+)=", options or ""))
     known = conf.get(REDACTION) or read_spark_default(REDACTION) or f"(?i:{SECRET_KEYS})"
     return f"{known}|(?i:^({'|'.join(map(re.escape, sorted(keys)))})$)" if keys else known
@@ -232,6 +242,13 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
         ) from error
     tune_py4j(session)
     return session
+
+
+def _authentication(*, is_local: bool) -> dict[str, str]:
+    """Return the settings with which Spark's ports reject other users of the machine. They hand out broadcasts and blocks."""
+    # If tasks run in the driver, Spark creates a secret of its own in memory.
+    secret = {} if is_local else {"spark.authenticate.secret": Secret(secrets.token_hex(32))}
+    return {"spark.authenticate": "true", **secret}
 
 
 def _local_defaults() -> dict[str, str]:

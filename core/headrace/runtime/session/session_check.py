@@ -55,6 +55,35 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
         )
 
 
+def find_exposures(spark: SparkSession) -> list[str]:
+    """Return warnings about a cluster on which other users of the network can read what Spark's processes exchange."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return []
+    conf = context.getConf()
+
+    def is_on(*keys: str) -> bool:
+        return any((conf.get(key) or "").lower() == "true" for key in keys)
+
+    warnings = []
+    if not is_on("spark.authenticate"):
+        warnings.append(
+            "the processes of Spark accept connections without authentication: any user who reaches their ports can read the "
+            "rows, the salts of masks and the credentials of file systems. Set `spark.authenticate: true` under `spark:`"
+        )
+    if not is_on("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled"):
+        warnings.append(
+            "the processes of Spark exchange rows and secrets unencrypted. Set `spark.network.crypto.enabled: true` under "
+            "`spark:`, if the network between them is not private"
+        )
+    if not is_on("spark.io.encryption.enabled"):
+        warnings.append(
+            "Spark writes shuffle files and spilled rows unencrypted. Set `spark.io.encryption.enabled: true` under `spark:`, "
+            "if others can read the disks of the workers"
+        )
+    return warnings
+
+
 def find_missing(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
     """Return the coordinates of plugins whose classes cannot be loaded."""
     missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]

@@ -56,6 +56,24 @@ class Sea(Plugin):
         return {"spark.serializer": "java"}
 
 
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]"])
+def test_local_sessions_reject_other_users(master: str) -> None:
+    first, second = (complete_session_conf([], {"spark.master": master}, []) for _ in range(2))
+    assert first["spark.authenticate"] == "true"
+    assert first["spark.driver.bindAddress"] == first["spark.driver.host"] == "127.0.0.1"
+    assert first["spark.ui.enabled"] == "false"
+    own = [conf.get("spark.authenticate.secret") for conf in (first, second)]
+    if master == "local[2]":  # Spark makes one itself
+        assert own == [None, None]
+    else:
+        assert own[0] != own[1]
+        assert all(isinstance(secret, Secret) and len(secret) == 64 for secret in own)
+
+
+def test_clusters_have_their_own_authentication() -> None:
+    assert not [key for key in complete_session_conf([], {"spark.master": "yarn"}, []) if "authenticate" in key]
+
+
 def test_lists_are_joined_without_duplicates() -> None:
     assert merge_session_conf([Lake(), Pond()]) == {
         EXTENSIONS: "LakeExtension,PondExtension",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
-from headrace.spark.columns import fold_keys, match_names, name_fold, quote_name
+from headrace.spark.columns import fold_keys, fold_name, match_names, name_fold, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,9 +138,9 @@ class Changes:
     def _reject_duplicates(self, row: _RowMap) -> None:
         # All table formats ignore the case of names.
         for columns in (self.row_columns, self.key_columns):
-            result = [row.name(column).lower() for column in columns]
+            result = [fold_name(row.name(column)) for column in columns]
             for old in columns:
-                if row.name(old) != old and result.count(row.name(old).lower()) > 1:
+                if row.name(old) != old and result.count(fold_name(row.name(old))) > 1:
                     what = f"two columns would be named {row.name(old)!r}"
                     raise DataError(what, fix="rename to an unused name")
 

@@ -16,6 +16,8 @@ P = ParamSpec("P")
 
 #: A separator that no database allows in names.
 _SEPARATOR = "\x1e"
+#: Lower case of a capital I with a dot.
+_I_WITH_DOT = "i\u0307"
 #: Cached argument sets per function: several for each of some hundred tables.
 _CACHE_SIZE = 512
 
@@ -85,9 +87,23 @@ def barrier(column: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, column)
 
 
+def fold_name(name: str) -> str:
+    """Return a column name in the form in which Spark compares names: Java's ``equalsIgnoreCase``, and lower case.
+
+    Both agree for ASCII. ``equalsIgnoreCase`` also equates look-alikes such as ``\u0131`` and ``i``.
+    """
+    return name.lower() if name.isascii() else "".join(map(_fold_character, name)).replace(_I_WITH_DOT, "i")
+
+
+def _fold_character(character: str) -> str:
+    # Java converts single characters: some become several in Python.
+    upper = next((text for text in (character.upper(), character.title()) if len(text) == 1), character)
+    return upper.lower()[0]
+
+
 def name_fold(session: SparkSession) -> Callable[[str], str]:
     """Return the function that folds names like the session, by ``spark.sql.caseSensitive``."""
-    return str if session.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    return str if session.conf.get("spark.sql.caseSensitive") == "true" else fold_name
 
 
 def fold_keys(by_name: Mapping[str, Item], fold: Callable[[str], str]) -> dict[str, Item]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
 from headrace.sdk.positions import is_tombstone
-from headrace.spark.columns import any_of, quote_name, reuse_columns, select_texts
+from headrace.spark.columns import any_of, fold_name, quote_name, reuse_columns, select_texts
 from headrace.spark.observation import materialize_with
 from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
 
@@ -92,11 +92,11 @@ def fill_from_stored(
         return
     if COLUMN_POSITIONS not in stored.columns:
         stored = stored.withColumn(COLUMN_POSITIONS, F.lit(None).cast(_MAP))
-    stored_types = {field.name.lower(): field.dataType for field in stored.schema}
+    stored_types = {fold_name(field.name): field.dataType for field in stored.schema}
     types = {
-        name: promote(rows.schema[name].dataType, stored_types[name.lower()])
+        name: promote(rows.schema[name].dataType, stored_types[fold_name(name)])
         for name in unavailable
-        if name.lower() in stored_types
+        if fold_name(name) in stored_types
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
@@ -214,7 +214,7 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
     values, positions = {}, {}
     for i, (name, data_type) in enumerate(types.items()):
         sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
-        values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
+        values[fold_name(name)] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
         positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
     columns = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
     # Columns that no change of this batch leaves out keep their position.
@@ -223,7 +223,7 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
     )
     column_positions = F.map_concat(others, F.coalesce(_position_map(positions), _no_positions()))
     return stored.join(incoming, is_same).select(
-        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in columns],
+        *[values.get(fold_name(c), stored[quote_name(c)]).alias(c) for c in columns],
         F.concat(stored[POSITION], F.lit(FILLED_SUFFIX)).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.when(F.size(column_positions) > 0, column_positions).alias(COLUMN_POSITIONS),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.row_store import RowStore
 from headrace.sdk.changes import DELETED, KEY_CHANGE_POSITION, NEW_KEY, POSITION, PREFIX, UNAVAILABLE
-from headrace.spark.columns import any_of, quote_name
+from headrace.spark.columns import any_of, fold_name, quote_name
 from headrace.spark.sessions import materialize
 from headrace.upsert.keys import key_text
 from headrace.upsert.unavailable import (
@@ -183,7 +183,7 @@ def _values_before_key_changes(
     key_changes = lines.withColumns(sent).where(F.col(_NEW).isNotNull())
     in_table = set()
     if stored is not None:
-        in_table = {name for name in names if name.lower() in {c.lower() for c in stored.columns}}
+        in_table = {name for name in names if fold_name(name) in {fold_name(c) for c in stored.columns}}
         key_changes = _join_stored(key_changes, stored, key, names)
     values = {}
     for i, name in enumerate(names):
@@ -211,14 +211,14 @@ def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], 
     """
     from pyspark.sql import functions as F
 
-    spelled = {c.lower(): c for c in stored.columns}
+    spelled = {fold_name(c): c for c in stored.columns}
     no_positions = F.lit(None).cast("map<string,string>")
     positions = stored[COLUMN_POSITIONS] if COLUMN_POSITIONS in stored.columns else no_positions
     values = []
     for i, name in enumerate(names):
-        if name.lower() in spelled:
+        if fold_name(name) in spelled:
             at = F.coalesce(positions.getItem(name), stored[POSITION])
-            value = F.struct(at.alias("at"), stored[quote_name(spelled[name.lower()])].alias("value"))
+            value = F.struct(at.alias("at"), stored[quote_name(spelled[fold_name(name)])].alias("value"))
             values.append(F.when(at != "", value).alias(f"{_STORED}{i}"))
     rows = stored.select(
         *[stored[quote_name(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError
-from headrace.sdk.columns import quote_name
+from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.schemas import is_same_type, promote
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ def _spell(incoming: DataType, stored: DataType) -> DataType:
     from pyspark.sql import types as T
 
     if isinstance(incoming, T.StructType) and isinstance(stored, T.StructType):
-        known = {field.name.lower(): field for field in stored}
+        known = {fold_name(field.name): field for field in stored}
         fields = []
         for field in incoming:
-            other = known.get(field.name.lower())
+            other = known.get(fold_name(field.name))
             kind = _spell(field.dataType, other.dataType) if other else field.dataType
             fields.append(T.StructField(other.name if other else field.name, kind, field.nullable))
         return T.StructType(fields)

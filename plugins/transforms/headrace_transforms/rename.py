@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from headrace.sdk import Changes, Config, Transform
 from headrace.sdk.changes import PREFIX
+from headrace.sdk.columns import fold_name
 
 
 class RenameConfig(Config):
@@ -22,9 +23,9 @@ class RenameConfig(Config):
         for new in value.values():
             if not new or new.lower().startswith(PREFIX):
                 raise ValueError(f"{new!r} is not a valid column name")
-        folded = [new.lower() for new in value.values()]
+        folded = [fold_name(new) for new in value.values()]
         for new in value.values():
-            if folded.count(new.lower()) > 1:
+            if folded.count(fold_name(new)) > 1:
                 raise ValueError(f"two columns would be named {new!r}")
         return value
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import Changes, Config, DataError, Transform
 from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, PREFIX
-from headrace.sdk.columns import match_names, quote_name, select_texts
+from headrace.sdk.columns import fold_name, match_names, quote_name, select_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -130,7 +130,7 @@ class Unwrap(Transform):
             path, name = _find_field(item, frame), item.name(self.config.add_fields_prefix)
             if path is None:
                 continue
-            if name.lower() in {taken.lower() for taken in columns}:
+            if fold_name(name) in {fold_name(taken) for taken in columns}:
                 raise DataError(
                     f"`add.fields` adds a second column {name!r}", fix=f"give it another name: `{item.field}:alias`"
                 )

@@ -10,7 +10,7 @@ from headrace.errors import DataError
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import ERROR, Changes
 from headrace.sdk.reject_reason import RejectReason
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import fold_name, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -26,9 +26,9 @@ def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bo
 
     if changes.envelope:
         return changes
-    types = {field.name.lower(): field.dataType for field in table}
+    types = {fold_name(field.name): field.dataType for field in table}
     data_types = {
-        name: (types.get(name.lower()), changes.frame.schema[name].dataType) for name in changes.event_columns
+        name: (types.get(fold_name(name)), changes.frame.schema[name].dataType) for name in changes.event_columns
     }
     wrong = {
         name: table_type

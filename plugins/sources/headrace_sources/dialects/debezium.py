@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
-from headrace.sdk.columns import match_names, reuse_columns
+from headrace.sdk.columns import fold_name, match_names, reuse_columns
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
@@ -107,8 +107,8 @@ class DebeziumDialect(ConnectorDialect):
         # Both images are rows of one table and get one type; JSON inference may find two.
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
-        names = {name.lower() for name in key}  # the session's case sensitivity is unknown here
-        before = row if with_row_before else StructType([field for field in row if field.name.lower() in names])
+        names = {fold_name(name) for name in key}  # the session's case sensitivity is unknown here
+        before = row if with_row_before else StructType([field for field in row if fold_name(field.name) in names])
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, Dialect, RejectReason, changes as C, events as E
+from headrace.sdk.columns import fold_name
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position, sortable
 from headrace_sources.dialects.record_columns import find_key_columns
@@ -43,9 +44,9 @@ class DmsDialect(Dialect):
         from pyspark.sql.types import StructField, StructType
 
         # Only the key of the row before an update is read. Both rows get one type, so that they can be compared.
-        names = {name.lower() for name in key} & {name.lower() for name in _names(schema, _BEFORE)}
+        names = {fold_name(name) for name in key} & {fold_name(name) for name in _names(schema, _BEFORE)}
         row = _fields(schema, _ROW)
-        old_key = [field for field in row if field.name.lower() in names]
+        old_key = [field for field in row if fold_name(field.name) in names]
         fields = {_ROW: row, _BEFORE: old_key, _METADATA: _fields(schema, _METADATA)}
         return StructType([StructField(name, StructType(inner)) for name, inner in fields.items() if inner])
 

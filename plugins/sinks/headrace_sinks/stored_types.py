@@ -22,7 +22,7 @@ def union_by_name(
 ) -> StructType:
     """Build the schema that holds the table's rows and the incoming rows. New columns come last.
 
-    DataError for a type that the table's column cannot be widened to. ``path``: the column of nested schemas.
+    DataError for a type that the table's column cannot be widened to, and for a NOT NULL column without values. ``path``: the column of nested schemas.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -30,6 +30,8 @@ def union_by_name(
     fields = []
     for field in stored:
         other = new.pop(field.name, None)
+        if other is None and not field.nullable:
+            raise _make_not_null_error((*path, field.name))
         kind = field.dataType if other is None else _widen(field.dataType, other, can_widen, (*path, field.name))
         fields.append(StructField(field.name, kind))
     return StructType([*fields, *(StructField(name, kind) for name, kind in new.items())])
@@ -52,6 +54,14 @@ def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
             F.col(quote_name(old)).cast(new.dataType).alias(new.name)
             for old, new in zip(rows.columns, spelled, strict=True)
         ]
+    )
+
+
+def _make_not_null_error(path: tuple[str, ...]) -> DataError:
+    name = ".".join(path)
+    return DataError(
+        f"the table's column {name!r} is NOT NULL, and the events do not have it",
+        fix=f"run `ALTER TABLE … ALTER COLUMN {name} DROP NOT NULL`, or add the column to the events",
     )
 
 

@@ -9,6 +9,8 @@ from headrace.errors import DataError
 from headrace.sdk.changes import PREFIX
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField
+
     from headrace.sdk.sink import Sink
 
 
@@ -27,6 +29,30 @@ def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
         where=f"topic {topic}",
         fix=with_rename if envelope else "rename or remove it in the producer of the events",
     )
+
+
+def reject_empty_structs(columns: Iterable[StructField], table: str) -> None:
+    """Raise DataError for a column that is, or contains, a struct without fields: no file format of tables can store it."""
+    path = _find_empty_struct(columns)
+    if path:
+        raise DataError(
+            f"the column {'.'.join(path)!r} is a struct without fields, which no table can store",
+            where=f"table {table}",
+            fix="exclude the topic, or remove the field in the producer of the events",
+        )
+
+
+def _find_empty_struct(fields: Iterable[StructField]) -> tuple[str, ...] | None:
+    """Return the path of the first struct without fields; None without one."""
+    for field in fields:
+        inner: DataType = field.dataType
+        while inner.typeName() in ("array", "map"):
+            inner = getattr(inner, "elementType" if inner.typeName() == "array" else "valueType")
+        if (children := getattr(inner, "fields", None)) is not None:
+            path = _find_empty_struct(children) if children else ()
+            if path is not None:
+                return (field.name, *path)
+    return None
 
 
 def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.engine.read.reserved_names import reject_reserved_names
+from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
@@ -82,6 +82,8 @@ class TablePlan:
             )
         columns = tuple(changes.event_columns)
         reject_reserved_names(columns, table, plan.sinks)
+        if any(sink.capabilities.upsert for sink in modes):
+            reject_empty_structs((changes.frame.schema[name] for name in columns), table)
         for sink, mode in modes.items():
             sink.check_table(target, mode)
             sink.check_columns(target, columns)

@@ -45,6 +45,15 @@ _KNOWN_ERRORS = (
         NO_BUCKETS_FIX,
     ),
     KnownError(
+        r"HoodieHiveSyncException|HoodieMetaSyncException|Could not sync using the meta sync class"
+        "|Got runtime exception when hive syncing",
+        RetriableError,
+        "the rows are in the table, but its synchronization with the catalog failed: {message}",
+        "check that the metastore responds and accepts this user, and correct the options `hoodie.datasource.hive_sync.*` and "
+        "`hoodie.datasource.meta.sync.*`, or remove them; the batch is repeated",
+        where="sink hudi, hoodie.datasource.hive_sync",
+    ),
+    KnownError(
         "Compaction is not supported on a CopyOnWrite table",
         ConfigError,
         "a COPY_ON_WRITE table has no log files to compact",

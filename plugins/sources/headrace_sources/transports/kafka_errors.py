@@ -5,6 +5,9 @@ from __future__ import annotations
 from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
+#: Start of the error for a missing topic.
+NO_SUCH_TOPIC = "no such topic"
+
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
     """Return the error for a failure of a broker or of reading from it; None for others, such as a sink's server."""
@@ -21,6 +24,18 @@ _DATA_LOSS: tuple[type[HeadraceError], str, str] = (
     "start with a new checkpoint, or set `failOnDataLoss: false` to continue with the oldest available records",
 )
 _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
+    (
+        r"IllegalSaslStateException|Unexpected handshake request with client mechanism",
+        ConfigError,
+        "the listener does not use SASL",
+        "name the port of a SASL listener in `bootstrap.servers`, or remove SASL from `kafka.security.protocol`",
+    ),
+    (
+        r"UnsupportedSaslMechanismException|Client SASL mechanism '\S+' not enabled",
+        ConfigError,
+        "the listener does not use this SASL mechanism",
+        "set `kafka.sasl.mechanism` to one that the listener has enabled",
+    ),
     (
         r"SaslAuthenticationException|Authentication failed|invalid credentials",
         LoginError,
@@ -42,7 +57,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"UnknownTopicOrPartitionException|does not host this topic-partition",
         ConfigError,
-        "no such topic",
+        NO_SUCH_TOPIC,
         "correct the topic's name, or create it",
     ),
     (

@@ -84,6 +84,58 @@ def test_rejection_by_a_sink_server_is_not_reported_as_a_broker_error(text: str)
     assert "source kafka" in str(explain(broker, KAFKA, ICEBERG, by=ICEBERG))
 
 
+@pytest.mark.parametrize(
+    ("source", "sink", "text", "error", "what"),
+    [
+        (
+            KAFKA,
+            ICEBERG,
+            (
+                "org.apache.kafka.common.errors.IllegalSaslStateException: Unexpected handshake request with client mechanism "
+                "PLAIN, enabled mechanisms are []"
+            ),
+            ConfigError,
+            "the listener does not use SASL",
+        ),
+        (
+            KAFKA,
+            ICEBERG,
+            (
+                "org.apache.kafka.common.errors.UnsupportedSaslMechanismException: Client SASL mechanism 'PLAIN' not enabled in "
+                "the server, enabled mechanisms are [SCRAM-SHA-512]"
+            ),
+            ConfigError,
+            "the listener does not use this SASL mechanism",
+        ),
+        (
+            FILES,
+            HUDI,
+            (
+                "org.apache.hudi.exception.HoodieMetaSyncException: Could not sync using the meta sync class "
+                "org.apache.hudi.hive.HiveSyncTool"
+            ),
+            RetriableError,
+            "the rows are in the table, but its synchronization with the catalog failed",
+        ),
+        (
+            FILES,
+            FilesSink(path="/out"),
+            "org.apache.parquet.schema.InvalidSchemaException: Cannot write a schema with an empty group: optional group a {",
+            FatalError,
+            "a column is a struct without fields, which no table can store",
+        ),
+    ],
+)
+def test_error_of_a_library_is_explained(
+    source: Source, sink: Sink, text: str, error: type[HeadraceError], what: str
+) -> None:
+    found = explain(text, source, sink, by=sink)
+    assert type(found) is error
+    assert what in found.what
+    assert found.fix is not None
+    assert "--traceback" not in found.fix
+
+
 def test_sink_does_not_explain_the_error_of_another_sink() -> None:
     text = "org.apache.hudi.exception.HoodieLockException: no lock"
     assert "another writer committed" in str(explain(text, FILES, ICEBERG, HUDI, by=HUDI))

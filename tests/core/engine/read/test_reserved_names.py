@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
-from headrace.engine.read.reserved_names import reject_own_names, reject_reserved_names
+from headrace.engine.read.reserved_names import reject_empty_structs, reject_own_names, reject_reserved_names
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import DataError
 from headrace.sdk.changes import Changes
@@ -72,3 +72,26 @@ def test_event_column_with_the_prefix_of_headrace_is_rejected(name: str) -> None
     assert f"`- rename: {{columns: {{{name}: {name[10:]}}}}}` before `unwrap`" in str(refused.value)
     with pytest.raises(DataError, match="in the producer of the events"):
         reject_own_names(["id", name], "t", envelope=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (T.StructType(), "extra"),
+        (T.StructType().add("id", T.IntegerType()).add("inner", T.StructType()), "extra.inner"),
+        (T.ArrayType(T.ArrayType(T.StructType())), "extra"),
+        (T.MapType(T.StringType(), T.StructType().add("inner", T.StructType())), "extra.inner"),
+    ],
+)
+def test_struct_without_fields_is_rejected_with_its_path(kind: T.DataType, path: str) -> None:
+    with pytest.raises(DataError) as raised:
+        reject_empty_structs(T.StructType().add("id", T.IntegerType()).add("extra", kind).fields, "shop.items")
+    assert str(raised.value) == (
+        f"table shop.items: the column {path!r} is a struct without fields, which no table can store\n"
+        "  fix: exclude the topic, or remove the field in the producer of the events"
+    )
+
+
+def test_struct_with_fields_is_accepted() -> None:
+    kind = T.ArrayType(T.StructType().add("id", T.IntegerType()))
+    reject_empty_structs(T.StructType().add("extra", kind).fields, "shop.items")

@@ -1,0 +1,30 @@
+"""Conversion of rows to the columns of an existing table, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import types as T
+
+from headrace.errors import DataError
+from headrace_sinks.stored_types import union_by_name
+
+
+def test_required_column_that_events_lack_is_rejected() -> None:
+    inner = T.StructType().add("zip", T.IntegerType(), nullable=False)
+    stored = T.StructType().add("id", T.IntegerType(), nullable=False).add("address", inner)
+    complete = T.StructType().add("id", T.IntegerType()).add("address", T.StructType().add("zip", T.IntegerType()))
+    assert union_by_name(stored, complete, lambda *_: True).names == ["id", "address"]
+    assert union_by_name(stored, T.StructType().add("id", T.IntegerType()), lambda *_: True).names == ["id", "address"]
+    for incoming, path in (
+        (T.StructType().add("address", inner), "id"),
+        (
+            T.StructType().add("id", T.IntegerType()).add("address", T.StructType().add("city", T.StringType())),
+            "address.zip",
+        ),
+    ):
+        with pytest.raises(DataError) as raised:
+            union_by_name(stored, incoming, lambda *_: True)
+        assert str(raised.value) == (
+            f"the table's column {path!r} is NOT NULL, and the events do not have it\n"
+            f"  fix: run `ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`, or add the column to the events"
+        )

@@ -103,7 +103,7 @@ class Pipeline(PipelineSpec):
             items += [CheckItem("warning", text) for text in (*warnings, *find_exposures(session))]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.list_omitted(self.plan, session)
-            items += preflight.plan_columns(self.plan, session)
+            items += preflight.plan_known_columns(self.plan, session)
         return [item.redact(self.redact) for item in items]
 
     def run(

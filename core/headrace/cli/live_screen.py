@@ -60,6 +60,8 @@ class Screen:
     def show(self, status: Status) -> None:
         self._running = True
         self.step(status.message)
+        if status.silent_seconds is not None and not status.error:
+            self._since = monotonic() - status.silent_seconds
         self._status = {(table.table, table.sink): table for table in status.tables}
 
     def add(self, progress: BatchProgress) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.errors import HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink, TableStatus, measure_tables
 from headrace.progress.summary import Summary
+
+#: Seconds without an answer of the source after which its lag is unknown. An answer takes milliseconds.
+SILENT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,10 @@ class Status:
     tables: tuple[TableStatus, ...] = ()
     #: Error of an unreachable source.
     error: str | None = None
+    #: The batch in progress.
+    applying: int | None = None
+    #: Seconds since the last answer of a source that does not answer. Lags are then unknown.
+    silent_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,12 +54,24 @@ def describe_run(
     failures: Mapping[TableInSink, TableFailure],
     applying: int | None,
     away: HeadraceError | None,
+    answer_age: float = 0.0,
 ) -> Status:
-    """Return the status of an active run. ``applying``: the current batch; ``away``: why the source is unreachable."""
+    """Return the status of an active run.
+
+    ``applying``: the current batch; ``away``: why the source is unreachable; ``answer_age``: seconds since its last answer.
+    """
     message = "waiting for data" if applying is None else f"applying batch {applying}"
+    is_silent = away is not None or (applying is None and answer_age > SILENT_SECONDS)
     if away:
-        return _status(batches, failures, f"retrying: {away.what}", active=True, error=str(away))
-    return _status(batches, failures, message, active=True)
+        status = _status(batches, failures, f"retrying: {away.what}", active=True, error=str(away))
+    else:
+        status = _status(
+            batches, failures, "waiting for an answer of the source" if is_silent else message, active=True
+        )
+    if not is_silent:
+        return replace(status, applying=applying)
+    tables = tuple(replace(table, lag=None, lag_seconds=None) for table in status.tables)
+    return replace(status, tables=tables, silent_seconds=answer_age)
 
 
 def describe_end(

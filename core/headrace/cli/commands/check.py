@@ -30,4 +30,7 @@ def check(file: str, *, connect: bool) -> None:
     errors = [item.error for item in items if item.error]
     if errors:
         raise errors[0]
-    console.print(make_text(f"{file} can be run", "green"))
+    warned = any(item.what == "warning" for item in items)
+    console.print(
+        make_text(f"{file} can be run{', with the warnings above' if warned else ''}", "yellow" if warned else "green")
+    )

@@ -134,6 +134,18 @@ def list_omitted(plan: Plan, session: SparkSession) -> list[CheckItem]:
     return [CheckItem(f"source {plan.source.name}", f"{count} left out: {kind}") for kind, count in omitted.items()]
 
 
+def plan_known_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
+    """Return the items of ``plan_columns``; for a source that can show its schemas and has none yet, one with a warning."""
+    items = plan_columns(plan, session)
+    if not items and not plan.source.yields_records:
+        return [
+            CheckItem(
+                "warning", f"the source {plan.source.name} has no files yet: topics, keys and columns were not checked"
+            )
+        ]
+    return items
+
+
 def _make_context(plan: Plan, session: SparkSession) -> SourceContext:
     limit = plan.settings.max_message_bytes
     return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)

@@ -16,11 +16,15 @@ from headrace.spark.stream_files import choose_file_manager, find_damaged_file
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+#: Spark's status of a stream that waits for the end offsets of its source.
+_ASKS_SOURCE = "Getting offsets"
+
 
 class NativeQuery(Query):
     """Run of a native source. Spark's StreamingQuery is ``streaming_query``."""
 
     streaming_query: StreamingQuery
+    _watches_answers = True
     #: The stream that the next ``_run_batches`` follows, if it has started already.
     _stream: StreamingQuery | None = None
 
@@ -67,6 +71,8 @@ class NativeQuery(Query):
                 self._state.note_response()
         while not stream.awaitTermination(1):
             self._check_spark()
+            if self._state.is_applying or not stream.status["message"].startswith(_ASKS_SOURCE):
+                self._state.note_answer()
 
     def _shutdown(self) -> None:
         super()._shutdown()

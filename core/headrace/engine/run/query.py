@@ -64,6 +64,9 @@ class RunOptions:
 class Query(ABC):
     """Started pipeline."""
 
+    #: Whether each answer of the source is noted, so that their absence is a sign of an outage.
+    _watches_answers = False
+
     def __init__(self, current: CurrentPlan, spark: SparkSession, options: RunOptions) -> None:
         self._current, self._spark, self._options = current, spark, options
         #: The plan with which the source is read. Tables may have a newer one, if their credentials were rotated first.
@@ -142,8 +145,9 @@ class Query(ABC):
         if not self.is_active:
             error = self.exception
             return describe_end(self.recent_progress, self._failures(), error)
-        batch = self._state.batch if self._state.is_applying else None
-        return describe_run(self.recent_progress, self._failures(), batch, self._state.source_error)
+        state = self._state
+        batch, age = state.batch if state.is_applying else None, state.answer_age if self._watches_answers else 0.0
+        return describe_run(self.recent_progress, self._failures(), batch, state.source_error, age)
 
     @property
     def exception(self) -> HeadraceError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
@@ -33,6 +34,7 @@ class RunState:
         self._error: HeadraceError | None = None
         self._source_error: HeadraceError | None = None
         self._healthy: set[str] = set()
+        self._answered = time.monotonic()
 
     # The whole run.
 
@@ -71,6 +73,15 @@ class RunState:
         """Whether the source has responded in this run."""
         return self._phase is not Phase.STARTING
 
+    @property
+    def answer_age(self) -> float:
+        """Seconds since the last answer of the source."""
+        return time.monotonic() - self._answered
+
+    def note_answer(self) -> None:
+        """Record that the source answers now, without a change of phase."""
+        self._answered = time.monotonic()
+
     def request_stop(self) -> None:
         """Request the end of the run: no other batch starts."""
         self._stop_requested.set()
@@ -99,6 +110,7 @@ class RunState:
         """Record that the source responded."""
         with self._lock:
             self._phase, self._source_error = Phase.WAITING, None
+            self._answered = time.monotonic()
 
     def note_source_error(self, error: HeadraceError) -> None:
         """Record an error of the source, which is retried."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,8 +19,8 @@ from headrace.sdk import Auth, Config, ConfigError, DataError, HeadraceError, Na
 from headrace.sdk.error_text import full_text
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
-from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
-from headrace_sources.transports.kafka_errors import explain_kafka_error
+from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_timeouts
+from headrace_sources.transports.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_offsets import (
     EARLIEST,
     Ranges,
@@ -191,7 +192,10 @@ class KafkaSource(NativeSource):
         name, value = self._topic_option
         options = {
             "maxOffsetsPerTrigger": f"{MAX_RECORDS_PER_BATCH}",
+            # The stream only reads offsets. headrace repeats a failed request itself, and reports it first.
+            "fetchOffset.numRetries": "2",
             **self._options(_READER_OPTIONS + _STREAM_OPTIONS),
+            **{f"kafka.{name}": value for name, value in with_timeouts(self._client_options()).items()},
         }
         reader = spark.readStream.format("kafka").options(**options)
         reader = reader.option(name, option_text(value))
@@ -201,9 +205,14 @@ class KafkaSource(NativeSource):
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
         self._await_broker(spark)
         try:
-            partitions, _ = self._find_partitions(spark)
+            partitions, others = self._find_partitions(spark)
         except ConfigError:  # a topic is missing or not visible: the stream reports it
             return
+        if not partitions and self.config.subscribePattern:
+            pattern = self.config.subscribePattern
+            raise ConfigError(
+                f"no topic matches subscribePattern {pattern!r}", where=self._where, fix=did_you_mean(pattern, others)
+            )
         self._available = self._admin(spark).latest(partitions)
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
@@ -267,9 +276,27 @@ class KafkaSource(NativeSource):
         return self._admin(context.spark).describe_origins(topics)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        auth, (name, value) = self.config.auth, self._topic_option
+        auth = self.config.auth
         found: HeadraceError | None = auth.explain(error) if auth else None
-        return found or explain_kafka_error(error, f"source kafka, {self._servers}, {name} {option_text(value)}")
+        found = found or explain_kafka_error(error, self._where)
+        if isinstance(found, ConfigError) and found.what.startswith(NO_SUCH_TOPIC) and self._client is not None:
+            with suppress(Exception):  # The broker does not respond: the names stay unknown.
+                names = self._client.topics()
+                missing = [name for name in self._named_topics if name not in names]
+                found.fix = f"{found.fix}; {did_you_mean(missing[0], names)}" if missing else found.fix
+        return found
+
+    @property
+    def _where(self) -> str:
+        name, value = self._topic_option
+        return f"source kafka, {self._servers}, {name} {option_text(value)}"
+
+    @property
+    def _named_topics(self) -> list[str]:
+        """Topics that the options name; empty with a pattern."""
+        if self.config.subscribePattern:
+            return []
+        return [name.strip() for name in self.config.assign or option_text(self.config.subscribe).split(",")]
 
     @property
     def _topic_option(self) -> tuple[str, Any]:
@@ -323,7 +350,7 @@ class KafkaSource(NativeSource):
             pattern: Any = spark._jvm.java.util.regex.Pattern.compile(config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001 - Kafka's client uses Java's
             wanted = [name for name in names if pattern.matcher(name).matches()]
         else:
-            wanted = list(config.assign or option_text(config.subscribe).split(","))
+            wanted = self._named_topics
             for name in wanted:
                 if name not in names:
                     fix = did_you_mean(name, names)

@@ -24,7 +24,7 @@ class KafkaAdmin:
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
         self._jvm = jvm
         config = jvm.java.util.HashMap()
-        for name, value in {**_TIMEOUTS, **options}.items():
+        for name, value in with_timeouts(options).items():
             if name not in _CONSUMER_ONLY:
                 config.put(name, value)
         self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
@@ -102,10 +102,18 @@ class KafkaAdmin:
         return offsets
 
 
-#: With Kafka's defaults a request about a deleted topic takes a minute.
-_TIMEOUTS = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
+#: Milliseconds. With Kafka's default of a minute, an outage and a deleted topic are reported minutes later.
+_TIMEOUT = 5000
+_API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
 #: Options that only consumers have. The admin client would log a warning for each.
 _CONSUMER_ONLY = frozenset({"isolation.level"})
+
+
+def with_timeouts(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of Kafka's client with both timeouts of a request. The one for all attempts must not be the shorter one."""
+    api, request = options.get(_API_TIMEOUT), options.get(_REQUEST_TIMEOUT)
+    longest = api or max(_TIMEOUT, int(request or 0))
+    return {**options, _API_TIMEOUT: str(longest), _REQUEST_TIMEOUT: str(request or min(_TIMEOUT, int(longest)))}
 
 
 @functools.cache

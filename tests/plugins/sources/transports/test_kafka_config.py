@@ -6,6 +6,7 @@ import pytest
 
 from headrace import ConfigError
 from headrace_sources import AvroFormat, JsonFormat, KafkaSource
+from headrace_sources.transports.kafka_admin import with_timeouts
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,21 @@ def test_option_with_the_name_of_another_client_is_explained(key: str, fix: str)
     with pytest.raises(ConfigError) as raised:
         KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "orders", key: "x"})
     assert f"fix: {fix}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "api", "request_"),
+    [
+        ({}, "5000", "5000"),
+        ({"request.timeout.ms": "30000"}, "30000", "30000"),
+        ({"default.api.timeout.ms": "2000"}, "2000", "2000"),
+        ({"default.api.timeout.ms": "60000", "request.timeout.ms": "1000"}, "60000", "1000"),
+    ],
+)
+def test_timeouts_never_contradict_each_other(options: dict[str, str], api: str, request_: str) -> None:
+    found = with_timeouts({"bootstrap.servers": "broker:9092", **options})
+    assert found["bootstrap.servers"] == "broker:9092"
+    assert (found["default.api.timeout.ms"], found["request.timeout.ms"]) == (api, request_)
 
 
 @pytest.mark.parametrize("format_class", [AvroFormat, JsonFormat])

@@ -41,6 +41,12 @@ def test_missing_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSe
     with pytest.raises(ConfigError, match="no such topic") as caught:
         job(kafka, tmp_path, {"subscribe": f"{prefix}.nothing"}).run(spark)
     assert f"{prefix}.nothing" in str(caught.value)
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    with pytest.raises(ConfigError, match="no such topic") as caught:
+        job(kafka, tmp_path, {"subscribe": f"{prefix}.order"}).run(spark)
+    assert str(caught.value.fix).endswith(f"; did you mean '{prefix}.orders'?")
+    with pytest.raises(ConfigError, match="no topic matches subscribePattern"):
+        job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.]none.*"}).run(spark)
 
 
 def test_deleted_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

@@ -83,7 +83,11 @@ class Pipeline(PipelineSpec):
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
         """Return the pipeline of a mapping with the keys of the file."""
         if not isinstance(config, Mapping):
-            raise ConfigError(f"expected a mapping, found {type(config).__name__}", where="Pipeline.from_dict")
+            raise ConfigError(
+                f"must be a mapping, and is of type {type(config).__name__}",
+                where="Pipeline.from_dict",
+                fix="pass the keys of a pipeline file as a dict",
+            )
         return build(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
@@ -197,9 +201,12 @@ class Pipeline(PipelineSpec):
         read_header(folder, f"checkpoint {self.checkpoint}", self.name)
         return CheckpointFolders(folder)
 
-    def _require_checkpoint(self, spark: SparkSession) -> None:
-        if not Folder(spark, self.checkpoint).exists():
-            raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+    def _require_batches(self, spark: SparkSession, fix: str) -> None:
+        """Raise ConfigError if the pipeline has never applied a batch."""
+        if not Folder(spark, self.checkpoint).exists() or self._open_folders(spark).next_batch == 0:
+            raise ConfigError(
+                "the pipeline has not applied a batch yet", where=f"checkpoint {self.checkpoint}", fix=fix
+            )
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
         """Return a session for reads. It is kept: table formats change its settings, and catalogs connect once."""
@@ -214,7 +221,8 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            self._require_checkpoint(spark)
+            fix = "run the pipeline; no epoch is needed before its first batch, because no stored row can win over a new change"
+            self._require_batches(spark, fix)
             checkpoint = Checkpoint(spark, self.checkpoint, self.name)
             return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
@@ -226,7 +234,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            self._require_checkpoint(spark)
+            self._require_batches(spark, "run the pipeline until it has applied the snapshot")
             return resync(self.plan, spark, table, now=now)
 
     def replay(

@@ -35,12 +35,16 @@ def _check_object(name: str, value: Any, kind: type) -> None:
             fix=f"write {value.__name__}(…)",
         )
     fix = "pass a string" if kind is str else f"pass an object; {_FROM_DICT}"
-    raise ConfigError(f"expected {kind.__name__}, found {type(value).__name__}", where=_where(name), fix=fix)
+    raise ConfigError(
+        f"must be of type {kind.__name__}, and is of type {type(value).__name__}", where=_where(name), fix=fix
+    )
 
 
 def _check_items(name: str, items: Any, kind: type) -> None:
     if isinstance(items, str | Mapping) or not isinstance(items, Collection):
-        raise ConfigError(f"expected a list, found {type(items).__name__}", where=_where(name), fix="pass a list")
+        raise ConfigError(
+            f"must be a list, and is of type {type(items).__name__}", where=_where(name), fix="pass a list"
+        )
     for number, item in enumerate(items):
         _check_object(f"{name}[{number}]", item, kind)
 

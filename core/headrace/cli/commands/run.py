@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.cli.signals import Stop
     from headrace.pipeline import Maintained, Pipeline, Query
     from headrace.progress.model import BatchProgress
+    from headrace.progress.status import Status
 
 #: Seconds between two polls of the query and of signals.
 _POLL = 0.2
@@ -52,6 +53,7 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
     pipeline = load_pipeline(file)
     totals, stop = Totals(pipeline.name), Stop()
     view = _choose_view(log_format, totals, file)
+    query: Query | None = None
     try:
         with view:
             spark = start_session(pipeline, view)
@@ -61,6 +63,7 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
             with stop.on_signals():
                 _watch(query, view, stop)
     except KeyboardInterrupt:
+        view.report(_describe_interruption(query.status if query else None))
         if stop.requested_by is None:
             raise
         os._exit(INTERRUPTED)  # a normal exit would wait for the threads of the batch
@@ -129,14 +132,14 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     from headrace.pipeline import SparkDiedError, spark_died
 
     stopper: threading.Thread | None = None
-    away: str | None = None
+    trouble: str | None = None
     try:
         while not query.await_termination(_POLL):
             status = query.status
             view.show(status)
-            if status.error != away:
-                away = status.error
-                view.report(f"{away}\n  retrying until it answers" if away else "the source answers again")
+            if (kind := _kind_of(status)) != trouble:  # Repeated retries of one error are one line.
+                trouble = kind
+                view.report(f"{status.error}\n  retrying until it answers" if kind else "the source answers again")
             if stop.requested_by and stopper is None:
                 view.report(f"{stop.requested_by}: stopping after the current batch; a second signal stops immediately")
                 # stop() waits for the batch; signals reach only this thread.
@@ -152,6 +155,20 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
                 raise
             raise spark_died() from error
         view.report("Spark ended during a batch: the next run repeats it")
+
+
+def _kind_of(status: Status) -> str | None:
+    """Return the kind of the source's error, without the details that differ from one attempt to the next."""
+    return ":".join(status.message.split(":")[:2]) if status.error else None
+
+
+def _describe_interruption(status: Status | None) -> str:
+    """Return what the end of a run that did not wait for its batch means. ``status``: None before the run started."""
+    if status is None:
+        return "interrupted before the first batch: nothing was read"
+    if status.applying is None:
+        return "stopped immediately, between two batches: the next run continues here"
+    return f"stopped immediately: batch {status.applying} was interrupted, and the next run repeats it; nothing is lost"
 
 
 def _stop(query: Query) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from headrace.progress.rates import TableStatus
     from headrace.progress.summary import Summary
 
+#: Age of a batch from which its lag is marked: no batch means no new records, or no run.
+_STALE_SECONDS = 60.0
+
 
 @click.command()
 @click.argument("file")
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 def status(file: str, *, form: str) -> None:
     """Show lag and latency of tables, and errors of failed ones.
 
-    Read from the progress of the last 100 batches in the checkpoint. The pipeline may be running.
+    Read from the progress of the last 100 batches in the checkpoint. The pipeline may be running. Lag and latency are those of the
+    table's last batch; the lag of a batch that ended more than a minute ago is shown with its age.
     """
     from headrace.cli.startup import open_checkpoint
 
@@ -31,24 +35,34 @@ def status(file: str, *, form: str) -> None:
         found = pipeline.status(spark)
     if form == "json":
         for table in found.tables:
-            click.echo(format_json(asdict(table)))
+            age = _age_of(table)
+            click.echo(
+                format_json({**asdict(table), "age_seconds": age, "is_stale": age is None or age > _STALE_SECONDS})
+            )
     elif found.tables:
         _print(found.tables, found.summary, file)
     else:
         click.echo(f"no tables yet: headrace run {shlex.quote(file)}", err=True)
 
 
+def _age_of(table: TableStatus) -> float | None:
+    """Return the seconds since the end of the table's last batch; None without one."""
+    return None if table.ended is None else (datetime.now(UTC) - datetime.fromisoformat(table.ended)).total_seconds()
+
+
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
     from headrace.cli.run_log import describe_backlog, describe_failure, hint_at_dead_letters
     from headrace.cli.table_output import make_console, make_table, make_text, put
 
-    console, now = make_console(), datetime.now(UTC)
+    console = make_console()
     shown = make_table("table", "sink", right=("lag", "rows/s", "latency", "last batch"))
     for t in tables:
         latency = None if t.latency_ms is None else t.latency_ms / 1000
-        age = (now - datetime.fromisoformat(t.ended)).total_seconds() if t.ended else None
+        age = _age_of(t)
         last = UNKNOWN if age is None else f"#{t.batch}, {format_duration(age)} ago"
         lag = describe_backlog(t) if t.error else format_lag(t.lag, t.lag_seconds)
+        if age is not None and age > _STALE_SECONDS and t.lag is not None:
+            lag = f"{lag}, {format_duration(age)} ago"
         cells = lag, format_count(round(t.rows_per_second)), format_duration(latency), last
         shown.add_row(make_text(t.table), make_text(t.sink), *cells, style="red" if t.error else "")
     put(console, shown)

@@ -31,7 +31,9 @@ def check_is_session(spark: object) -> None:
 
     if not isinstance(spark, SparkSession):
         raise ConfigError(
-            f"expected SparkSession, found {type(spark).__name__}", where="spark", fix="pass a session, or None"
+            f"must be of type SparkSession, and is of type {type(spark).__name__}",
+            where="spark",
+            fix="pass a session, or None",
         )
     if is_stopped(spark):
         raise ConfigError("the session was stopped", where="spark", fix="create a new session")

@@ -35,7 +35,8 @@ def test_epoch_is_raised_after_a_restore(tmp_path: Path, command_spark: SparkSes
     file.write_text(FILE.format(folder=tmp_path))
     nothing = headrace("epoch", str(file))
     assert nothing.exit_code == 2
-    assert "nothing was read yet" in nothing.output
+    assert "the pipeline has not applied a batch yet" in nothing.output
+    assert "no epoch is needed before its first batch" in nothing.output
     assert not (tmp_path / "checkpoint").exists()
 
     bronze = Bronze(tmp_path / "bronze")

@@ -161,6 +161,7 @@ def test_second_signal_interrupts_and_next_run_repeats_the_batch(sample: Path) -
     process.send_signal(signal.SIGINT)
     out, err = finish(process, 130)
     assert "Traceback" not in err
+    assert "stopped immediately: batch 0 was interrupted, and the next run repeats it; nothing is lost\n" in err
     assert out == ""
     out, _ = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
     assert "900 rows in, 900 applied" in out
@@ -196,7 +197,9 @@ def test_run_is_interrupted_before_the_first_batch(sample: Path) -> None:
     read_until(process.stderr, "starting Spark")
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    assert finish(process, 130) == ("", "")
+    out, err = finish(process, 130)
+    assert out == ""
+    assert re.fullmatch(r"[-\dT:]+Z interrupted before the first batch: nothing was read\n", err)
 
 
 @pytest.mark.nightly

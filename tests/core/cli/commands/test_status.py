@@ -49,6 +49,13 @@ def test_lag_is_a_duration_if_the_source_counts_no_records(capsys: pytest.Captur
     assert re.split(" {2,}", orders)[:3] == ["orders", "iceberg", "15 min"]
 
 
+def test_lag_of_an_old_batch_has_its_age(capsys: pytest.CaptureFixture[str]) -> None:
+    batches = [batch(0, 14, progress_of("orders"))]  # no batch has run since: nothing was new, or no run was active
+    _print(measure_tables(batches), Summary.of("shop", batches), "shop.yaml")
+    _, orders = capsys.readouterr().out.splitlines()
+    assert re.split(" {2,}", orders)[2] == "0, 14 min ago"
+
+
 def test_unknown_backlog_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     failures = {("customers", "iceberg"): TableFailure(SINCE, "full", backlog=None)}
     _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")

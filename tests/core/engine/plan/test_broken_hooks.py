@@ -124,13 +124,13 @@ def test_arguments_of_another_type_are_rejected(spark: SparkSession, tmp_path: P
     pipeline = build("", tmp_path)
     wrong: Any = "local"
     number: Any = 5
-    with pytest.raises(ConfigError, match="expected SparkSession, found str"):
+    with pytest.raises(ConfigError, match="must be of type SparkSession, and is of type str"):
         pipeline.run(wrong)
     with pytest.raises(ConfigError, match="5 is not an interval"):
         pipeline.start(spark, trigger=number)
     with pytest.raises(ConfigError, match="'' is not an interval"):
         pipeline.start(spark, trigger="")
-    with pytest.raises(ConfigError, match="expected a mapping, found list"):
+    with pytest.raises(ConfigError, match="must be a mapping, and is of type list"):
         Pipeline.from_dict([wrong])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"FilesSink: 'path' is missing"):
         FilesSink()

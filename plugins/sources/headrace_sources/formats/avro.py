@@ -15,6 +15,8 @@ from headrace.sdk.error_text import first_line, full_text
 from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
+from headrace_sources.formats.oversized_data import ERRORS, is_oversized_avro
+from headrace_sources.limits import AVRO_ITEMS, AVRO_VALUE_BYTES
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.glue_registry import GlueRegistry
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-#: A damaged record may claim a string of 2 GB. Avro's reader allocates the memory before it reads the string.
+#: Limits of Avro's own reader.
 _READER_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
-    for what, most in {"string": 100 << 20, "bytes": 100 << 20, "collectionItems": 10_000_000}.items()
+    for what, most in {"string": AVRO_VALUE_BYTES, "bytes": AVRO_VALUE_BYTES, "collectionItems": AVRO_ITEMS}.items()
 )
 
 
@@ -146,10 +148,14 @@ class AvroFormat(Format):
         return scan.read(spark, schema, options)
 
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
-        if "org.apache.avro" not in full_text(error):
+        text, conf = full_text(error), spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        lacked_memory = any(name in text for name in ERRORS)
+        if not lacked_memory and "org.apache.avro" not in text:
             return None
-        conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        return next((file for file in files if not _is_whole(spark, conf, file)), None)
+        for file in files:  # an oversized block must not be read in the driver
+            if _is_oversized(spark, conf, file) or not (lacked_memory or _is_whole(spark, conf, file)):
+                return file
+        return None
 
 
 def _open_scan(files: tuple[str, ...], schema: str) -> AvroScan:
@@ -185,6 +191,13 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
         if options.get("ignoreCorruptFiles") == "true":
             return None
         raise DataError(_describe_damage(path, conf, text), where=file, fix=_FIX) from error
+
+
+def _is_oversized(spark: SparkSession, conf: Any, file: str) -> bool:
+    try:
+        return is_oversized_avro(spark._jvm, conf, file)  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - any other damage is found when its table is read
+        return False
 
 
 def _is_whole(spark: SparkSession, conf: Any, file: str) -> bool:

@@ -8,8 +8,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError
-from headrace_sources.kafka_connect.connect_schema import ConnectSchema, EndlessSchemaError, limit_schema
-from headrace_sources.kafka_connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
+from headrace_sources.kafka_connect.connect_schema import (
+    DECIMAL,
+    PRECISION,
+    SCALE,
+    ConnectSchema,
+    EndlessSchemaError,
+    limit_schema,
+)
+from headrace_sources.kafka_connect.decimals import MAX_PRECISION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

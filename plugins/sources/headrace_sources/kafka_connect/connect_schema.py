@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from headrace.sdk import DataError
+from headrace_sources.limits import DECIMAL_SCALE, SCHEMA_COLUMNS, SCHEMA_LEVELS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 P = ParamSpec("P")
 
+#: Name of Connect's decimals, and their parameters.
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: Connect's types without children whose names differ from Spark's.
 LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
 
@@ -50,6 +55,15 @@ class ConnectSchema:
         fields = {f.name: self.fields[f.name].project(f.dataType) for f in data_type if f.name in self.fields}
         return replace(self, fields=fields)
 
+    def paths(self) -> Iterator[tuple[str, ...]]:
+        """Yield the path of each column, including nested ones."""
+        for name, inner in (self.fields or {}).items():
+            yield (name,)
+            for path in inner.paths():
+                yield (name, *path)
+        for inner in filter(None, (self.element, self.value)):
+            yield from inner.paths()
+
     def map_leaves(self, change: Callable[[ConnectSchema], ConnectSchema]) -> ConnectSchema:
         """Return the schema with all leaves mapped."""
         if self.fields is not None:
@@ -61,11 +75,6 @@ class ConnectSchema:
         return change(self)
 
 
-#: Limits of nested structs, lists and maps, and of columns including nested ones. Database tables are far smaller; larger schemas
-#: exceed Spark's plans and Java's stack.
-MAX_LEVELS, MAX_COLUMNS = 50, 20_000
-
-
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
     """Return the parser with an EndlessSchemaError for schemas that are too deep or too wide for a table."""
 
@@ -74,10 +83,13 @@ def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
         try:
             schema = parse(*arguments, **options)
             levels, columns = _measure(schema, {})
+            _check_scales(schema, set())
         except RecursionError:  # or of the schema's JSON
-            levels, columns = MAX_LEVELS + 1, 0
-        if levels > MAX_LEVELS or columns > MAX_COLUMNS:
-            much = f"nested in more than {MAX_LEVELS} levels" if levels > MAX_LEVELS else f"of {columns:,} columns"
+            levels, columns = SCHEMA_LEVELS + 1, 0
+        if levels > SCHEMA_LEVELS or columns > SCHEMA_COLUMNS:
+            much = (
+                f"nested in more than {SCHEMA_LEVELS} levels" if levels > SCHEMA_LEVELS else f"of {columns:,} columns"
+            )
             raise EndlessSchemaError(
                 f"the schema is {much}, which no table can hold",
                 fix="exclude the topic, or remove the fields at the source",
@@ -94,6 +106,22 @@ def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tup
         sizes = [_measure(item, measured) for item in inner]
         measured[id(schema)] = 1 + max((levels for levels, _ in sizes), default=0), 1 + sum(n for _, n in sizes)
     return measured[id(schema)]
+
+
+def _check_scales(schema: ConnectSchema, checked: set[int]) -> None:
+    """Raise EndlessSchemaError for a decimal whose scale or precision is not a number or beyond the limit."""
+    if id(schema) in checked:
+        return
+    checked.add(id(schema))
+    for name in (SCALE, PRECISION) if schema.name == DECIMAL else ():
+        text = str(schema.parameters.get(name) or 0)
+        if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII) or abs(int(text)) > DECIMAL_SCALE:
+            raise EndlessSchemaError(
+                f"a decimal has the {name.rpartition('.')[2]} {text[:30]}, which is not a number up to {DECIMAL_SCALE:,}",
+                fix="exclude the topic, or correct the column's type at the source",
+            )
+    for inner in [*(schema.fields or {}).values(), *filter(None, (schema.element, schema.value))]:
+        _check_scales(inner, checked)
 
 
 @limit_schema

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.sdk.columns import any_of, reuse_columns
 from headrace_sources.kafka_connect import decimals, times
-from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema, parse_connect_schema
+from headrace_sources.kafka_connect.connect_schema import (
+    DECIMAL,
+    LEAF_NAMES,
+    PRECISION,
+    SCALE,
+    ConnectSchema,
+    parse_connect_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -70,18 +77,16 @@ def parse_type_name(text: str) -> ConnectSchema:
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType
 
     plain: dict[str, DataType] = {t.typeName(): t for t in (IntegerType(), LongType(), StringType(), BinaryType())}
-    if found := re.fullmatch(rf"{re.escape(decimals.DECIMAL)}\((\d+), *(\d+)\)", text):
+    if found := re.fullmatch(rf"{re.escape(DECIMAL)}\((\d+), *(\d+)\)", text):
         precision, scale = map(int, found.groups())
         if not scale <= precision <= decimals.MAX_PRECISION:
             raise LookupError(text)
-        return ConnectSchema(
-            BinaryType(), decimals.DECIMAL, {decimals.PRECISION: f"{precision}", decimals.SCALE: f"{scale}"}
-        )
+        return ConnectSchema(BinaryType(), DECIMAL, {PRECISION: f"{precision}", SCALE: f"{scale}"})
     if text == decimals.VARIABLE_SCALE_DECIMAL:
         return ConnectSchema(
             name=text, fields={"scale": ConnectSchema(IntegerType()), "value": ConnectSchema(BinaryType())}
         )
-    if text == decimals.DECIMAL:  # its scale is unknown
+    if text == DECIMAL:  # its scale is unknown
         raise LookupError(text)
     if text in LEAF_NAMES:
         return parse_connect_schema({"type": text})
@@ -101,7 +106,7 @@ def to_connect_schema(data_type: DataType) -> ConnectSchema:
         return ConnectSchema(value=to_connect_schema(data_type.valueType))
     if isinstance(data_type, T.DecimalType) and data_type.precision < decimals.MAX_PRECISION:
         precision, scale = data_type.precision, data_type.scale
-        parameters = {decimals.SCALE: str(scale), decimals.PRECISION: str(precision)}
+        parameters = {SCALE: str(scale), PRECISION: str(precision)}
         return ConnectSchema(decimals.parse_type(precision, scale), decimals.JSON_DECIMAL, parameters)
     return ConnectSchema(data_type)
 
@@ -260,7 +265,7 @@ def _logical_types() -> dict[str, LogicalType]:
         f"{debezium}ZonedTimestamp": LogicalType("string", timestamp, lambda c, schema: times.timestamp_from_text(c)),
         f"{debezium}IsoTimestamp": iso_timestamp,
         f"{debezium}IsoDate": LogicalType("string", date, lambda c, schema: times.date_from_text(c)),
-        decimals.DECIMAL: LogicalType("binary", decimals.decimal_type, decimals.decimal_from_bytes),
+        DECIMAL: LogicalType("binary", decimals.decimal_type, decimals.decimal_from_bytes),
         decimals.NUMERIC_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.decimal_from_number),
         decimals.JSON_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.exact_decimal),
         decimals.VARIABLE_SCALE_DECIMAL: LogicalType(

@@ -7,18 +7,16 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from headrace_sources.kafka_connect.connect_schema import ConnectSchema
+from headrace_sources.kafka_connect.connect_schema import DECIMAL, PRECISION, SCALE, ConnectSchema
+from headrace_sources.limits import DECIMAL_BYTES, DECIMAL_SCALE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, DecimalType
 
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 #: headrace's names of Connect's Decimal as a JSON number, and of a Spark decimal in JSON.
 NUMERIC_DECIMAL, JSON_DECIMAL = "decimal.format=NUMERIC", "a decimal of JSON"
-#: Connect's decimal parameters.
-SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: Spark's widest decimal.
 MAX_PRECISION = 38
 #: Integers with this many digits fit into 64 bits.
@@ -133,12 +131,14 @@ def _let(value: Column, use: Callable[[Column], Column]) -> Column:
 
 
 def _format_plain(number: Column, scale: Column) -> Column:
-    """Return all digits as a string, without an exponent."""
+    """Return all digits as a string, without an exponent; null beyond the limits of bytes and scale."""
     from pyspark.sql import functions as F
 
     zero = F.lit(0)
     magnitude = F.when(F.length(number) <= 15, _magnitude(number).cast("string")).otherwise(_long_magnitude(number))
     places = F.greatest(scale, zero)
+
+    is_readable = F.length(number).between(1, DECIMAL_BYTES) & scale.between(-DECIMAL_SCALE, DECIMAL_SCALE)
 
     def pad(digits: Column) -> Column:
         # A negative scale counts trailing zeros.
@@ -152,7 +152,7 @@ def _format_plain(number: Column, scale: Column) -> Column:
         return F.when(places > 0, text).otherwise(digits)
 
     text = _let(_let(magnitude, pad), insert_point)
-    return F.when(F.length(number) > 0, F.concat(_sign(number), text))
+    return F.when(is_readable, F.concat(_sign(number), text))
 
 
 def _sign(number: Column) -> Column:

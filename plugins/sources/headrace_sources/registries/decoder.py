@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk import DataError, NoSchemaError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
 from headrace.sdk.schemas import find_unknown_schemas, union_schemas
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
+from headrace_sources.limits import MISSING_SCHEMAS, WRITER_SCHEMAS
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
 from headrace_sources.registries.registry_reader import KEY_FIX, EmptyReader, KnownFrames, RegistryReader, WriterSchema
@@ -53,7 +54,7 @@ class RegistryDecoder:
         ids = self._find_ids(frame, column, subject, log)
         if ids is None:
             return self._open_without_ids(frame, column, subject)
-        rejected = self._fetch_schemas(subject, ids - set(log.writers(subject)), log)
+        rejected = self._fetch_schemas(subject, ids, log)
         writers = self._parse_schemas(subject, log, rejected)
         schema, contradicting = _union_schemas(writers, subject, log)
         if schema is None:  # a key that is a single value, or only tombstones: no columns
@@ -63,7 +64,8 @@ class RegistryDecoder:
         in_headers = header_path.batches > 0
         ids_to_know = [*(writer.id for writer in readable), *rejected]
         known = KnownFrames({id_: self._make_frames(id_, in_headers=in_headers) for id_ in ids_to_know})
-        return RegistryReader(schema, subject, self._parser, readable, rejected, known, in_headers, self._name)
+        full = self._is_full(subject, log)
+        return RegistryReader(schema, subject, self._parser, readable, rejected, known, in_headers, self._name, full)
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
         """Return the error for schemas that tasks do not know; None if there are none."""
@@ -84,33 +86,34 @@ class RegistryDecoder:
 
     # Ids of schemas.
 
-    def _find_ids(self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog) -> set[str] | None:
-        """Return the possibly new ids; None if no record has or had one."""
+    def _find_ids(self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog) -> Collection[str] | None:
+        """Return the possibly new ids, those of most records first; None if no record has or had one."""
         unknown = log.take_unknown(subject)
         if self._single_schema:
-            return {framing.BARE}
+            return [framing.BARE]
         if unknown is not None:  # all new ids are found in one pass: each would fail the batch once
-            return (unknown - {""}) | self._collect_ids(frame, column, subject, log)
+            return dict.fromkeys([*self._collect_ids(frame, column, subject, log), *sorted(unknown - {""})])
         if log.writers(subject):
-            return set()
+            return []
         head = self._collect_ids(frame, column, subject, log, NEW_TOPIC_RECORDS)
         return head or self._collect_ids(frame, column, subject, log) or None
 
     def _collect_ids(
         self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog, head: int | None = None
-    ) -> set[str]:
-        """Return the ids in all records, or in the first ones."""
+    ) -> Collection[str]:
+        """Return the ids in all records, or in the first ones; those of most records first."""
         from pyspark.sql import functions as F
 
         records = frame.where(F.col(column).isNotNull())
         records = records if head is None else records.limit(head)
         headers = framing.has_header_with_id(records, subject.part)
         frames = framing.frame_column(records, column, subject.part, texts=self._parser.texts)
-        frames_seen = records.select(frames.alias(_FRAME), headers.alias(_HEADERS)).distinct()
-        rows = frames_seen.select(_FRAME, framing.is_frame(F.col(_FRAME)), _HEADERS).collect()
+        counts = records.select(frames.alias(_FRAME), headers.alias(_HEADERS)).groupBy(_FRAME, _HEADERS).count()
+        most = counts.orderBy(F.desc("count"), _FRAME).limit(WRITER_SCHEMAS + MISSING_SCHEMAS)
+        rows = most.select(_FRAME, framing.is_frame(F.col(_FRAME)), _HEADERS).collect()
         if any(has_headers or not is_frame for _, is_frame, has_headers in rows):
             log.state(subject, _HeaderPath).batches = HEADER_PATH_BATCHES
-        return {framing.parse_id(bytes(text), self._id_kind) for text, is_frame, _ in rows if is_frame}
+        return dict.fromkeys(framing.parse_id(bytes(text), self._id_kind) for text, is_frame, _ in rows if is_frame)
 
     def _make_frames(self, id_: str, *, in_headers: bool) -> list[bytes]:
         return framing.make_frames(id_, self._id_kind, in_headers=in_headers, texts=self._parser.texts)
@@ -136,10 +139,12 @@ class RegistryDecoder:
     # Schemas of ids.
 
     def _fetch_schemas(self, subject: Subject, ids: Collection[str], log: SchemaLog) -> dict[str, RejectReason]:
-        """Log new schemas. Return the ids of missing ones for whose records the pipeline file has a rule."""
+        """Log new schemas up to the limits. Return the ids of missing ones for whose records the pipeline file has a rule."""
         missing = log.missing.setdefault(subject, set())
         refusal: DataError | None = None
-        for id_ in sorted(set(ids) - missing):
+        for id_ in [id_ for id_ in ids if id_ not in missing and id_ not in log.writers(subject)]:
+            if self._is_full(subject, log):
+                break
             try:
                 log.add_writer(subject, id_, self._fetch(id_))
             except DataError as error:
@@ -150,6 +155,11 @@ class RegistryDecoder:
         if refusal and not log.writers(subject):  # without any schema the table has no columns
             raise refusal
         return dict.fromkeys(sorted(missing), RejectReason.SCHEMA_UNKNOWN)
+
+    @staticmethod
+    def _is_full(subject: Subject, log: SchemaLog) -> bool:
+        """Return whether no further schemas are requested: records of unknown ids are dead letters."""
+        return len(log.missing.get(subject, ())) >= MISSING_SCHEMAS or len(log.writers(subject)) >= WRITER_SCHEMAS
 
     def _parse_schemas(
         self, subject: Subject, log: SchemaLog, rejected: dict[str, RejectReason]

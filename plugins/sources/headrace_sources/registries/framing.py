@@ -101,10 +101,11 @@ def front_number(frame: DataFrame, column: str, part: str, known: Sequence[bytes
     value = F.col(column)
     if list(known) == [b""]:
         return F.when(value.isNotNull(), 0)
-    result = F.lit(-1)
-    for i, front in reversed(list(enumerate(known))):
-        result = F.when(F.startswith(value, F.lit(front)) & (F.length(value) > len(front)), i).otherwise(result)
-    return F.when(value.isNotNull(), F.when(has_header_with_id(frame, part), -1).otherwise(result))
+    # One expression with many branches. Nested ones would overflow Java's stack.
+    result = F.when(has_header_with_id(frame, part), -1)
+    for i, front in enumerate(known):
+        result = result.when(F.startswith(value, F.lit(front)) & (F.length(value) > len(front)), i)
+    return F.when(value.isNotNull(), result.otherwise(-1))
 
 
 def frame_number(frame: Column, known: Sequence[bytes]) -> Column:
@@ -122,7 +123,8 @@ def payload(frame: DataFrame, value: Column, number: Column, known: Sequence[byt
     if not any(lengths.values()):
         return value
     length = F.lit(lengths[numbers[0]])
-    length = reduce(lambda rest, i: F.when(number == i, lengths[i]).otherwise(rest), numbers[1:], length)
+    for other in sorted(set(lengths.values()) - {lengths[numbers[0]]}):
+        length = F.when(number.isin([i for i in numbers if lengths[i] == other]), other).otherwise(length)
     body = value.substr(length + 1, F.length(value))
     in_text = [i for i in numbers if known[i].startswith(_TEXT)]
     if in_text:

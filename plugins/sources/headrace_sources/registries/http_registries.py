@@ -10,12 +10,11 @@ from urllib.parse import quote
 
 from headrace.sdk import DataError
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
+from headrace_sources.limits import SCHEMA_REFERENCES
 from headrace_sources.registries.avro_references import collect_named_types, inline_named_types
 from headrace_sources.registries.registry_client import RegistryClient
 from headrace_sources.registries.schema_registry import SchemaRegistry, SchemaType
 
-#: Schemas that one may refer to, directly and through others.
-MAX_REFERENCES = 100
 #: What precedes the version in the address of Apicurio's own API.
 _APICURIO_PATH = "/apis/registry/"
 #: A schema, and its references to others.
@@ -81,8 +80,8 @@ class HttpRegistry(SchemaRegistry):
                 if not is_resolved[path]:
                     raise self._reference_error(f"{path} refers to itself, directly or through others")
                 continue
-            if len(is_resolved) == MAX_REFERENCES:
-                raise self._reference_error(f"it refers to more than {MAX_REFERENCES} schemas")
+            if len(is_resolved) == SCHEMA_REFERENCES:
+                raise self._reference_error(f"it refers to more than {SCHEMA_REFERENCES} schemas")
             is_resolved[path] = False
             schema, inner = self._fetch_by_path(path)
             self._resolve(inner, types, is_resolved)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema, limit_schema, parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
+from headrace_sources.kafka_connect.json_values import parse_json
 from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
@@ -64,7 +65,7 @@ def _parse(text: Column, part: ConnectSchema, options: Mapping[str, str]) -> Col
 
     parsed = StructType([StructField("v", ArrayType(wire_type(part))), StructField(_CORRUPT, StringType())])
     # Wrapped in a list with a second element: otherwise the parser stops after the first document and ignores the rest.
-    return F.from_json(F.concat(F.lit('{"v":['), text, F.lit(",null]}")), parsed, dict(options))
+    return parse_json(F.concat(F.lit('{"v":['), text, F.lit(",null]}")), parsed, options)
 
 
 def _get_single_document(parsed: Column) -> Column:

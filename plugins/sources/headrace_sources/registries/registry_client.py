@@ -15,11 +15,10 @@ from urllib.request import Request
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.http import RedirectError, Response, ResponseTooLargeError, send
+from headrace_sources.limits import REGISTRY_RESPONSE_BYTES
 
 #: Seconds without a byte, seconds for a whole response, and the pauses between attempts.
 SILENCE, TIMEOUT, PAUSES = 10.0, 30.0, (0.5, 1.0, 2.0)
-#: Limit of a response. The schema of a thousand columns has less than one megabyte.
-MOST_BYTES = 32 << 20
 #: OpenSSL's names of the alerts that a server sends when it misses a client certificate or does not trust it.
 _CERTIFICATE_ALERT = r"ALERT_(BAD_CERTIFICATE|CERTIFICATE_|HANDSHAKE_FAILURE|UNKNOWN_CA)"
 #: The server closed the connection. Which of these is raised depends on how far the handshake was.
@@ -61,7 +60,9 @@ class RegistryClient:
             problem: HeadraceError
             try:
                 request = Request(address, headers=self._headers)  # noqa: S310 - checked in RegistryConfig
-                answer = send(request, idle_timeout=SILENCE, timeout=TIMEOUT, max_bytes=MOST_BYTES, tls=tls)
+                answer = send(
+                    request, idle_timeout=SILENCE, timeout=TIMEOUT, max_bytes=REGISTRY_RESPONSE_BYTES, tls=tls
+                )
                 if answer.status < 300:
                     return json.loads(answer.body)
                 problem = self._explain_status(answer, address)

@@ -85,6 +85,8 @@ class RegistryReader(RecordReader):
     header_path: bool
     #: Name in the errors of tasks that read an unknown schema.
     decoder: str
+    #: Whether records of unknown schemas are dead letters, because no further schemas are requested.
+    is_full: bool
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -157,6 +159,8 @@ class RegistryReader(RecordReader):
         else:
             id_, may_have_id = F.lit(""), F.lit(True)
         fail = fail_on_unknown_schema(self.decoder, self.subject, id_).cast("string")
+        if self.is_full:
+            fail = F.lit(RejectReason.SCHEMA_UNKNOWN)
         reason = F.when((number < 0) & may_have_id, fail)
         if self.parser.null_payload is not None:
             payload = framing.payload(frame, F.col(_PAYLOAD), number, known, range(len(known)))

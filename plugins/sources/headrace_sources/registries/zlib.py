@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace_sources.limits import INFLATED_RECORD_BYTES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-#: Maximum number of inflated bytes, because a megabyte can inflate to a gigabyte. Longer values are truncated and cannot be decoded.
-MAX_BYTES = 100 << 20
 _IN = "java.io.ByteArrayInputStream"
 _INFLATE = "java.util.zip.InflaterInputStream"
 _BOUNDED = "org.apache.commons.io.input.BoundedInputStream"
@@ -42,7 +42,7 @@ def inflate(spark: SparkSession, column: Column) -> Column:
 
     bytes_ = construct(_IN, expression(column))
     binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
-    stream = construct(_BOUNDED, construct(_INFLATE, bytes_), expression(F.lit(MAX_BYTES).cast("bigint")))
+    stream = construct(_BOUNDED, construct(_INFLATE, bytes_), expression(F.lit(INFLATED_RECORD_BYTES).cast("bigint")))
     # The static method is called as an instance method. Spark's code for a static one does not compile if it may throw an
     # IOException, and Spark then interprets the whole plan.
     read = objects.Invoke(construct(_READ), "toByteArray", binary, to_seq(stream), to_seq(), True, True, True)

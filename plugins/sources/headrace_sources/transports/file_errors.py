@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from headrace.sdk import DataError
 from headrace.sdk.error_text import find_missing_file, full_text
 from headrace.sdk.storage import is_under
+from headrace_sources.formats.oversized_data import ERRORS
 
 _DAMAGED = re.compile(
     r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"
@@ -24,12 +25,18 @@ def explain_read_error(error: BaseException, path: str) -> DataError | None:
         )
     if match := _DAMAGED.search(full_text(error)):
         file = re.sub("^file:/+", "file:/", unquote(match[1] or match[2]))
-        return make_damage_error(file) if is_under(file, path) else None
+        return make_damage_error(file, error) if is_under(file, path) else None
     return None
 
 
-def make_damage_error(file: str) -> DataError:
-    """Return the error for a file that cannot be read to its end."""
+def make_damage_error(file: str, error: BaseException) -> DataError:
+    """Return the error for a file that cannot be read to its end, from the error of its reader."""
+    is_oversized = any(name in full_text(error) for name in ERRORS)
+    what = (
+        "a block or a line of the file is too large for the memory"
+        if is_oversized
+        else "the file is truncated or damaged"
+    )
     move = "move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
     fix = f"replace it with a complete file, or {move}; nothing of this batch was written"
-    return DataError("the file is truncated or damaged", where=file, fix=fix)
+    return DataError(what, where=file, fix=fix)

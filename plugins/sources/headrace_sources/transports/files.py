@@ -193,7 +193,7 @@ class FilesSource(NativeSource):
         if self._last_batch is None:
             return None
         file = self._format.find_damaged_file(*self._last_batch, error)
-        return make_damage_error(file) if file else None
+        return make_damage_error(file, error) if file else None
 
     def _open_files(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
         if self.config.options().get("ignoreMissingFiles") == "true":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +19,7 @@ from tests.support.bronze import Bronze, optional, write_avro
 from tests.support.files import batch_of, events_of, in_order
 from tests.support.pipelines import pipeline, rows
 
-from headrace.errors import DataError
+from headrace.errors import DataError, HeadraceError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace_sources.formats.avro import AvroFormat
@@ -42,6 +43,33 @@ def write_files(folder: Path, *files: tuple[dict[str, Any], list[dict[str, Any]]
     for i, (schema, records) in enumerate(files):
         write_avro(folder / TOPIC / f"{TOPIC}+0+{i:010}.avro", schema, records)
     return folder
+
+
+def oversized_file(codec: str) -> bytes:
+    """Return a small file with a block that inflates to, or claims to have, 2 GB."""
+    if codec == "deflate":
+        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+        block = b"".join(deflate.compress(bytes(1 << 24)) for _ in range(124)) + deflate.flush()
+    elif codec == "zstandard":  # a frame of blocks that repeat one byte 128 KB long
+        repeat = (128 << 10) << 3 | 0b010
+        parts = [repeat.to_bytes(3, "little") + b"\0"] * (1 << 14) + [(repeat | 1).to_bytes(3, "little") + b"\0"]
+        block = bytes.fromhex("28b52ffd0058") + b"".join(parts)
+    else:
+        block = bytes.fromhex("ffffffff07") + bytes(30)
+    schema, marker = json.dumps(record(id="int", s="bytes")).encode(), b"S" * 16
+    names = {b"avro.schema": schema, b"avro.codec": codec.encode()}
+    meta = b"".join(number(len(text)) + text for item in names.items() for text in item)
+    size = 2**31 - 1 if codec == "null" else len(block)
+    return b"Obj\1" + number(2) + meta + number(0) + marker + number(1) + number(size) + block + marker
+
+
+def number(value: int) -> bytes:
+    """Return Avro's encoding of a number that is not negative."""
+    value, encoded = value << 1, bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*encoded, value])
 
 
 def only_events(found: list[Events]) -> Events:
@@ -360,6 +388,31 @@ class TestBadFiles:
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
         assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
+
+    @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "null"])
+    def test_oversized_block(self, spark: SparkSession, tmp_path: Path, codec: str) -> None:
+        good, path = self.good(tmp_path / "good"), tmp_path / f"{codec}.avro"
+        path.write_bytes(oversized_file(codec))
+        error = RuntimeError("java.lang.OutOfMemoryError: Java heap space")
+        assert AvroFormat().find_damaged_file(spark, [f"file:{good}", f"file:{path}"], error) == f"file:{path}"
+
+    @pytest.mark.slow
+    def test_oversized_block_affects_only_its_table(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = tmp_path / "in/shop.bomb/shop.bomb+0+0000000000.avro"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(oversized_file("deflate"))
+        write_avro(tmp_path / "in/shop.good/shop.good+0+0000000000.avro", record(id="int"), [{"id": 1}])
+        job = pipeline(
+            tmp_path,
+            "iceberg",
+            source={"files": {"path": str(tmp_path / "in"), "format": "avro"}},
+            tables=[{"source": "shop.*", "key": "id", "target": "shop.{table}"}],
+        )
+        with pytest.raises(HeadraceError) as raised:
+            job.run(spark)
+        assert raised.value.where == f"file:{path}"
+        assert "damaged" in raised.value.what or "too large for the memory" in raised.value.what
+        assert job.read("shop.good", spark=spark).count() == 1
 
     def test_deleted_file(self, spark: SparkSession, tmp_path: Path) -> None:
         gone = tmp_path / TOPIC / "gone.avro"

@@ -26,14 +26,15 @@ from pyspark.sql import functions as F
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, LoginError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
 from headrace_sources.formats.avro import AvroFormat
-from headrace_sources.kafka_connect.connect_schema import MAX_LEVELS
+from headrace_sources.limits import INFLATED_RECORD_BYTES, MISSING_SCHEMAS, SCHEMA_LEVELS
 from headrace_sources.registries import registry_client as registry
-from headrace_sources.registries.zlib import MAX_BYTES, inflate
+from headrace_sources.registries.zlib import inflate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -418,8 +419,27 @@ def test_records_of_unbounded_schemas_become_dead_letters(session: SparkSession,
     }
 
 
+def test_flood_of_unknown_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
+    fake_registry.answers |= {f"/schemas/ids/{i}": {"schema": json.dumps(ROW)} for i in (7, 5_000)}
+    good = [b"\0" + number.to_bytes(4, "big") + body(number, "a") for number in (7, 5_000, 5_000)]
+    flood = [b"\0" + number.to_bytes(4, "big") + body(1, "x") for number in range(100, 3_100)]
+    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog(ruled=[RejectReason.SCHEMA_UNKNOWN])
+    topics = make_topic(session, good[0], *flood, *good[1:])
+    for _ in range(3):
+        try:
+            rows = read(session, avro, topics, log).orderBy("offset").collect()
+            break
+        except (PySparkException, Py4JJavaError) as error:
+            explained = avro.explain(error)
+            assert isinstance(explained, UnknownSchemaError)
+            log.note_unknown(explained.schemas)
+    found = [(row["value"] and row["value"]["id"], row["error"]) for row in rows]
+    assert found == [(7, None), *[(None, "schema-unknown")] * len(flood), (5_000, None), (5_000, None)]
+    assert len(fake_registry.requests) <= MISSING_SCHEMAS + 2
+
+
 def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:
-    levels = MAX_LEVELS - 1
+    levels = SCHEMA_LEVELS - 1
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels))}
     [row] = read(session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7\n")).collect()
     value = row["value"]
@@ -484,10 +504,10 @@ def test_zlib_is_compiled_into_the_plan(session: SparkSession) -> None:
 
 
 def test_decompression_is_limited(session: SparkSession) -> None:
-    bomb = zlib.compress(bytes(MAX_BYTES + 1))
+    bomb = zlib.compress(bytes(INFLATED_RECORD_BYTES + 1))
     frame = session.createDataFrame([(bomb,)], "cell binary")
     assert len(bomb) < 1 << 20
-    assert frame.select(F.length(inflate(session, frame["cell"]))).first() == (MAX_BYTES,)
+    assert frame.select(F.length(inflate(session, frame["cell"]))).first() == (INFLATED_RECORD_BYTES,)
 
 
 @pytest.mark.one_spark

@@ -17,6 +17,7 @@ from headrace.sdk.format import RecordReader, UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
+from headrace_sources.formats.json import embedded_schema
 from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
@@ -430,6 +431,26 @@ class TestRecords:
         ]
         assert Reader(session).read(good, *deep) == [{"id": 1, "name": "x"}, *["undecodable"] * 2]
 
+    def test_many_schemas(self, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(embedded_schema, "WRITER_SCHEMAS", 3)
+        monkeypatch.setattr(embedded_schema, "EMBEDDED_SCHEMA_CHARACTERS", 1000)
+        records = [value(struct(**{f"c{n}": "int32"}), {f"c{n}": n}) for n in range(9)]
+        wide = value(struct(**{f"c{n}": "int32" for n in range(60)}), {"c0": 1})
+        found = Reader(session).read(wide, *records)
+        assert found[0] == "undecodable"
+        assert [{name: cell for name, cell in row.items() if cell is not None} for row in found[1:4]] == [
+            {"c0": 0},
+            {"c1": 1},
+            {"c2": 2},
+        ]
+        assert found[4:] == ["undecodable"] * 6
+
+    def test_many_columns_of_all_schemas(self, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(embedded_schema, "SCHEMA_COLUMNS", 3)
+        records = [value(struct(id="int32", **{name: "int32"}), {"id": 1, name: 1}) for name in ("a", "b", "c", "a")]
+        found = Reader(session).read(*records)
+        assert found == [{"id": 1, "a": 1, "b": None}, {"id": 1, "a": None, "b": 1}, "undecodable", found[0]]
+
     def test_null_values(self, session: SparkSession) -> None:
         null = value(A, None)  # ExtractNewRecordState's value for a delete
         empty = b'{"schema":null,"payload":null}'
@@ -463,6 +484,11 @@ class TestRecords:
         assert Reader(session).read(encode(price, '{"a":1.25}'), encode(price, '{"a":1.255}')) == [
             {"a": Decimal("1.25")},
             "undecodable",
+        ]
+        extreme = [encode(price, f'{{"a":{number}}}') for number in ("1e400000000", '"1e-400000000"')]
+        assert Reader(session).read(encode(price, '{"a":1.25}'), *extreme) == [
+            {"a": Decimal("1.25")},
+            *["undecodable"] * 2,
         ]
         assert found == [
             {"a": Decimal("123456789012345678.12345678901234567891"), "b": "-0.0000000001"},

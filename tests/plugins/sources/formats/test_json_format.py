@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,8 +17,9 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.sessions import Sessions
-from headrace_sources.formats.json import field_names
+from headrace_sources.formats import oversized_data
 from headrace_sources.formats.json.json_format import JsonFormat
+from headrace_sources.limits import FIRST_COLUMNS, NEW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,6 +84,10 @@ class TestTypes:
             b'{"id": 5, "": "x"}',
             b'{"id": 5, "": ""}',
             b'{"id": 6, "\\u0049d": 1}',
+            # Java's equalsIgnoreCase, which Spark uses, equates these with i and s.
+            '{"id": 7, "\u0131d": 1}'.encode(),
+            '{"id": 7, "\u017f": "x"}'.encode(),
+            b'{"id": 8, "%s": 1}' % (b"n" * 300),
         ]
         good = b'{"id": 1, "o": {"a": 1}, "s": "\\"ID\\": 5", "t": "a\\nb\\": 1"}'
         write_records(tmp_path, good, good, *bad)
@@ -93,10 +99,90 @@ class TestTypes:
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert found == [*[(None, "field-name", text) for text in bad], (row, None, good)]
 
+    def test_stored_look_alike_is_removed(self, spark: SparkSession, tmp_path: Path) -> None:
+        log, good = SchemaLog(), {"id": 1, "o": {"id": 2}}
+        write_records(tmp_path, good, {"id": 2, "\u0131d": 3})
+        stored = "id long, `\u0131d` long, o struct<id: long, `\u0131d`: long>"
+        log.remember(Subject(TOPIC, "value"), spark.createDataFrame([], stored).schema)
+        events = batch(spark, tmp_path, 0, log)
+        assert types(events) == "struct<id:bigint,o:struct<id:bigint>>"
+        assert [(row, error) for row, error, _ in read(spark, events)] == [(good, None), (None, "field-name")]
+
+    @pytest.mark.parametrize("is_first", [False, True], ids=["known topic", "new topic"])
+    def test_many_names(self, spark: SparkSession, tmp_path: Path, is_first: bool) -> None:
+        log, good = SchemaLog(), {"id": 1, "o": {"a": "x"}, "n": None}
+        wide = [
+            {"id": 2, "o": {f"x{n}": n for n in range(FIRST_COLUMNS + 1)}},
+            {"id": 3, **{f"y{n}": n for n in range(500)}},
+        ]
+        write_records(tmp_path, good, good, good)
+        write_records(tmp_path, good, *wide, good, batch=1)
+        if not is_first:
+            batch(spark, tmp_path, 0, log)
+        events = batch(spark, tmp_path, 1, log)
+        assert types(events) == "struct<id:bigint,o:struct<a:string>>"
+        row = {"id": 1, "o": {"a": "x"}}
+        assert [(found, error) for found, error, _ in read(spark, events)] == [
+            (row, None),
+            *[(None, "field-name")] * 2,
+            (row, None),
+        ]
+
+    def test_extreme_numbers(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark would compute 10^400,000,000 for each of them, for hours."""
+        columns = {"price": "decimal(10,2)", "prices": "array<decimal(10,2)>", "o": "struct<amount:decimal(38,18)>"}
+        numbers = ["1e400000000", "-1.5E-400000000", '"1e400000000"', '"1\\u0065400000000"', f'"{"9" * 1_000_000}"']
+        places = ['{{"id": 1, "price": {}}}', '{{"id": 1, "prices": [1, {}]}}', '{{"id": 1, "o": {{"amount": {}}}}}']
+        twice = '{"id": 1, "price": "1e400000000", "price": 1}'
+        bad = [*(place.format(number) for place in places for number in numbers), twice]
+        text = f'"12e400000000 \\\\u0065 {"9" * 2000}"'
+        good = f'{{"id": 1, "price": "1.5e1", "prices": [2], "o": {{"amount": 1e-3}}, "note": {text}, "hex": "12e400000000"}}'
+        file = tmp_path / TOPIC / f"{TOPIC}+0+0.json"
+        file.parent.mkdir()
+        file.write_text("\n".join([good, *bad]))
+        found = read(spark, batch(spark, tmp_path, 0, SchemaLog(file_types=lambda topic: columns)))
+        assert found[0][0] == {
+            "id": 1,
+            "price": Decimal(15),
+            "prices": [Decimal(2)],
+            "o": {"amount": Decimal("0.001")},
+            "note": json.loads(text),
+            "hex": "12e400000000",
+        }
+        assert found[1:] == [(None, "undecodable", line.encode()) for line in bad]
+
+    def test_extreme_numbers_have_a_type(self, spark: SparkSession, tmp_path: Path) -> None:
+        file = tmp_path / TOPIC / f"{TOPIC}+0+0.json"
+        file.parent.mkdir()
+        file.write_text('{"id": 1, "x": 1e400000000}\n{"id": 2, "x": 1.5}\n{"id": 3, "x": 2.5}')
+        events = batch(spark, tmp_path, 0, prefersDecimal="true")
+        assert types(events) == "struct<id:bigint,x:decimal(2,1)>"
+        assert [error for _, error, _ in read(spark, events)] == ["undecodable", None, None]
+
+    @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+    def test_file_with_a_long_line_is_named(
+        self, spark: SparkSession, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(oversized_data, "LINE_BYTES", 3 << 20)
+        lines = b"\n".join([b"x" * 1_500_000] * 4)
+        good, bad = tmp_path / f"good{suffix}", tmp_path / f"bad{suffix}"
+        pack = gzip.compress if suffix.endswith("gz") else bytes
+        good.write_bytes(pack(lines))
+        bad.write_bytes(pack(lines + b"x" * 2_000_000))
+        found = JsonFormat().find_damaged_file(
+            spark, [f"file:{good}", f"file:{bad}"], RuntimeError("java.lang.OutOfMemoryError: Java heap space")
+        )
+        assert found == f"file:{bad}"
+
+    def test_long_list_of_nulls(self, spark: SparkSession, tmp_path: Path) -> None:
+        """A regular expression that recurses per item would overflow Java's stack."""
+        write_records(tmp_path, {"id": 1, "l": [*[None] * 100_000, ""]})
+        assert types(batch(spark, tmp_path, 0)) == "struct<id:bigint,l:array<string>>"
+
     def test_name_of_another_level_is_not_added(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
-        many = {f"x{n}": n for n in range(field_names.MAX_NEW_COLUMNS)}
+        many = {f"x{n}": n for n in range(NEW_COLUMNS)}
         good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
         write_records(
             tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1
@@ -152,7 +238,7 @@ class TestTypes:
     def test_hundreds_of_new_names_in_one_batch_add_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 0})
-        wide_rows = [{"id": n, f"x{n}": n} for n in range(1, field_names.MAX_NEW_COLUMNS + 2)]
+        wide_rows = [{"id": n, f"x{n}": n} for n in range(1, NEW_COLUMNS + 2)]
         write_records(tmp_path, *wide_rows, {"id": -1}, batch=1)
         write_records(tmp_path, {"id": 0, "x1": 5}, batch=2)
         batch(spark, tmp_path, 0, log)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
@@ -17,9 +19,10 @@ from pyspark.sql import types as T
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
 from headrace_sources.kafka_connect.avro_schema import make_reader_schema, parse_avro_schema
-from headrace_sources.kafka_connect.connect_schema import ConnectSchema, parse_connect_schema
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, EndlessSchemaError, parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
+from headrace_sources.limits import DECIMAL_BYTES, DECIMAL_SCALE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -333,6 +336,35 @@ class TestDecimals:
         found = read(session, tree, [(scale, encode_integer(number)) for number, scale in pairs])
         assert found == [_text(number, scale) for number, scale in pairs]
 
+    def test_numbers_beyond_the_limits_are_lost(self, session: SparkSession) -> None:
+        fields = [{"field": "scale", **block("int32")}, {"field": "value", **block("bytes")}]
+        tree = parse_connect_schema(block("struct", "io.debezium.data.VariableScaleDecimal", fields=fields))
+        longest = (1 << DECIMAL_BYTES * 8 - 1) - 1
+        scales = [2**31 - 1, -(2**31), -2_000_000_000, DECIMAL_SCALE + 1, -DECIMAL_SCALE - 1]
+        values = [(DECIMAL_SCALE, encode_integer(1)), (0, encode_integer(longest))]
+        found = read(session, tree, [*values, *((scale, b"\1") for scale in scales), (0, b"\1" * 1_000_000)])
+        with _all_digits():
+            assert found == [_text(1, DECIMAL_SCALE), str(longest), *["LOST"] * 6]
+        assert read(session, parse_connect_schema(decimal(0, 65)), [b"\1" * 1_000_000, b"\1"]) == ["LOST", "1"]
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            {"scale": "2000000000"},
+            {"scale": "-2000000000"},
+            {"scale": "9" * 5000},
+            {"scale": "two"},
+            {"scale": "2", "connect.decimal.precision": "2000000000"},
+        ],
+    )
+    def test_schema_beyond_the_limits(self, parameters: dict[str, str]) -> None:
+        with pytest.raises(EndlessSchemaError, match="a decimal has the"):
+            parse_connect_schema(block("bytes", f"{C}Decimal", parameters=parameters))
+        avro = {"type": "bytes", "connect.name": f"{C}Decimal", "logicalType": "decimal", "precision": 64}
+        record = {"type": "record", "name": "R", "fields": [{"name": "d", "type": {**avro, "scale": 2 * 10**9}}]}
+        with pytest.raises(EndlessSchemaError, match="a decimal has the scale 2000000000"):
+            parse_avro_schema(json.dumps(record))
+
 
 class TestOtherTypes:
     @pytest.mark.parametrize(
@@ -500,6 +532,14 @@ def _full(text: str) -> str:
     """Pad the fraction to six digits: Spark omits trailing zeros, and Python requires three or six digits."""
     seconds, _, fraction = text.partition(".")
     return f"{seconds}.{fraction:0<6}"
+
+
+@contextmanager
+def _all_digits() -> Iterator[None]:
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    yield
+    sys.set_int_max_str_digits(before)
 
 
 def _text(number: int, scale: int) -> str:

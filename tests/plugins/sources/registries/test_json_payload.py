@@ -29,8 +29,9 @@ from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.json_format import JsonFormat
-from headrace_sources.kafka_connect.connect_schema import MAX_LEVELS, parse_connect_schema
+from headrace_sources.kafka_connect.connect_schema import parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import table_type
+from headrace_sources.limits import SCHEMA_LEVELS
 from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.json_payload import JsonPayloadParser
 
@@ -586,7 +587,7 @@ def test_records_of_unbounded_schemas_become_dead_letters(session: SparkSession,
 
 
 def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry: FakeRegistry) -> None:
-    levels = MAX_LEVELS - 1
+    levels = SCHEMA_LEVELS - 1
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels)), "schemaType": "JSON"}
     [row] = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"c":' * levels + b"5" + b"}" * levels))
     for _ in range(levels):

@@ -173,7 +173,7 @@ class TestBounds:
             handler.wfile.write(b" " * 2_000_000 + json.dumps(schema("string")).encode())
 
         monkeypatch.setattr(client, "TIMEOUT", 30)
-        monkeypatch.setattr(client, "MOST_BYTES", 1_000_000)
+        monkeypatch.setattr(client, "REGISTRY_RESPONSE_BYTES", 1_000_000)
         server.answers["/schemas/ids/1"] = answer
         with pytest.raises(ConfigError, match="not a schema registry: the response exceeds 1,000,000 bytes"):
             fetch_schema(server.url)
@@ -218,7 +218,7 @@ class TestReferences:
         assert len(server.requests) == 21
 
     def test_too_many_references_are_rejected(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(http_registries, "MAX_REFERENCES", 20)
+        monkeypatch.setattr(http_registries, "SCHEMA_REFERENCES", 20)
         server.answers["/schemas/ids/1"] = schema("Node", "a0")
         server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}
         server.answers["/subjects/a30/versions/1"] = schema(NODE)

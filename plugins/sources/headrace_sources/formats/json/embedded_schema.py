@@ -28,6 +28,8 @@ from headrace_sources.kafka_connect.connect_schema import (
 )
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
+from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.limits import EMBEDDED_SCHEMA_CHARACTERS, SCHEMA_COLUMNS, WRITER_SCHEMAS
 from headrace_sources.registries.registry_reader import EmptyReader
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class EmbeddedSchemaReader(RecordReader):
     options: Mapping[str, str]
     #: Whether decimals may also be numbers. Otherwise a task fails that reads such a record.
     numeric: bool
+    #: Whether records of unknown schemas are dead letters, because no further schemas are stored.
+    is_full: bool
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -110,7 +114,7 @@ class EmbeddedSchemaReader(RecordReader):
 
         record_type = StructType([StructField("payload", wire_type(tree)), StructField(CORRUPT, StringType())])
         parsed, table = PARSED + name, TABLE + name
-        struct = F.from_json(F.col(_PAYLOAD), record_type, parse_options(self.options))
+        struct = parse_json(F.col(_PAYLOAD), record_type, parse_options(self.options))
         frame = frame.select("*", barrier(F.when(condition, struct)).alias(parsed))
         converted, failed = convert_column(f"{parsed}.payload", table, tree, schema)
         frame = frame.select("*", barrier(converted).alias(table))
@@ -128,7 +132,7 @@ class EmbeddedSchemaReader(RecordReader):
         return (
             F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
             .when(id_.isin(list(self.contradicting)), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
-            .when(~id_.isin(known), self._fail_on(id_))
+            .when(~id_.isin(known), F.lit(RejectReason.UNDECODABLE) if self.is_full else self._fail_on(id_))
             .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
             .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
         )
@@ -156,12 +160,12 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Colle
 
     known = list(log.writers(subject))
     heads = texts.select(_head().alias(_HEAD), F.monotonically_increasing_id().alias("row"))
-    fresh = heads.where(F.col(_HEAD).isNotNull()).withColumn(_ID, _id())
+    fresh = heads.withColumn(_ID, _id()).where(F.col(_ID).isNotNull())
     if known:
         fresh = fresh.where(~F.col(_ID).isin(known))
     # Grouped by the string, which Spark hashes. As an aggregated value it would be sorted.
-    rows = fresh.groupBy(_ID, _HEAD).agg(F.min("row").alias("row")).collect()
-    for row in sorted(rows, key=lambda row: row["row"]):
+    rows = fresh.groupBy(_ID, _HEAD).agg(F.min("row").alias("row"))
+    for row in rows.orderBy("row").limit(max(WRITER_SCHEMAS - len(known), 0)).collect():
         log.add_writer(subject, row[_ID], row[_HEAD])
     if _NUMERIC in met:
         log.add_writer(subject, _NUMERIC, "")
@@ -189,7 +193,14 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
     return EmbeddedSchemaReader(
-        schema, subject, groups, unreadable, contradicting, options, _NUMERIC in log.writers(subject)
+        schema,
+        subject,
+        groups,
+        unreadable,
+        contradicting,
+        options,
+        numeric=_NUMERIC in log.writers(subject),
+        is_full=len(log.writers(subject)) >= WRITER_SCHEMAS,
     )
 
 
@@ -250,19 +261,22 @@ def _payload() -> Column:
 
 @reuse_columns
 def _id() -> Column:
-    """Return the id of the schema in _HEAD; null if it has none."""
+    """Return the id of the schema in _HEAD; null if it has none, or a very long one."""
     from pyspark.sql import functions as F
 
     head = F.col(_HEAD)
-    return F.when(head.isNotNull(), F.xxhash64(head).cast("string"))
+    return F.when(F.length(head) <= EMBEDDED_SCHEMA_CHARACTERS, F.xxhash64(head).cast("string"))
 
 
 def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], list[str], DataError | None]:
     """Return the parsed writer schemas by id, the ids of invalid ones, and their error."""
     trees, broken, refusal = {}, [], None
+    columns: set[tuple[str, ...]] = set()
     for id_, head in writers.items():
         try:
-            trees[id_] = _parse_head(head)
+            tree = _parse_head(head)
+            columns = _add_columns(columns, tree)
+            trees[id_] = tree
         except DataError as error:
             broken.append(id_)
             refusal = error
@@ -270,6 +284,14 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
             broken.append(id_)
             refusal = DataError(f"the schema in the records is not JSON: {error}")
     return trees, broken, refusal
+
+
+def _add_columns(columns: set[tuple[str, ...]], tree: ConnectSchema) -> set[tuple[str, ...]]:
+    """Return the columns with those of another schema; DataError beyond the limit."""
+    wider = columns.union(tree.paths())
+    if len(wider) > SCHEMA_COLUMNS:
+        raise DataError(f"the schemas of the records have more than {SCHEMA_COLUMNS:,} columns")
+    return wider
 
 
 @limit_schema

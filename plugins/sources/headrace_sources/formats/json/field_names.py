@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.sdk import DataError
 from headrace.sdk.changes import PREFIX
+from headrace.sdk.columns import fold_name
+from headrace_sources.limits import FIRST_COLUMNS, LISTED_NAMES, NAME_CHARACTERS, NEW_COLUMNS, SCHEMA_COLUMNS
 
 #: Path of a field, outermost name first. `ELEMENT` precedes the fields of an array's elements.
 Path = tuple[str, ...]
@@ -19,12 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-#: Maximum number of new columns that a batch may add to a known topic. More new columns come from damaged names.
-MAX_NEW_COLUMNS = 200
 ELEMENT = "[*]"
 #: A name with an escape other than `\"` or `\\`. Converters do not write such names, and the pattern of dropped names does not
 #: match them. Neither quote of the name follows a backslash, as a quote inside a string would.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
+#: The name of a field that has a value.
+_NAME = r'(?<!\\)"([^"\\]*)"\s*:(?!\s*(?:null|\[\s*\]|\{\s*\}))'
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,11 @@ class DroppedFields:
     names: frozenset[str] = frozenset()
     #: Paths of fields whose names are valid column names at other paths.
     paths: frozenset[Path] = frozenset()
+    #: Names of the columns at all depths, if too many names were dropped to list them.
+    columns: frozenset[str] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.paths)
+        return bool(self.names or self.paths) or self.columns is not None
 
 
 def drop_bad_names(
@@ -45,13 +51,34 @@ def drop_bad_names(
 ) -> tuple[StructType, DroppedFields]:
     """Return a batch's type without the fields that cannot be columns, and those fields.
 
-    These have headrace's own names, blank names, or names that differ from another only by case, which Spark does not
-    distinguish. ``known`` fields are kept. Of two new fields, the one with the higher ``frequency`` is kept.
+    These have headrace's own names, blank or very long names, or names that Spark does not distinguish from another, because they
+    differ only by case. ``known`` fields are kept. Of two new fields, the one with the higher ``frequency`` is kept.
+
+    If a batch has too many new fields, known topics get none of them, and new topics get the frequent ones.
     """
     schema, dropped, new = _filter_names(inferred, known, frequency, grows=True)
-    if known is not None and new > MAX_NEW_COLUMNS:
-        schema, dropped, _ = _filter_names(inferred, known, frequency, grows=False)
+    if new > (FIRST_COLUMNS if known is None else NEW_COLUMNS) or _count(schema) > SCHEMA_COLUMNS:
+        fields = known
+        if fields is None:
+            most = max(map(frequency, _names(inferred)), default=0)
+            fields = _keep_frequent(inferred, lambda name: 2 * frequency(name) >= most)  # type: ignore[assignment]
+        schema, dropped, _ = _filter_names(inferred, fields, frequency, grows=False)
+    if _count(schema) > SCHEMA_COLUMNS:
+        raise DataError(
+            f"the records have more than {SCHEMA_COLUMNS:,} fields, which no table can hold",
+            fix="exclude the topic, or remove the fields at the source",
+        )
     return schema, dropped
+
+
+def keep_distinct_names(known: StructType) -> StructType:
+    """Return a stored type without fields that Spark does not distinguish from an earlier field."""
+    return _keep_distinct(known)  # type: ignore[return-value]
+
+
+def count_names(texts: Sequence[str]) -> Callable[[str], int]:
+    """Return the function that returns the number of records that have a name."""
+    return Counter(name for text in texts for name in set(re.findall(_NAME, text))).__getitem__
 
 
 def drop_bad_key_names(
@@ -81,6 +108,8 @@ def _filter_names(
     elsewhere = {name for name in _names(schema) if "'" not in name}
     paths = frozenset(path for path in names.dropped if path[-1] in elsewhere)
     dropped = DroppedFields(frozenset(path[-1] for path in names.dropped - paths), paths)
+    if len(names.dropped) > LISTED_NAMES or any(len(path[-1]) > NAME_CHARACTERS for path in names.dropped):
+        dropped = DroppedFields(columns=frozenset(_names(schema)))
     return schema, dropped, names.new  # type: ignore[return-value]
 
 
@@ -112,13 +141,50 @@ def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
 
 def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
     """Return whether a record has a dropped field, or a field without a name, which Spark does not report."""
+    from pyspark.sql import functions as F
+
     is_bad = text.contains('"":')
+    columns = dropped.columns
+    if columns is not None:
+        names = F.regexp_extract_all(text, F.lit(_NAME), F.lit(1))
+        is_bad |= F.exists(names, lambda name: ~name.isin(sorted(columns)))
     for path in sorted(dropped.paths):
         is_bad |= _at(text, path).isNotNull()
     if dropped.names:
         either = "|".join(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in sorted(dropped.names))
         is_bad |= text.rlike(rf'(?<!\\)"({either})"\s*:')
     return is_bad | text.rlike(_ESCAPED) if dropped else is_bad
+
+
+def _count(data_type: DataType) -> int:
+    return sum(1 for _ in _names(data_type))
+
+
+def _keep_frequent(data_type: DataType, is_frequent: Callable[[str], bool]) -> DataType:
+    """Return the type without the fields of other names, at all depths."""
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.ArrayType):
+        return T.ArrayType(_keep_frequent(data_type.elementType, is_frequent), data_type.containsNull)
+    if not isinstance(data_type, T.StructType):
+        return data_type
+    fields = [field for field in data_type if is_frequent(field.name)]
+    return T.StructType([T.StructField(f.name, _keep_frequent(f.dataType, is_frequent), f.nullable) for f in fields])
+
+
+def _keep_distinct(data_type: DataType) -> DataType:
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.ArrayType):
+        return T.ArrayType(_keep_distinct(data_type.elementType), data_type.containsNull)
+    if not isinstance(data_type, T.StructType):
+        return data_type
+    fields: dict[str, T.StructField] = {}
+    for field in data_type:
+        fields.setdefault(
+            fold_name(field.name), T.StructField(field.name, _keep_distinct(field.dataType), field.nullable)
+        )
+    return T.StructType(list(fields.values()))
 
 
 def _names(data_type: DataType) -> Iterator[str]:
@@ -154,13 +220,13 @@ class _NameFilter:
         if not isinstance(inferred, T.StructType):
             return inferred
         have = {field.name: field.dataType for field in known} if isinstance(known, T.StructType) else {}
-        names = {name.lower(): name for name in have}
+        names = {fold_name(name): name for name in have}
         for field in inferred:
             if self._can_be_a_column(field.name):
-                other = names.setdefault(field.name.lower(), field.name)
+                other = names.setdefault(fold_name(field.name), field.name)
                 if other not in have and self._frequency(field.name) > self._frequency(other):
-                    names[field.name.lower()] = field.name
-        kept = [field for field in inferred if names.get(field.name.lower()) == field.name]
+                    names[fold_name(field.name)] = field.name
+        kept = [field for field in inferred if names.get(fold_name(field.name)) == field.name]
         if not self._grows:
             kept = [field for field in kept if field.name in have]
         self.new += sum(field.name not in have for field in kept)
@@ -171,4 +237,4 @@ class _NameFilter:
 
     @staticmethod
     def _can_be_a_column(name: str) -> bool:
-        return not name.isspace() and not name.lower().startswith(PREFIX)
+        return len(name) <= NAME_CHARACTERS and not name.isspace() and not name.lower().startswith(PREFIX)

@@ -15,6 +15,7 @@ from headrace_sources.formats.json.field_names import case_sensitive_names
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import wire_type
+from headrace_sources.kafka_connect.json_values import spoil_extreme_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,7 +65,9 @@ def _infer_types(
     from pyspark.sql.types import StructType
 
     types = {name: wire_type(schema) for name, schema in declared.items() if schema.data_type is None}
-    text = _mark_empty_texts(F.col(BODY))
+    body = F.col(BODY)
+    # The type of an extreme number would be a decimal without digits.
+    text = _mark_empty_texts(spoil_extreme_numbers(body, "null") if options.get("prefersDecimal") == "true" else body)
     texts = texts.where(~is_too_deep(F.col(BODY))).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
     dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
@@ -80,7 +83,7 @@ def _infer_types(
 def _mark_empty_texts(text: Column) -> Column:
     from pyspark.sql import functions as F
 
-    name_and_value = rf'{_END_OF_NAME}(\s*:\s*(?:(?:\[|null\s*,)\s*)*)""'
+    name_and_value = rf'{_END_OF_NAME}(\s*:\s*(?:(?:\[|null\s*,)\s*)*+)""'
     return F.when(text.contains('""'), F.regexp_replace(text, name_and_value, f'$1{_EMPTY_TEXT}"$2"x"')).otherwise(text)
 
 

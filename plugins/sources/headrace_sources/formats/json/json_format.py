@@ -7,9 +7,9 @@ registry. Only the record that does not fit is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
@@ -25,6 +25,7 @@ from headrace_sources.formats.json.embedded_schema import (
 from headrace_sources.formats.json.inference import parse_object
 from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
 from headrace_sources.formats.json.schemaless import open_by_data
+from headrace_sources.formats.oversized_data import ERRORS, has_long_line
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.json_payload import JsonPayloadParser
 from headrace_sources.registries.registry_config import RegistryConfig
@@ -109,6 +110,12 @@ class JsonFormat(Format):
                 return open_by_writers(subject, log, options)
         return open_by_data(spark, texts, first, subject, log, options)
 
+    def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
+        if not any(name in full_text(error) for name in ERRORS):
+            return None
+        conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        return next((file for file in files if _has_long_line(spark, conf, file)), None)
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
             yield f"registry {self.config.registry}", f"responds, {self._registry.describe_size()}"
@@ -133,6 +140,13 @@ class JsonFormat(Format):
     def _registry(self) -> SchemaRegistry:
         registry: SchemaRegistry = self.config.open_registry()
         return registry
+
+
+def _has_long_line(spark: SparkSession, conf: Any, file: str) -> bool:
+    try:
+        return has_long_line(spark._jvm, conf, file)  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - any other damage is found when its table is read
+        return False
 
 
 def _texts(frame: DataFrame, column: str) -> DataFrame:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace_sources.limits import JSON_LEVELS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 #: Columns: the record's string; its parsed value; and the value in the table's types.
 BODY, PARSED, TABLE = "_headrace_body", "_headrace_parsed", "_headrace_table"
 CORRUPT = "_headrace_corrupt"
-#: Limit of a record's levels. Spark's parser and all code that walks its type recurse once per level.
-MAX_DEPTH = 100
 #: A null with a null schema: a tombstone of old converters.
 NULL_WITH_SCHEMA = r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$'
 
@@ -23,23 +23,18 @@ def parse_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_too_deep(text: Column) -> Column:
-    """Return whether a string has more levels of objects and lists than ``MAX_DEPTH``."""
+    """Return whether a string has more levels of objects and lists than ``JSON_LEVELS``, or brackets that do not match."""
     from pyspark.sql import functions as F
 
     # Levels are only counted if there are that many opening brackets.
-    likely = text.rlike(rf"^(?:[^\[{{]*+[\[{{]){{{MAX_DEPTH + 1}}}")
+    likely = text.rlike(rf"^(?:[^\[{{]*+[\[{{]){{{JSON_LEVELS + 1}}}")
     without_escapes = F.regexp_replace(text, r"\\.", "")
     brackets = F.regexp_replace(without_escapes, r'"[^"]*"|[^\[\]{}"]+', "")
 
-    def count(state: Column, bracket: Column) -> Column:
-        depth = state.getField("depth") + F.when(bracket.isin("[", "{"), 1).when(bracket.isin("]", "}"), -1).otherwise(
-            0
-        )
-        return F.struct(depth.alias("depth"), F.greatest(state.getField("most"), depth).alias("most"))
-
-    start = F.struct(F.lit(0).alias("depth"), F.lit(0).alias("most"))
-    most = F.aggregate(F.split(brackets, ""), start, count, lambda state: state.getField("most"))
-    return F.when(likely, most > MAX_DEPTH).otherwise(F.lit(False))
+    # Each step removes one level. An array of the brackets would need a hundred times the memory of the string.
+    levels = F.sequence(F.lit(1), F.lit(JSON_LEVELS))
+    rest = F.aggregate(levels, brackets, lambda text, _: F.regexp_replace(text, r"\[\]|\{\}", ""))
+    return F.when(likely, rest != "").otherwise(F.lit(False))
 
 
 def has_several_documents(text: Column, options: Mapping[str, str]) -> Column:

@@ -20,9 +20,11 @@ from headrace_sources.formats.json.declared_columns import (
 )
 from headrace_sources.formats.json.field_names import (
     DroppedFields,
+    count_names,
     drop_bad_key_names,
     drop_bad_names,
     has_dropped_field,
+    keep_distinct_names,
 )
 from headrace_sources.formats.json.inference import infer_schema
 from headrace_sources.formats.json.parsing import (
@@ -36,6 +38,7 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.kafka_connect.json_values import parse_json
 from headrace_sources.registries.registry_reader import KEY_FIX
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ class SchemalessReader(RecordReader):
         is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
-        struct = F.from_json(text, record_type, parse_options(self.options))
+        struct = parse_json(text, record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
         if wire_type(tree) != table_type(tree):
             frame = frame.select("*", barrier(convert(fields, tree, schema)).alias(TABLE))
@@ -115,7 +118,8 @@ def open_by_data(
             where=f"topic {subject.topic}",
             fix="restore `schemas.enable`, or read the records after its change with a new checkpoint",
         )
-    known = log.get(subject)
+    stored = log.get(subject)
+    known = None if stored is None else keep_distinct_names(stored)
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, (), {}, DroppedFields(), options)
@@ -124,7 +128,7 @@ def open_by_data(
     if known is None:
         _refuse_payload(inferred, subject)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
-    inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
+    inferred, dropped = drop_names(inferred, known, count_names(first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
     row_fields = log.row_fields(schema)
     if schema != known or known_types.columns is None:  # types only change with a new column

@@ -1,0 +1,66 @@
+"""Limits of what one record, file or writer schema may ask for.
+
+A record chooses numbers, lengths, counts and depths: exponents, scales, names, schema ids, levels, sizes of blocks. Each of them
+has a limit here, far above what databases and their connectors write. What exceeds one is a dead letter or a rejected file, and
+costs a bounded amount of time, memory and requests.
+
+The core has two limits of its own, because they apply to every source and format: the size of a record (``max.message.bytes``)
+and the number of plans of one batch (``headrace.engine.read.schema_replanning``).
+"""
+
+from __future__ import annotations
+
+# Numbers.
+
+#: Bytes of an unscaled decimal of any precision: 9,863 digits. Its digits are computed in quadratic time.
+DECIMAL_BYTES = 4096
+#: Decimal places of a decimal of any precision, and zeros that a negative scale adds. PostgreSQL has at most 16,383.
+DECIMAL_SCALE = 20_000
+#: Digits of a JSON number's exponent. Spark computes 10 to the power of a decimal's exponent: for 400,000,000 that takes hours.
+EXPONENT_DIGITS = 4
+#: Characters of a decimal in a JSON string. Java parses the digits in quadratic time. Its JSON parser has the same limit for numbers.
+DECIMAL_CHARACTERS = 1000
+
+# Levels, columns and names.
+
+#: Levels of objects and lists in a JSON record. Spark's parser and all code that walks its type recurse once per level.
+JSON_LEVELS = 100
+#: Levels of structs, lists and maps in a writer schema. Larger schemas exceed Spark's plans and Java's stack.
+SCHEMA_LEVELS = 50
+#: Columns of a writer schema, and of all schemas in the JSON records of a topic, including nested ones.
+SCHEMA_COLUMNS = 20_000
+#: New columns that a batch of JSON without schemas adds to a known topic. More new columns come from damaged names.
+NEW_COLUMNS = 200
+#: Columns of a new topic of JSON without schemas, including nested ones.
+FIRST_COLUMNS = 5_000
+#: Characters of a field name in JSON without schemas. Databases allow at most 255.
+NAME_CHARACTERS = 255
+#: Invalid field names of one batch that a plan lists. If there are more, a record with any unknown name is rejected.
+LISTED_NAMES = 500
+
+# Writer schemas.
+
+#: Ids that a batch requests for one topic from the registry and that the registry does not have. The records of further unknown
+#: ids are dead letters without a request. The ids with the most records are requested first.
+MISSING_SCHEMAS = 100
+#: Writer schemas of one topic. Each is stored in the checkpoint and is part of each plan. Records of further schemas are dead letters.
+WRITER_SCHEMAS = 1000
+#: Schemas to which a schema of a registry may refer, directly and through others.
+SCHEMA_REFERENCES = 100
+#: Characters of the schema in a JSON record. The schema of a thousand columns has some hundred thousand.
+EMBEDDED_SCHEMA_CHARACTERS = 1 << 20
+#: Bytes of a registry's response. The schema of a thousand columns has less than one megabyte.
+REGISTRY_RESPONSE_BYTES = 32 << 20
+
+# Compressed data.
+
+#: Inflated bytes of a record that AWS Glue's serializer compressed. Longer values are cut and cannot be decoded.
+INFLATED_RECORD_BYTES = 100 << 20
+#: Inflated bytes of one block of an Avro file. Writers end a block after some ten kilobytes or one record.
+INFLATED_BLOCK_BYTES = 256 << 20
+#: Bytes of a line of a JSON file that a task may fail to read. ``max.message.bytes`` applies to lines that it can read.
+LINE_BYTES = 256 << 20
+#: Bytes of an Avro string or byte array. A damaged record may claim 2 GB, and Avro's reader allocates them before it reads.
+AVRO_VALUE_BYTES = 100 << 20
+#: Items of an Avro list or map.
+AVRO_ITEMS = 10_000_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import ERROR, FILE, HEADERS, KEY, OFFSET, PARTITION, PLACE, RAW, RAW_KEY, TOPIC, Changes
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import has_any_field, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -63,7 +63,9 @@ def dead_letter_rows(
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(number_in_file(OFFSET, FILE, PLACE))
     event = F.to_json(F.struct(*[F.col(quote_name(c)) for c in changes.event_columns])).cast("binary")
     raw, raw_key = F.col(RAW), _column_or_null(changes.frame, RAW_KEY, "binary")
-    is_masked = F.lit(hide) & (~reason.isin(*UNREADABLE) | (raw.isNull() & raw_key.isNull()))
+    has_masked_value = F.lit(hide) & (~reason.isin(*UNREADABLE) | (raw.isNull() & raw_key.isNull()))
+    # The value of a record may be undecodable although its key was decoded and has masked columns.
+    is_masked = has_masked_value | (F.lit(hide) & raw_key.isNull() & has_any_field(changes.frame, KEY))
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
     return (
@@ -81,7 +83,7 @@ def dead_letter_rows(
             F.col(OFFSET).alias("offset"),
             F.col(FILE).alias("file"),
             F.when(is_masked, key).otherwise(raw_key).alias("key"),
-            F.when(is_masked, event).otherwise(raw).alias("value"),
+            F.when(has_masked_value, event).otherwise(raw).alias("value"),
             F.when(~is_masked, headers).alias("headers"),
             F.lit(batch).cast("bigint").alias("batch"),
             (F.timestamp_micros(F.lit(replay.seen)) if replay else F.current_timestamp()).alias("seen"),

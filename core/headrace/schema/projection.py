@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.errors import DataError
+from headrace.schema.promotion import promote
 from headrace.spark.columns import quote_name, select_texts
 
 if TYPE_CHECKING:
@@ -49,6 +51,32 @@ def convert_type(column: Column, have: DataType | None, want: DataType) -> Colum
         inner, outer = have.valueType, want.valueType
         return F.transform_values(column, lambda _, value: convert_type(value, inner, outer))
     return column.cast(want)
+
+
+def convert_fitting(column: Column, have: StructType, want: StructType) -> Column:
+    """Return a struct of the type ``have`` in the type ``want``. Fields whose values ``want`` cannot hold are null."""
+    from pyspark.sql import functions as F, types as T
+
+    present = {field.name: field.dataType for field in have}
+    cells = []
+    for field in want:
+        kind, inner = present.get(field.name), column.getField(field.name)
+        if isinstance(kind, T.StructType) and isinstance(field.dataType, T.StructType):
+            cell = convert_fitting(inner, kind, field.dataType)
+        elif kind is not None and _can_hold(field.dataType, kind):
+            cell = convert_type(inner, kind, field.dataType)
+        else:
+            cell = F.lit(None).cast(field.dataType)
+        cells.append(cell.alias(field.name))
+    return F.when(column.isNotNull(), F.struct(*cells))
+
+
+def _can_hold(outer: DataType, inner: DataType) -> bool:
+    """Return whether a type holds every value of another without being widened."""
+    try:
+        return is_same_type(promote(outer, inner), outer)
+    except DataError:
+        return False
 
 
 def _column(name: str) -> Column:

@@ -77,6 +77,14 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return terms[0]
 
 
+def has_any_field(frame: DataFrame, struct: str) -> Column:
+    """Return whether a field of a struct column has a value; false without the column."""
+    from pyspark.sql import functions as F
+
+    names: list[str] = getattr(frame.schema[struct].dataType, "names", []) if struct in frame.columns else []
+    return F.coalesce(any_of(F.col(struct).getField(name).isNotNull() for name in names), F.lit(False))
+
+
 def barrier(column: Column) -> Column:
     """Return the column as a separate plan step, so that filters above it do not repeat its expression.
 

@@ -189,12 +189,16 @@ class Mask(Transform):
         session, keys = changes.frame.sparkSession, changes.key_columns
         rules: dict[str, MaskRule] = {}
         for column, name in self._find_columns(changes).items():
-            rules[name] = rule = self.config.columns[name]
+            rule = self.config.columns[name]
             if column in keys and not rule.keeps_apart:
-                raise DataError(
-                    f"{column!r} is part of the key, and this mask would merge rows",
-                    fix="mask it with sha256, sha512 or hmac_sha256",
-                )
+                if changes.table is not None or not rule.only_in:
+                    raise DataError(
+                        f"{column!r} is part of the key, and this mask would merge rows",
+                        fix="mask it with sha256, sha512 or hmac_sha256",
+                    )
+                # The table is unknown: a record without a key becomes a dead letter.
+                rules[name] = MaskRule(nullify=True)
+            rules.setdefault(name, rule)
         if not rules:
             return changes
         changes = changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})

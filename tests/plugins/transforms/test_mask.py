@@ -213,6 +213,11 @@ class TestKeys:
             "'email' is part of the key, and this mask would merge rows\n  fix: mask it with sha256, sha512 or hmac_sha256"
         )
 
+    def test_key_of_an_unknown_table_is_null(self, envelopes: Changes) -> None:
+        """A rule for other tables may apply. A record without a key is a dead letter."""
+        mask = Mask(columns={"email": {"replacement": "hidden", "only_in": ["people"]}})
+        assert {row[KEY]["email"] for row in mask.apply(envelopes).frame.collect()} == {None}
+
     def test_hashed_keys_stay_distinct(self, envelopes: Changes) -> None:
         keys = {row[KEY]["email"] for row in Mask(columns={"email": RULES["sha512"]}).apply(envelopes).frame.collect()}
         assert keys == {digest("b@x", "sha512")}

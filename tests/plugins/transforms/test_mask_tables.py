@@ -8,12 +8,18 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from tests.support.bronze import write_lines
 from tests.support.pipelines import TABLE_SINKS, pipeline, rows
+from tests.support.record_log import LogRecord, RecordLog, append
 
 from headrace import ConfigError, Pipeline
+from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.errors import HeadraceError
+from headrace_sinks.files import FilesSink
+from headrace_sources.formats.json.json_format import JsonFormat
+from headrace_transforms import Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -273,6 +279,124 @@ def test_incompatible_record_is_kept_masked(spark: SparkSession, tmp_path: Path)
     [dead_letter] = masked_pipeline.read("dead_letters", spark=spark).collect()
     assert (dead_letter["reason"], dead_letter["masked"]) == ("schema-incompatible", True)
     assert json.loads(dead_letter["value"]) == {"id": 2, "email": "***", "age": "seven"}
+
+
+def write_aged(folder: Path, offset: int, kind: str, row: dict[str, Any]) -> None:
+    """Write a flat row with its schema. ``age`` is a number, or a list."""
+    path = folder / f"bronze/{PEOPLE}/{PEOPLE}+0+{offset:010d}.{kind}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_list = isinstance(row["age"], list)
+    if kind == "avro":
+        array = {"type": "array", "items": "string"}
+        types: dict[str, Any] = {"id": "int", "email": "string", "age": array if is_list else "int"}
+        record = [{"name": name, "type": type_} for name, type_ in types.items()]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "V", "fields": record}, [row])
+        return
+    age: dict[str, Any] = {"type": "array", "items": TEXT} if is_list else {"type": "int32"}
+    age["optional"] = True
+    columns: dict[str, dict[str, Any]] = {"id": {"type": "int32"}, "email": TEXT, "age": age}
+    fields = [{**type_, "field": name} for name, type_ in columns.items()]
+    write_lines(path, [{"schema": {"type": "struct", "fields": fields}, "payload": row}])
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_columns_that_fit_of_an_incompatible_schema_are_kept_masked(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": kind}}
+    policy: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"characters": 3}}, source=source, **policy)
+    write_aged(tmp_path, 0, kind, {"id": 1, "email": PII, "age": 7})
+    write_aged(tmp_path, 1, kind, {"id": 2, "email": PII, "age": ["seven"]})
+    masked_pipeline.run(spark)
+    [dead_letter] = masked_pipeline.read("dead_letters", spark=spark).collect()
+    assert (dead_letter["reason"], dead_letter["masked"]) == ("schema-incompatible", True)
+    assert json.loads(dead_letter["value"]) == {"id": 2, "email": "***"}
+
+
+def of_table(table: str | None, row: dict[str, Any], lsn: int) -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": table, "lsn": lsn}
+    return event(row, lsn, source=source)
+
+
+def test_row_in_the_topic_of_another_table_is_masked(spark: SparkSession, tmp_path: Path) -> None:
+    rule = {"source": "shop.public.*", "target": "{table}", "key": ["id"]}
+    masks = {"email": {"characters": 3, "only_in": ["people"]}}
+    masked_pipeline = pipeline_of(tmp_path, masks=masks, tables=[rule], spark=UNCOMPRESSED)
+    write_events(tmp_path, PEOPLE, of_table("people", {"id": 1, "email": PII}, 1))
+    write_events(
+        tmp_path,
+        STAFF,
+        of_table("staff", {"id": 1, "email": "staff@example.org"}, 1),
+        of_table("people", {"id": 4711, "email": PII}, 2),
+        of_table("staff", {"id": None, "email": "staff@example.org"}, 3),
+    )
+    masked_pipeline.run(spark)
+    found = masked_pipeline.read("dead_letters", spark=spark).orderBy("offset").collect()
+    assert [(row["reason"], row["masked"], json.loads(row["value"])) for row in found] == [
+        ("other-table", True, {"id": 4711, "email": "***"}),
+        ("key-missing", True, {"email": "staff@example.org"}),
+    ]
+    assert rows(masked_pipeline, spark, "staff", "id") == [{"id": 1, "email": "staff@example.org"}]
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
+def test_row_without_its_table_is_masked_by_every_rule(spark: SparkSession, tmp_path: Path) -> None:
+    rule = {"source": PEOPLE, "route.by.field": "source.table", "target": "shop.{table}", "key": ["id"]}
+    masks = {"email": {"characters": 3, "only_in": ["shop.secret"]}}
+    masked_pipeline = pipeline_of(tmp_path, masks=masks, tables=[rule], spark=UNCOMPRESSED)
+    write_events(
+        tmp_path,
+        PEOPLE,
+        of_table("secret", {"id": 1, "email": PII}, 1),
+        of_table("open", {"id": 1, "email": "open@example.org"}, 2),
+        of_table(None, {"id": 2, "email": PII}, 3),
+        of_table(None, {"id": None, "email": PII}, 4),
+    )
+    masked_pipeline.run(spark)
+    tables = {name: rows(masked_pipeline, spark, f"shop.{name}", "id") for name in ("secret", "open", "people")}
+    assert tables == {
+        "secret": [{"id": 1, "email": "***"}],
+        "open": [{"id": 1, "email": "open@example.org"}],
+        "people": [{"id": 2, "email": "***"}],
+    }
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
+def test_decoded_key_of_an_undecodable_value_is_masked_and_not_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    """A part of a key may be readable, too."""
+    log = tmp_path / "log.jsonl"
+    bodies: list[tuple[Any, Any]] = [
+        ({"email": "a@example.org", "n": 1}, {"email": "a@example.org", "n": 1, "age": 7}),
+        ({"email": PII, "n": 2}, b"{cut"),
+        ({"email": PII, "n": "two"}, None),
+        (b"{cut", b"{cut"),
+    ]
+    records = [LogRecord(PEOPLE, offset, key, value) for offset, (key, value) in enumerate(bodies)]
+    append(log, records[:1])
+    mask = Mask(columns={"email": {"sha256": {"salt": SALT}}})
+    sink = FilesSink({"path": str(tmp_path / "lake"), "format": "json"})
+    source, plain = RecordLog(path=str(log)), JsonFormat()
+    masked_pipeline = Pipeline(
+        "people", source, [sink], str(tmp_path / "checkpoint"), value=plain, key=plain, transforms=[mask]
+    )
+    masked_pipeline.run(spark)  # which learns the key's types
+    append(log, records[1:])
+    masked_pipeline.run(spark)
+    found = masked_pipeline.read("dead_letters", spark=spark).orderBy("offset").collect()
+    key = {"email": digest(PII)}
+    assert [(row["masked"], bytes(row["key"])) for row in found] == [
+        (True, json.dumps({**key, "n": 2}, separators=(",", ":")).encode()),
+        (True, json.dumps(key, separators=(",", ":")).encode()),
+        (False, b"{cut"),
+    ]
+    assert [bytes(found[n]["value"]) for n in (0, 2)] == [b"{cut", b"{cut"]
+    assert PII.encode() not in bytes(found[1]["value"])
+    assert list(replay(masked_pipeline.plan, spark)) == [
+        ReplayResult(PEOPLE, 1, 1),
+        ReplayResult(PEOPLE, 0, 0, incomplete=2),
+    ]
 
 
 def test_object_declared_as_string_leaks_no_field_names(spark: SparkSession, tmp_path: Path) -> None:

@@ -36,5 +36,9 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
             if done.missing:
                 kept = f"{count_noun(done.missing, 'dead letter')} kept"
                 click.echo(f"{table_name}: {kept}: their files are missing or have fewer records", err=True)
+            if done.incomplete:
+                kept = f"{count_noun(done.incomplete, 'dead letter')} kept"
+                why = "their original bytes are not stored (masked or too-large): read the records from the topic again"
+                click.echo(f"{table_name}: {kept}: {why}", err=True)
     if found_none:
         click.echo("no matching dead letters", err=True)

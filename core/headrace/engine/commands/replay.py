@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue
 from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, keep_numbers, number_in_file, with_masked
-from headrace.dead_letters.store import open_stores
+from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.routing import Target, route
 from headrace.engine.read.change_reader import ChangeReader
@@ -40,13 +40,15 @@ class ReplayResult:
     """Result of replaying the dead letters of one table in one batch.
 
     ``replayed``: dead letters that were applied; ``failed_again``: those of them that are dead letters again; ``missing``: dead
-    letters left as they were, because their file no longer exists or has fewer records.
+    letters left as they were, because their file no longer exists or has fewer records; ``incomplete``: dead letters left as they
+    were, because their original bytes are not stored: they are masked, or were too large.
     """
 
     table: str
     replayed: int
     failed_again: int
     missing: int = 0
+    incomplete: int = 0
 
 
 def replay(
@@ -59,11 +61,15 @@ def replay(
             where=f"source {plan.source.name}",
             fix="put the repaired records into a new file; their positions determine their order",
         )
-    run = _Replay(plan, spark, _build_condition(plan, reason, table))
+    selected, is_whole = _build_selection(reason, table), _is_whole(plan)
+    run = _Replay(plan, spark, selected & is_whole)
     try:
+        incomplete = run.count_stored(selected & ~is_whole)
         run.claim()
         for item in run.queue.items():
             yield from run.replay_item(item)
+        for name, count in incomplete.items():
+            yield ReplayResult(name, 0, 0, incomplete=count)
     except Exception as error:
         raise translate(error, plan) from error
 
@@ -78,6 +84,14 @@ class _Replay:
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
         self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
+
+    def count_stored(self, condition: Column) -> dict[str, int]:
+        """Return table → number of its dead letters that are not claimed and match a condition."""
+        dead_letters = read_all(self._stores, self._sessions.of("dead_letters"))
+        if dead_letters is None:
+            return {}
+        counts = self._with_masked(dead_letters).where(condition).groupBy("table").count().collect()
+        return {row["table"]: row["count"] for row in counts}
 
     def claim(self) -> None:
         """Move the selected dead letters of all stores to the queue."""
@@ -169,18 +183,23 @@ class _Replay:
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
 
 
-def _build_condition(plan: Plan, reason: str | None, table: str | None) -> Column:
-    """Return the condition that selects the dead letters."""
+def _build_selection(reason: str | None, table: str | None) -> Column:
+    """Return the condition that selects the dead letters of a reason and a table."""
     from pyspark.sql import functions as F
 
     if reason and reason not in (known := [str(item) for item in RejectReason]):
         raise ConfigError(f"unknown reason {reason!r}", fix=did_you_mean(reason, known))
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    if plan.source.yields_records:  # Those of files hold what the transforms returned.
-        conditions.append(~F.col(MASKED))
-        # These do not have the whole record.
-        conditions.append(F.col("reason") != RejectReason.TOO_LARGE)
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
+
+
+def _is_whole(plan: Plan) -> Column:
+    """Return whether the record of a dead letter can be read: from its file, or from its complete original bytes."""
+    from pyspark.sql import functions as F
+
+    if not plan.source.yields_records:
+        return F.lit(True)
+    return ~F.col(MASKED) & (F.col("reason") != RejectReason.TOO_LARGE)
 
 
 def _load_records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:

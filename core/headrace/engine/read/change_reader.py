@@ -23,14 +23,14 @@ from headrace.engine.read.transform_counts import TransformCounter, apply_transf
 from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk import events as E
-from headrace.sdk.changes import ERROR, FILE, KEY, NEW_KEY, OFFSET, PLACE, POSITION, Changes
+from headrace.sdk.changes import ERROR, FILE, HEADERS, KEY, NEW_KEY, OFFSET, PLACE, POSITION, RAW_KEY, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
-from headrace.spark.columns import any_of, match_names, name_fold
+from headrace.spark.columns import has_any_field, match_names, name_fold
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
@@ -124,29 +124,38 @@ class ChangeReader:
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
-        changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
+        # A transform for some tables only applies to records that may belong to any table of their topic.
+        table = None if route.by and events.part is None else route.table
+        changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
-        changes = self._transform(changes, events, seen, balance)
+        has_one_table = not (route.by or route.is_logical_table)
+        parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
+        parts = [self._transform(part, events.topic, seen, balance) for part in parts]
+        changes = union_transformed(parts)
         if is_numbered:
             changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
         return reject_missing_keys(changes)
 
     def _transform(
-        self, changes: Changes, events: Events, seen: SeenColumns | None, balance: TransformCounter | None
+        self, changes: Changes, topic: str, seen: SeenColumns | None, balance: TransformCounter | None
     ) -> Changes:
+        """Apply all transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
+        hides_key = False
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
-                reject_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
+                reject_own_names([*changes.row_columns, *changes.key_columns], topic, envelope=True)
             if seen is not None:
-                seen.note(transform, events.topic, changes)
+                seen.note(transform, topic, changes)
+            if transform.hides_values:
+                hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
             try:
                 changes = apply_transform(transform, changes, balance)
             except HeadraceError as error:
-                error.at(f"transform {transform.name}, topic {events.topic}")
+                error.at(f"transform {transform.name}, topic {topic}")
                 raise
-        return changes
+        return drop_decoded_keys(changes) if hides_key else changes
 
     def read_target(
         self,
@@ -219,12 +228,38 @@ def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
     """Remove bytes, key and headers of records that were decoded at least in part, from an events frame."""
     from pyspark.sql import functions as F
 
-    value = F.col(E.VALUE)
-    fields: list[str] = getattr(frame.schema[E.VALUE].dataType, "names", [])
-    has_any = any_of(value.getField(name).isNotNull() for name in fields)
-    is_raw = F.col(E.ERROR).isNotNull() & ~F.coalesce(has_any, F.lit(False))
+    # A record of an incompatible schema was decoded, even if none of its columns fits.
+    error = F.col(E.ERROR)
+    is_raw = error.isNotNull() & (error != RejectReason.SCHEMA_INCOMPATIBLE) & ~has_any_field(frame, E.VALUE)
     names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
     return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})
+
+
+def drop_decoded_keys(changes: Changes) -> Changes:
+    """Remove the bytes and the headers of records whose key was decoded at least in part."""
+    from pyspark.sql import functions as F
+
+    is_raw = ~has_any_field(changes.frame, KEY)
+    names = [name for name in (RAW_KEY, HEADERS) if name in changes.frame.columns]
+    return replace(changes, frame=changes.frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names}))
+
+
+def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
+    """Return changes apart from those of other tables, to which every rule that hides values may apply."""
+    from pyspark.sql import functions as F
+
+    hiding = [transform for transform in plan.transforms if transform.hides_values]
+    if all(set(transform.reads_in(None)) == set(transform.reads_in(changes.table)) for transform in hiding):
+        return [changes]
+    is_other = F.coalesce(F.col(ERROR) == RejectReason.OTHER_TABLE, F.lit(False))
+    others = replace(changes, frame=changes.frame.where(is_other), table=None)
+    return [replace(changes, frame=changes.frame.where(~is_other)), others]
+
+
+def union_transformed(parts: Sequence[Changes]) -> Changes:
+    """Return the transformed parts of a topic's changes."""
+    frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
+    return replace(parts[0], frame=frame)
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:

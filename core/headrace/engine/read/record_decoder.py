@@ -162,10 +162,11 @@ def _decode_key(frame: DataFrame, reader: RecordReader, key_columns: Collection[
     from pyspark.sql import functions as F
 
     frame = reader.decode(frame, E.KEY, reader.schema, _KEY_ERROR)
-    # An incomplete key identifies no row.
-    frame = frame.withColumn(E.KEY, F.when(F.col(_KEY_ERROR).isNull(), F.col(E.KEY)))
-    others = [name for name in frame.columns if name not in (E.ERROR, _KEY_ERROR)]
+    others = [name for name in frame.columns if name not in (E.KEY, E.ERROR, _KEY_ERROR)]
     key_error = F.col(_KEY_ERROR)
     if set(key_columns) == set(reader.schema.names):
         key_error = F.when(F.col(E.VALUE).isNull(), key_error)
-    return frame.select(*others, F.coalesce(E.ERROR, key_error).alias(E.ERROR))
+    error = F.coalesce(E.ERROR, key_error)
+    # An incomplete key identifies no row. A rejected record keeps the part that was decoded.
+    key = F.when(F.col(_KEY_ERROR).isNull() | error.isNotNull(), F.col(E.KEY))
+    return frame.select(*others, key.alias(E.KEY), error.alias(E.ERROR))

@@ -60,12 +60,13 @@ class RegistryDecoder:
         if schema is None:  # a key that is a single value, or only tombstones: no columns
             return EmptyReader()
         rejected |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
-        readable = tuple(writer for writer in writers if writer.id not in rejected)
         in_headers = header_path.batches > 0
-        ids_to_know = [*(writer.id for writer in readable), *rejected]
+        ids_to_know = dict.fromkeys([*(writer.id for writer in writers), *rejected])
         known = KnownFrames({id_: self._make_frames(id_, in_headers=in_headers) for id_ in ids_to_know})
         full = self._is_full(subject, log)
-        return RegistryReader(schema, subject, self._parser, readable, rejected, known, in_headers, self._name, full)
+        return RegistryReader(
+            schema, subject, self._parser, tuple(writers), rejected, known, in_headers, self._name, full
+        )
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
         """Return the error for schemas that tasks do not know; None if there are none."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import RecordReader, RejectReason, Subject
 from headrace.sdk.columns import barrier, quote_name, reuse_columns
-from headrace.sdk.schemas import fail_on_unknown_schema
+from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
@@ -76,6 +76,7 @@ class RegistryReader(RecordReader):
     schema: StructType
     subject: Subject
     parser: PayloadParser
+    #: Parsed writer schemas. The records of those that are also ``rejected`` are read in part.
     writers: tuple[WriterSchema, ...]
     #: Id → reason why records of that schema are dead letters.
     rejected: Mapping[str, RejectReason]
@@ -115,7 +116,7 @@ class RegistryReader(RecordReader):
         """Add the steps of all payload readers.
 
         Return the frame, each record's struct by the first reader that succeeds, and the readable values of the readers
-        that may fail for a value.
+        that may fail for a value and of rejected schemas.
         """
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
@@ -123,12 +124,13 @@ class RegistryReader(RecordReader):
         writers = [writer for writer in self.writers if isinstance(writer.table_type, StructType)]
         values: dict[tuple[int, int], Column] = {}
         parts: list[Column] = []
+        rejected: dict[int, Any] = {i: w.table_type for i, w in enumerate(writers) if w.id in self.rejected}
         for turn in range(max(len(writer.readers) for writer in writers)):
             plans = {
                 (i, turn): _PayloadPlan(
                     f"{i}_{turn}",
                     writer.readers[turn],
-                    schema,
+                    rejected.get(i, schema),
                     self._payload(frame, writer.id, values.get((i, turn - 1))),
                 )
                 for i, writer in enumerate(writers)
@@ -136,8 +138,12 @@ class RegistryReader(RecordReader):
             }
             frame = _read_side_by_side(frame, list(plans.values()))
             values |= {place: plan.value for place, plan in plans.items()}
-            parts += [plan.table for plan in plans.values() if plan.may_fail]
-        return frame, F.coalesce(*values.values()), parts
+            parts += [plan.table for (i, _), plan in plans.items() if plan.may_fail and i not in rejected]
+            parts += [
+                convert_fitting(plan.table, rejected[i], schema) for (i, _), plan in plans.items() if i in rejected
+            ]
+        whole = [value for (i, _), value in values.items() if i not in rejected]
+        return frame, F.coalesce(*whole), parts
 
     def _payload(self, frame: DataFrame, id_: str, before: Column | None) -> Column:
         """Return the payload of a writer schema's records; null if the reader ``before`` could read it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Events, Format, RejectReason, Scan, SourceContext, Subject, changes as C, events as E
 from headrace.sdk.columns import quote_name
-from headrace.sdk.schemas import convert_type, union_schemas
+from headrace.sdk.schemas import convert_fitting, convert_type, union_schemas
 from headrace_sources.transports.file_listing import group_by_offset_names
 from headrace_sources.transports.file_places import place_columns
 
@@ -71,11 +71,12 @@ def read_scan(
     frame = file_format.read(session, plan.scan, schema, options)
     record = F.struct(*[F.col(quote_name(name)) for name in schema.names])
     is_checked = C.ERROR in frame.columns
-    reason, value = F.lit(None).cast("string"), convert_type(record, schema, wanted)
+    convert = convert_fitting if plan.is_incompatible else convert_type
+    reason, value = F.lit(None).cast("string"), convert(record, schema, wanted)
     if plan.is_incompatible:
-        reason, value = F.lit(RejectReason.SCHEMA_INCOMPATIBLE), F.lit(None).cast(wanted)
+        reason = F.lit(RejectReason.SCHEMA_INCOMPATIBLE)
     elif is_checked:
-        reason, value = F.col(C.ERROR), F.when(F.col(C.ERROR).isNull(), value)
+        reason = F.col(C.ERROR)
     places = place_columns(has_offsets=plan.has_offsets)
     columns = [value.alias(E.VALUE), reason.alias(E.ERROR), *places]
     # A record of a container file has no bytes of its own. Dead letters get it as JSON, which is only computed for them.

@@ -22,6 +22,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, LoginError, RetriableError
@@ -34,6 +35,8 @@ from headrace.spark.storage import Folder
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.limits import INFLATED_RECORD_BYTES, MISSING_SCHEMAS, SCHEMA_LEVELS
 from headrace_sources.registries import registry_client as registry
+from headrace_sources.registries.avro_payload import AvroPayloadParser
+from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.zlib import inflate
 
 if TYPE_CHECKING:
@@ -221,6 +224,42 @@ def test_damaged_records_become_dead_letters(session: SparkSession, fake_registr
     found = images(read(session, avro, topic(session, "pg_avro_confluent", "customers", *more)))
     assert [error for *_, error in found][-5:] == ["undecodable"] * 5
     assert {error for *_, error in found[:-5]} == {None}
+
+
+def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSession) -> None:
+    """Records of a schema that contradicts the first one are rejected, and their other columns are decoded."""
+    types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}}
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "city", "type": "string"}]}
+    schemas = {
+        id_: {
+            "type": "record",
+            "name": "V",
+            "fields": [
+                {"name": name, "type": type_}
+                for name, type_ in {"id": "int", "email": "string", "age": age, "home": inner}.items()
+            ],
+        }
+        for id_, age in types.items()
+    }
+    rows: list[tuple[Any, ...]] = []
+    for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"])]):
+        body = io.BytesIO()
+        fastavro.schemaless_writer(
+            body, schemas[id_], {"id": offset, "email": "a@b", "age": age, "home": {"city": "Brno"}}
+        )
+        rows.append((None, b"\0" + int(id_).to_bytes(4, "big") + body.getvalue(), "t", 0, offset, []))
+    frame = session.createDataFrame(rows, KAFKA)
+    decoder = RegistryDecoder(AvroPayloadParser(), lambda id_: json.dumps(schemas[id_]), id_kind="")
+    log = SchemaLog(ruled=["schema-incompatible"])
+    reader = decoder.open(frame, "value", Subject("t", "value"), log)
+    found = reader.decode(frame, "value", reader.schema, "error").orderBy("offset").select("value", "error").collect()
+    read_home = StructType([StructField("home", reader.schema["home"].dataType)])
+    part = reader.decode(frame, "value", read_home, "error").orderBy("offset").select("value.*").collect()
+    assert [(row["value"].asDict(recursive=True), row["error"]) for row in found] == [
+        ({"id": 0, "email": "a@b", "age": 7, "home": {"city": "Brno"}}, None),
+        ({"id": 1, "email": "a@b", "age": None, "home": {"city": "Brno"}}, "schema-incompatible"),
+    ]
+    assert [row.asDict(recursive=True) for row in part] == [{"home": {"city": "Brno"}}] * 2
 
 
 def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> None:

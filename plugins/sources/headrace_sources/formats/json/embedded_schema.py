@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
 from headrace.sdk.columns import any_of, barrier, quote_name, reuse_columns
-from headrace.sdk.schemas import fail_on_unknown_schema, find_unknown_schemas, union_schemas
+from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema, find_unknown_schemas, union_schemas
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
     BODY,
@@ -62,9 +62,10 @@ class EmbeddedSchemaReader(RecordReader):
     schema: StructType
     subject: Subject
     groups: Sequence[SchemaGroup]
-    #: Ids of invalid schemas and of schemas without columns; and ids of schemas that conflict with others.
+    #: Ids of invalid schemas and of schemas without columns.
     unreadable: Sequence[str]
-    contradicting: Sequence[str]
+    #: Schemas that conflict with others. Their records are rejected, and the columns that fit are read.
+    contradicting: Sequence[SchemaGroup]
     #: Options of Spark's JSON reader.
     options: Mapping[str, str]
     #: Whether decimals may also be numbers. Otherwise a task fails that reads such a record.
@@ -84,8 +85,14 @@ class EmbeddedSchemaReader(RecordReader):
         for i, group in enumerate(self.groups):
             frame, part = self._parse_group(frame, group, schema, f"{i}")
             parts.append(part)
+        values = [part.value for part in parts]
+        for i, group in enumerate(self.contradicting):
+            own: Any = table_type(group.tree)
+            condition = F.col(_ID).isin(list(group.ids))
+            frame, value, _ = self._parse_payload(frame, group.tree, own, f"r{i}", condition)
+            values.append(convert_fitting(value, own, schema))
         reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(parts))
-        return frame.select(*others, F.coalesce(*[p.value for p in parts]).alias(column), barrier(reason).alias(error))
+        return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
 
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
@@ -126,12 +133,13 @@ class EmbeddedSchemaReader(RecordReader):
         from pyspark.sql import functions as F
 
         id_ = F.col(_ID)
-        known = [*self.unreadable, *self.contradicting, *(id_ for group in self.groups for id_ in group.ids)]
+        contradicting = [id_ for group in self.contradicting for id_ in group.ids]
+        known = [*self.unreadable, *contradicting, *(id_ for group in self.groups for id_ in group.ids)]
         fits = any_of(part.fits for part in parts)
         may_be_numeric = any_of(part.may_be_numeric for part in parts if part.may_be_numeric is not None)
         return (
             F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
-            .when(id_.isin(list(self.contradicting)), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
+            .when(id_.isin(contradicting), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
             .when(~id_.isin(known), F.lit(RejectReason.UNDECODABLE) if self.is_full else self._fail_on(id_))
             .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
             .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
@@ -191,13 +199,14 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     aside = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
     schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=aside)
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
+    rejected = _group_trees({id_: trees[id_] for id_ in contradicting})
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
     return EmbeddedSchemaReader(
         schema,
         subject,
         groups,
         unreadable,
-        contradicting,
+        rejected,
         options,
         numeric=_NUMERIC in log.writers(subject),
         is_full=len(log.writers(subject)) >= WRITER_SCHEMAS,

@@ -209,14 +209,16 @@ class ChangeReader:
         if self._tables is None or name is None or route.by or route.is_logical_table:
             return changes
         table = self._tables.get(events.topic)
+        # A change of a schema may name another table, or several.
+        is_row = F.coalesce(F.col(ERROR) != RejectReason.OP_NOT_A_ROW, F.lit(True))
         if table is None:
-            first = changes.frame.where(name.isNotNull()).select(name).first()
+            first = changes.frame.where(name.isNotNull() & is_row).select(name).first()
             if first is None:
                 return changes
             table = str(first[0])
             self._tables.put(events.topic, table)
-        # This reason precedes all others: a truncate of another table must not empty this one.
-        error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
+        # This reason precedes those of rows: a truncate of another table must not empty this one.
+        error = F.when((name != table) & is_row, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
         return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
     def may_leave_out(self, target: Target) -> bool:

@@ -79,7 +79,8 @@ class RecordDecoder:
             if frame.where(_IS_NO_TOMBSTONE if limit else "value IS NOT NULL").isEmpty():
                 return None
             return Events(topic, value.schema, _EventLoader(records, value, limit=limit))
-        key = self._open_key(context, topic, frame)
+        # The keys of metadata are not those of rows, which may follow.
+        key = None if self.metadata_topic(topic, value.schema) else self._open_key(context, topic, frame)
         names = self.key_columns(topic) if key else ()
         return Events(topic, value.schema, _EventLoader(records, value, key, names, limit), key.schema if key else None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
-from headrace.sdk.columns import fold_name, match_names, reuse_columns
+from headrace.sdk.columns import any_of, fold_name, match_names, reuse_columns
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
@@ -45,6 +45,12 @@ ROW_OPS = ("c", "r", "u")
 _ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
 #: Fields of a transaction's BEGIN record. In JSON without schemas it has no others.
 _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
+_TRANSACTION = _TRANSACTION_BEGIN | {"event_count", "data_collections", "ts_us", "ts_ns"}
+#: Fields that only schema changes have, and all fields of a schema change and of a connector's schema history.
+_CHANGE_MARKS = ("ddl", "tableChanges")
+_SCHEMA_CHANGE = frozenset(
+    {*_CHANGE_MARKS, "source", "position", "databaseName", "schemaName", "status", "ts_ms", "ts_us", "ts_ns"}
+)
 
 
 class DebeziumConfig(Config):
@@ -92,7 +98,8 @@ class DebeziumDialect(ConnectorDialect):
             return "Debezium's heartbeats"
         if topic.endswith(".transaction") and _is_transaction(schema):
             return "transaction boundaries"
-        if names & {"ddl", "tableChanges"} and (_has_source_block(schema) or _is_schema_history(schema)):
+        is_change = not names.isdisjoint(_CHANGE_MARKS) and names <= _SCHEMA_CHANGE
+        if is_change and (_has_source_block(schema) or _is_schema_history(schema)):
             return "schema changes"
         if {"op", "message"} <= names and not names & set(C.IMAGES) and _has_source_block(schema):
             return "logical messages"
@@ -144,7 +151,15 @@ class DebeziumDialect(ConnectorDialect):
         committed = F.col(f"{E.VALUE}.source").getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
         place_position, log_position, snapshots = _order_events(tuple(source_fields), find_connector(source_fields))
-        rejected = F.when(value.isNotNull(), _reject_reason(has_after="after" in schema.names))
+        rejected = F.when(
+            value.isNotNull(),
+            _reject_reason(has_after="after" in schema.names, has_heartbeats={"source", "ts_ms"} <= set(schema.names)),
+        )
+        reason = F.coalesce(F.col(E.ERROR), rejected)
+        marks = find_metadata_fields(schema)
+        if marks:  # The key of a schema change may lack the columns of other keys, which is another error.
+            is_metadata = op.isNull() & any_of(value.getField(name).isNotNull() for name in marks)
+            reason = F.when(is_metadata, RejectReason.OP_NOT_A_ROW).otherwise(reason)
         return Changes(
             drop_tombstones_without_key(frame).select(
                 *[value.getField(name).alias(name) for name in schema.names],
@@ -155,7 +170,7 @@ class DebeziumDialect(ConnectorDialect):
                 *key_change_columns(frame, log_position, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
-                F.coalesce(F.col(E.ERROR), rejected).alias(C.ERROR),
+                reason.alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
@@ -195,14 +210,19 @@ def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -
 
 
 @reuse_columns
-def _reject_reason(*, has_after: bool) -> Column:
+def _reject_reason(*, has_after: bool, has_heartbeats: bool) -> Column:
     """Return the reject reason of an envelope that cannot become a row, otherwise null."""
     from pyspark.sql import functions as F
 
     value = F.col(E.VALUE)
     op, after = value.getField("op"), value.getField("after") if has_after else F.lit(None)
+    is_heartbeat = F.lit(False)
+    if has_heartbeats:
+        has_row = op.isNotNull() | after.isNotNull() | value.getField("source").isNotNull()
+        is_heartbeat = ~has_row & value.getField("ts_ms").isNotNull()
     return (
-        F.when(op.isNull(), RejectReason.OP_MISSING)
+        F.when(is_heartbeat, RejectReason.OP_NOT_A_ROW)
+        .when(op.isNull(), RejectReason.OP_MISSING)
         .when(op == "t", RejectReason.TRUNCATED)
         .when(op == "m", RejectReason.OP_NOT_A_ROW)
         .when(~op.isin(*ROW_OPS, "d"), RejectReason.OP_UNKNOWN)
@@ -257,11 +277,19 @@ def _has_source_block(schema: StructType) -> bool:
 def _is_transaction(schema: StructType) -> bool:
     """Return whether the records are transaction boundaries."""
     names = set(schema.names)
-    if not {"status", "id"} <= names:
+    if not {"status", "id"} <= names <= _TRANSACTION:
         return False
     return bool(names & {"event_count", "data_collections"}) or (
         names == _TRANSACTION_BEGIN and _type_name(schema, "id") in ("string", "void")
     )
+
+
+def find_metadata_fields(schema: StructType) -> list[str]:
+    """Return the fields that only metadata has, in a schema of rows and of metadata of the stream."""
+    names = [*_CHANGE_MARKS] if _has_source_block(schema) else []
+    if {"status", "id"} <= set(schema.names) and "op" in schema.names:
+        names.append("status")
+    return [name for name in names if name in schema.names]
 
 
 def _is_schema_history(schema: StructType) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Changes, changes as C, events as E
+from headrace.sdk import Changes, RejectReason, changes as C, events as E
 from headrace.sdk.changes import IMAGES
-from headrace.sdk.columns import match_names
+from headrace.sdk.columns import any_of, match_names
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
-from headrace_sources.dialects.debezium import ConnectorDialect
+from headrace_sources.dialects.debezium import ConnectorDialect, find_metadata_fields
 from headrace_sources.dialects.log_positions import (
     CONNECTOR_NAME,
     find_connector,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 _OP, _DELETED = "__op", "__deleted"
+#: Fields of schema changes among rows, which are no columns of the table.
+_METADATA = ("ddl", "tableChanges", "source")
 #: Columns with SQL that come from the source block although their names lack ``source``.
 _STATEMENTS = ("__query", "__redo_sql")
 
@@ -68,7 +70,7 @@ class FlatDialect(ConnectorDialect):
         connector = find_connector(_position_fields(schema.names))
         if connector and connector.sends_whole_rows:
             return {}
-        fields = {field.name: field.dataType for field in schema}
+        fields = {name: schema[name].dataType for name in _row_names(schema)}
         return placeholder_tests(fields, self.config.unavailable_value_placeholder)
 
     def order(self, events: Events) -> str:
@@ -83,7 +85,7 @@ class FlatDialect(ConnectorDialect):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
-        value, names = F.col(E.VALUE), events.schema.names
+        value, names = F.col(E.VALUE), _row_names(events.schema)
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
@@ -119,7 +121,7 @@ class FlatDialect(ConnectorDialect):
                 ),
                 *snapshot_columns(connector, log_position, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
-                F.col(E.ERROR).alias(C.ERROR),
+                _reject_reason(events.schema).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=False,
@@ -130,6 +132,23 @@ class FlatDialect(ConnectorDialect):
 def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
     """Return whether tombstones are the only deletes of these rows."""
     return bool(key_names) and _DELETED not in names
+
+
+def _row_names(schema: StructType) -> list[str]:
+    """Return the columns of rows, without the fields of metadata of the stream."""
+    metadata = _METADATA if find_metadata_fields(schema) else ()
+    return [name for name in schema.names if name not in metadata]
+
+
+def _reject_reason(schema: StructType) -> Column:
+    """Return the reject reason of a record. ExtractNewRecordState leaves metadata of the stream as it is."""
+    from pyspark.sql import functions as F
+
+    marks = find_metadata_fields(schema)
+    if not marks:
+        return F.col(E.ERROR)
+    is_metadata = any_of(F.col(E.VALUE).getField(name).isNotNull() for name in marks)
+    return F.when(is_metadata, RejectReason.OP_NOT_A_ROW).otherwise(F.col(E.ERROR))
 
 
 def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:

@@ -24,6 +24,12 @@ SCALE, PRECISION = "scale", "connect.decimal.precision"
 LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
 
 
+#: Names of the key schemas of Debezium's schema changes, heartbeats and transaction boundaries.
+_METADATA_KEY = re.compile(
+    r"io\.debezium\.connector\.\w+\.(SchemaChangeKey|ServerNameKey|HeartbeatKey|TransactionMetadataKey)"
+)
+
+
 class EndlessSchemaError(DataError):
     """Schema that contains itself or is too large for a table, so that its records can never be read."""
 
@@ -73,6 +79,15 @@ class ConnectSchema:
         if self.value is not None:
             return replace(self, value=self.value.map_leaves(change))
         return change(self)
+
+
+def is_metadata_key(schema: Any) -> bool:
+    """Return whether an Avro or Connect schema is that of the keys of metadata, which are no keys of rows."""
+    name = schema.get("name") if isinstance(schema, dict) else None
+    if not isinstance(name, str):
+        return False
+    namespace = schema.get("namespace")
+    return _METADATA_KEY.fullmatch(f"{namespace}.{name}" if namespace and "." not in name else name) is not None
 
 
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError, NoSchemaError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
 from headrace.sdk.schemas import find_unknown_schemas, union_schemas
-from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
+from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError, is_metadata_key
 from headrace_sources.limits import MISSING_SCHEMAS, WRITER_SCHEMAS
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
@@ -55,17 +55,18 @@ class RegistryDecoder:
         if ids is None:
             return self._open_without_ids(frame, column, subject)
         rejected = self._fetch_schemas(subject, ids, log)
-        writers = self._parse_schemas(subject, log, rejected)
+        ignored = _find_metadata_keys(log.writers(subject)) if subject.part == "key" else []
+        writers = [writer for writer in self._parse_schemas(subject, log, rejected) if writer.id not in ignored]
         schema, contradicting = _union_schemas(writers, subject, log)
         if schema is None:  # a key that is a single value, or only tombstones: no columns
             return EmptyReader()
         rejected |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
         in_headers = header_path.batches > 0
-        ids_to_know = dict.fromkeys([*(writer.id for writer in writers), *rejected])
+        ids_to_know = dict.fromkeys([*(writer.id for writer in writers), *rejected, *ignored])
         known = KnownFrames({id_: self._make_frames(id_, in_headers=in_headers) for id_ in ids_to_know})
         full = self._is_full(subject, log)
         return RegistryReader(
-            schema, subject, self._parser, tuple(writers), rejected, known, in_headers, self._name, full
+            schema, subject, self._parser, tuple(writers), rejected, ignored, known, in_headers, self._name, full
         )
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
@@ -179,6 +180,16 @@ class RegistryDecoder:
         if refusal and not writers:
             raise refusal
         return writers
+
+
+def _find_metadata_keys(schemas: Mapping[str, str]) -> list[str]:
+    """Return the ids of the schemas of keys of metadata."""
+    ids = []
+    for id_, text in schemas.items():
+        with suppress(ValueError, RecursionError):
+            if is_metadata_key(json.loads(text)):
+                ids.append(id_)
+    return ids
 
 
 def _union_schemas(

@@ -80,6 +80,8 @@ class RegistryReader(RecordReader):
     writers: tuple[WriterSchema, ...]
     #: Id → reason why records of that schema are dead letters.
     rejected: Mapping[str, RejectReason]
+    #: Ids of schemas whose records are null, without an error.
+    ignored: Sequence[str]
     known: KnownFrames
     #: Whether headers are also searched for ids. That path generates many times the code of the fast path, which reads only the
     #: bytes before the payload. Java compiles only small methods, so that a larger plan is slower.
@@ -172,6 +174,7 @@ class RegistryReader(RecordReader):
             payload = framing.payload(frame, F.col(_PAYLOAD), number, known, range(len(known)))
             is_null = payload == F.lit(self.parser.null_payload)
             reason = reason.when((number >= 0) & is_null, F.lit(None).cast("string"))
+        reason = reason.when(number.isin(self.known.numbers(*self.ignored)), F.lit(None).cast("string"))
         for name in sorted(set(self.rejected.values())):
             ids = [id_ for id_ in self.rejected if self.rejected[id_] == name]
             reason = reason.when(number.isin(self.known.numbers(*ids)), F.lit(name))

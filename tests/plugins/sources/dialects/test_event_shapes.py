@@ -102,6 +102,55 @@ class TestMetadataTopics:
         assert dialect.metadata_topic("shop.message", names("op ts_ms source message")) == "logical messages"
         assert dialect.metadata_topic("shop.public.outbox", names("id op message")) is None
 
+    @pytest.mark.parametrize(
+        ("topic", "names"),
+        [
+            ("shop", "before after source op ts_ms ddl tableChanges databaseName"),
+            ("shop", "id name __op source ts_ms ddl tableChanges databaseName"),
+            ("shop.transaction", "before after source op ts_ms status id event_count"),
+            ("shop.public.transaction", "id status event_count amount"),
+        ],
+    )
+    def test_topic_of_rows_and_metadata_is_a_table(self, topic: str, names: str) -> None:
+        schema = T.StructType([T.StructField(name, T.NullType()) for name in names.split()])
+        assert DebeziumDialect().metadata_topic(topic, schema) is None
+
+    @pytest.mark.parametrize("is_flat", [False, True], ids=["envelopes", "flat"])
+    @pytest.mark.parametrize("is_first", [False, True], ids=["later", "first"])
+    def test_metadata_among_rows_leaves_out_no_row(
+        self, spark: SparkSession, tmp_path: Path, is_flat: bool, is_first: bool
+    ) -> None:
+        def source(lsn: int, table: str = "people") -> dict[str, Any]:
+            return {"connector": "postgresql", "db": "shop", "schema": "public", "table": table, "lsn": lsn}
+
+        def row(lsn: int, **columns: Any) -> dict[str, Any]:
+            if is_flat:
+                return {**columns, "__op": "c", "__lsn": lsn, "__deleted": "false"}
+            return {"before": None, "after": columns, "op": "c", "ts_ms": lsn, "source": source(lsn)}
+
+        change = {
+            "source": source(3, ""),
+            "ts_ms": 3,
+            "databaseName": "shop",
+            "ddl": "ALTER TABLE people",
+            "tableChanges": [],
+        }
+        others = [] if is_flat else [{"ts_ms": 4}, {"status": "BEGIN", "id": "571", "ts_ms": 5}]
+        rules = [{"source": "shop", "key": ["id"]}]
+        pipeline = pipeline_of(tmp_path, tables=rules)
+        if is_first:
+            write_events(tmp_path, "shop", change)
+            pipeline.run(spark)
+        write_events(tmp_path, "shop", row(10, id=1, name="Arp"))
+        pipeline.run(spark)
+        write_events(tmp_path, "shop", change, row(20, id=1, name="Hans Arp"), *others)
+        write_events(tmp_path, "shop", row(30, id=2, name="Loos"))
+        pipeline.run(spark)
+        found = pipelines.rows(pipeline, spark, "shop", "id")
+        assert [(each["id"], each["name"]) for each in found] == [(1, "Hans Arp"), (2, "Loos")]
+        dead_letters = pipeline.read("dead_letters", spark=spark).collect()
+        assert [each["reason"] for each in dead_letters] == ["op-not-a-row"] * (1 + len(others))
+
     def test_transaction_table_is_written_and_metadata_is_counted(self, spark: SparkSession, tmp_path: Path) -> None:
         write_events(tmp_path, "shop.public.transaction", {"id": 1, "status": "paid"}, {"id": 2, "status": "open"})
         begin = {"status": "BEGIN", "id": "571:1", "event_count": None, "data_collections": None, "ts_ms": 1}

@@ -226,6 +226,31 @@ def test_damaged_records_become_dead_letters(session: SparkSession, fake_registr
     assert {error for *_, error in found[:-5]} == {None}
 
 
+@pytest.mark.parametrize("namespace", ["io.debezium.connector.mysql", "shop"])
+def test_keys_of_metadata_add_no_key_columns(session: SparkSession, namespace: str) -> None:
+    names = {"1": ("shop.people.Key", "id"), "2": (f"{namespace}.SchemaChangeKey", "databaseName")}
+    schemas = {
+        id_: {"type": "record", "name": name, "fields": [{"name": field, "type": "string"}]}
+        for id_, (name, field) in names.items()
+    }
+    rows: list[tuple[Any, ...]] = []
+    for offset, (id_, (_, field)) in enumerate(names.items()):
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, schemas[id_], {field: "x"})
+        rows.append((b"\0" + int(id_).to_bytes(4, "big") + body.getvalue(), None, "t", 0, offset, []))
+    frame = session.createDataFrame(rows, KAFKA)
+    decoder = RegistryDecoder(AvroPayloadParser(), lambda id_: json.dumps(schemas[id_]), id_kind="")
+    reader = decoder.open(frame, "key", Subject("t", "key"), SchemaLog())
+    found = reader.decode(frame, "key", reader.schema, "error").orderBy("offset").select("key", "error").collect()
+    if namespace == "shop":  # a table's own
+        assert reader.schema.names == ["id", "databaseName"]
+    else:
+        assert [(row["key"] and row["key"].asDict(), row["error"]) for row in found] == [
+            ({"id": "x"}, None),
+            (None, None),
+        ]
+
+
 def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSession) -> None:
     """Records of a schema that contradicts the first one are rejected, and their other columns are decoded."""
     types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}}

@@ -22,6 +22,7 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import (
     ConnectSchema,
+    is_metadata_key,
     limit_schema,
     parse_connect_schema,
     union_by_name,
@@ -66,6 +67,8 @@ class EmbeddedSchemaReader(RecordReader):
     unreadable: Sequence[str]
     #: Schemas that conflict with others. Their records are rejected, and the columns that fit are read.
     contradicting: Sequence[SchemaGroup]
+    #: Ids of schemas whose records are null, without an error.
+    ignored: Sequence[str]
     #: Options of Spark's JSON reader.
     options: Mapping[str, str]
     #: Whether decimals may also be numbers. Otherwise a task fails that reads such a record.
@@ -134,13 +137,14 @@ class EmbeddedSchemaReader(RecordReader):
 
         id_ = F.col(_ID)
         contradicting = [id_ for group in self.contradicting for id_ in group.ids]
-        known = [*self.unreadable, *contradicting, *(id_ for group in self.groups for id_ in group.ids)]
+        known = [*self.unreadable, *self.ignored, *contradicting, *(id_ for group in self.groups for id_ in group.ids)]
         fits = any_of(part.fits for part in parts)
         may_be_numeric = any_of(part.may_be_numeric for part in parts if part.may_be_numeric is not None)
         return (
             F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
             .when(id_.isin(contradicting), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
             .when(~id_.isin(known), F.lit(RejectReason.UNDECODABLE) if self.is_full else self._fail_on(id_))
+            .when(id_.isin(list(self.ignored)), F.lit(None).cast("string"))
             .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
             .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
         )
@@ -183,10 +187,11 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     """Return the reader of all logged writer schemas. DataError if their records are not rows."""
     refuse_declared_columns(log, subject)
     heads = {id_: head for id_, head in log.writers(subject).items() if id_ != _NUMERIC}
-    trees, broken, refusal = _parse_heads(heads)
+    ignored = [id_ for id_, head in heads.items() if subject.part == "key" and _is_metadata_key(head)]
+    trees, broken, refusal = _parse_heads({id_: head for id_, head in heads.items() if id_ not in ignored})
     types: dict[str, Any] = {id_: table_type(tree) for id_, tree in trees.items()}
     rows = {id_: data_type for id_, data_type in types.items() if data_type.typeName() == "struct"}
-    if trees and not rows:
+    if (trees or ignored) and not rows:
         if subject.part == "key":  # a value without a name is not a column: the rule names the key columns
             return EmptyReader()
         refusal = DataError(
@@ -207,6 +212,7 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
         groups,
         unreadable,
         rejected,
+        ignored,
         options,
         numeric=_NUMERIC in log.writers(subject),
         is_full=len(log.writers(subject)) >= WRITER_SCHEMAS,
@@ -275,6 +281,13 @@ def _id() -> Column:
 
     head = F.col(_HEAD)
     return F.when(F.length(head) <= EMBEDDED_SCHEMA_CHARACTERS, F.xxhash64(head).cast("string"))
+
+
+def _is_metadata_key(head: str) -> bool:
+    try:
+        return is_metadata_key(json.loads(head + "}")["schema"])
+    except (ValueError, RecursionError):  # Reported when the schema is parsed.
+        return False
 
 
 def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], list[str], DataError | None]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 ELEMENT = "[*]"
+#: Fields of the keys of Debezium's schema changes and heartbeats, which are alone in their key.
+_METADATA_KEYS = ("databaseName", "serverName")
 #: A name with an escape other than `\"` or `\\`. Converters do not write such names, and the pattern of dropped names does not
 #: match them. Neither quote of the name follows a backslash, as a quote inside a string would.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
@@ -76,24 +78,36 @@ def keep_distinct_names(known: StructType) -> StructType:
     return _keep_distinct(known)  # type: ignore[return-value]
 
 
-def count_names(texts: Sequence[str]) -> Callable[[str], int]:
-    """Return the function that returns the number of records that have a name."""
-    return Counter(name for text in texts for name in set(re.findall(_NAME, text))).__getitem__
+def count_names(texts: Sequence[str]) -> Callable[..., int]:
+    """Return the function that returns the number of records that have all of the given names."""
+    records = [frozenset(re.findall(_NAME, text)) for text in texts]
+    single = Counter(name for names in records for name in names)
+
+    def count(*names: str) -> int:
+        return single[names[0]] if len(names) == 1 else sum(names_of.issuperset(names) for names_of in records)
+
+    return count
 
 
 def drop_bad_key_names(
-    inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
+    inferred: StructType, known: StructType | None, frequency: Callable[..., int]
 ) -> tuple[StructType, DroppedFields]:
     """Return the type of a record key without dropped fields, and those fields. A known key gets no new fields.
 
     A new field would be null in all other keys. In a first batch, the key has the fields that occur in at least half as many
-    records as the most frequent field.
+    records as the most frequent field. ``frequency`` returns the number of records with all of the names.
     """
     from pyspark.sql.types import StructType
 
     if known is None:
-        most = max(map(frequency, inferred.names), default=0)
-        known = StructType([field for field in inferred if 2 * frequency(field.name) >= most])
+        metadata = [
+            name
+            for name in set(_METADATA_KEYS) & set(inferred.names)
+            if not any(frequency(name, other) for other in set(inferred.names) - {name})
+        ]
+        rows = [field for field in inferred if field.name not in metadata] or list(inferred)
+        most = max((frequency(field.name) for field in rows), default=0)
+        known = StructType([field for field in rows if 2 * frequency(field.name) >= most])
     schema, dropped, _ = _filter_names(inferred, known, frequency, grows=False)
     return schema, dropped
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import changes as C
 from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.schema_log import Subject, part_subject
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +36,24 @@ KEPT_BYTES = 1000
 
 
 @dataclass(frozen=True)
+class Part:
+    """Records of one table in a topic of several tables."""
+
+    #: The table's name in the records.
+    name: str
+    #: Part of the topic's schema that has the name.
+    schema: StructType
+    #: Whether a record is of the table, for an events frame of this schema.
+    condition: Column
+    #: Returns the table's records of such a frame, with offsets as in the whole topic.
+    select: Callable[[DataFrame], DataFrame]
+
+    def subject(self, topic: str, part: str) -> Subject:
+        """Return the subject of the table's keys or values."""
+        return part_subject(topic, self.name, part)
+
+
+@dataclass(frozen=True)
 class Events:
     """Events of one topic. ``load`` reads them in a session, restricted to the fields of a schema.
 
@@ -49,6 +68,8 @@ class Events:
     error: Exception | None = None
     #: For a topic whose changes a rule routes by a field: the field's value in these events.
     part: str | None = None
+    #: Returns the events of a part of the topic, with column types of their own; None: a topic has one type for each column.
+    narrow: Callable[[Part], Events | None] | None = None
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:

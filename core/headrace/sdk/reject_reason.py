@@ -20,6 +20,7 @@ class RejectReason(StrEnum):
     AFTER_MISSING = "after-missing"
     KEY_MISSING = "key-missing"
     OTHER_TABLE = "other-table"
+    TABLE_NAME = "table-name"
     UNSUPPORTED_VALUE = "unsupported-value"
 
     @property
@@ -41,6 +42,7 @@ _MEANINGS = {
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
+    RejectReason.TABLE_NAME: "the values of `route.by.field` are not a table name: parts of letters, digits, `_` and `-`, joined by dots, and not too long",
     RejectReason.UNSUPPORTED_VALUE: "a table cannot hold a value of the row, such as a partition value that cannot be a folder's name",
 }
 #: Reasons of records without a readable event.

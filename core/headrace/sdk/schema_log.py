@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import quote
 
+from headrace.sdk.reject_reason import RejectReason
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 State = TypeVar("State")
+#: Mark between a topic and the name of one of its tables, in the topic of a subject.
+PART_MARK = "//"
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,17 @@ class Subject:
         return f"{self.topic}-{self.part}"
 
 
+def part_subject(topic: str, table: str, part: str) -> Subject:
+    """Return the subject of the keys or values of one table in a topic of several."""
+    return Subject(f"{topic}{PART_MARK}{table}", part)
+
+
 class SchemaLog:
     """Subject → schema, in a folder of the checkpoint; without a folder, in memory. Threads may share it.
 
     ``file_types``: topic → column → type from the pipeline file. ``table_types``: topic → column → type in the existing table,
     without columns that a transform changes. ``row_fields``: event schema → fields that hold rows. ``ruled``: reject reasons for
-    which the pipeline file has a policy.
+    which the pipeline file has a policy; ``splits``: topic → whether it has several tables with types of their own.
     """
 
     def __init__(
@@ -57,8 +65,9 @@ class SchemaLog:
         table_types: Callable[[str], Mapping[str, DataType]] | None = None,
         row_fields: Callable[[StructType], Collection[str]] = lambda schema: (),
         ruled: Collection[str] = (),
+        splits: Callable[[str], bool] = lambda topic: False,
     ) -> None:
-        self.ruled, self.row_fields = ruled, row_fields
+        self.ruled, self.row_fields, self._splits = ruled, row_fields, splits
         #: Subject → ids that a schema registry does not have. A batch requests each once, however often it is planned.
         self.missing: dict[Subject, set[str]] = {}
         self._folder, self._file_types, self._table_types = folder, file_types, table_types
@@ -95,6 +104,10 @@ class SchemaLog:
         self._known[str(subject)] = schema
         if self._folder:
             self._folder.write(_file(str(subject)), schema.json())
+
+    def allows_conflicts(self, subject: Subject) -> bool:
+        """Return whether records of a schema that conflicts with earlier ones are rejected; otherwise the topic fails."""
+        return RejectReason.SCHEMA_INCOMPATIBLE in self.ruled or self._splits(subject.topic)
 
     def file_types(self, subject: Subject) -> Mapping[str, str]:
         """Return column → type from the pipeline file."""

@@ -139,6 +139,7 @@ class Plan:
             table_types=table_types or partial(self.read_stored_types, session),
             row_fields=self.row_fields,
             ruled=self.settings.dead_letters,
+            splits=self.routes.splits,
         )
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
@@ -187,8 +188,8 @@ class Plan:
         return owners | dict.fromkeys(own, "headrace")
 
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
-        """Return the column types of a topic's table, without columns that a transform changes; empty without a table."""
-        route = self.routes.of(topic)
+        """Return the column types of the table of a subject's topic, without columns that a transform changes; or empty."""
+        route = self.routes.of_subject(topic)
         if route is None:
             return {}
         fold = name_fold(session)

@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from headrace.config.model import TableRule, is_regex
 from headrace.config.table_names import check_table_name
 from headrace.errors import DataError
+from headrace.sdk.schema_log import PART_MARK
 
 if TYPE_CHECKING:
     from headrace.sdk.events import Events
+
+
+#: Limit for a topic and the name of one of its tables, as in a file name, which file systems limit to 255.
+MAX_PART_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,30 @@ class Routes:
         rule = self._rule_of(topic)
         return rule.key_columns if rule else ()
 
+    def of_subject(self, topic: str) -> Route | None:
+        """Return the route of a subject's topic, which may be a part of a topic."""
+        whole, _, part = topic.partition(PART_MARK)
+        return self.of(whole, part or None)
+
     def columns(self, topic: str) -> Mapping[str, str]:
-        """Return the column types of the pipeline file for a topic."""
-        route = self.of(topic)
+        """Return the column types of the pipeline file for a subject's topic."""
+        route = self.of_subject(topic)
         return route.columns if route else {}
+
+    def splits(self, topic: str) -> bool:
+        """Return whether a topic has several tables that a field of its records tells apart."""
+        route = self.of(topic) if PART_MARK not in topic else None
+        return bool(route and route.by)
+
+    def accepts(self, topic: str, part: str) -> bool:
+        """Return whether a part of a topic can be a table."""
+        if len(quote(f"{topic}{PART_MARK}{part}", safe="")) > MAX_PART_CHARACTERS:
+            return False
+        try:
+            self.of(topic, part)
+        except DataError:
+            return False
+        return True
 
     def _rule_of(self, topic: str) -> TableRule | None:
         return next((rule for rule in self._rules if _matches(rule.source, topic)), None)

@@ -80,7 +80,10 @@ class ChangeReader:
                 continue
             in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)
             try:
-                found += split_topic(context.spark, context.schemas, events, route.by, rows, in_files=in_files)
+                accepts = partial(self._plan.routes.accepts, events.topic)
+                found += split_topic(
+                    context.spark, context.schemas, events, route.by, rows, accepts=accepts, in_files=in_files
+                )
             except Exception as raised:
                 error = translate(raised, self._plan)
                 if isinstance(error, UnknownSchemaError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
 from headrace.sdk import events as E
-from headrace.sdk.events import Events
+from headrace.sdk.events import Events, Part
 from headrace.sdk.format import NoSchemaError
 from headrace.sdk.positions import record_place
 from headrace.sdk.schema_log import Subject
@@ -67,32 +68,42 @@ class RecordDecoder:
         except NoSchemaError as error:
             return self._metadata_events(topic, records, error)
 
-    def _open_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
-        """Open the readers of a topic; None for a new topic with nothing but tombstones.
+    def _open_topic(
+        self, context: SourceContext, topic: str, records: Records, part: Part | None = None
+    ) -> Events | None:
+        """Open the readers of a topic or one part of it; None for a new topic with nothing but tombstones.
 
         The events have no columns if no record could be read.
         """
         limit = context.max_message_bytes
         frame = _drop_large(records(context.spark), limit)
-        value = self.value.open(context.spark, frame, "value", Subject(topic, "value"), context.schemas)
+        subject = part.subject(topic, "value") if part else Subject(topic, "value")
+        value = self.value.open(context.spark, frame, "value", subject, context.schemas)
         if not value.schema.fields:
             if frame.where(_IS_NO_TOMBSTONE if limit else "value IS NOT NULL").isEmpty():
                 return None
             return Events(topic, value.schema, _EventLoader(records, value, limit=limit))
         # The keys of metadata are not those of rows, which may follow.
-        key = None if self.metadata_topic(topic, value.schema) else self._open_key(context, topic, frame)
+        key = None if self.metadata_topic(topic, value.schema) else self._open_key(context, topic, frame, part)
         names = self.key_columns(topic) if key else ()
-        return Events(topic, value.schema, _EventLoader(records, value, key, names, limit), key.schema if key else None)
+        loader = _EventLoader(records, value, key, names, limit)
+        narrow = partial(self._open_part, context, topic, loader)
+        return Events(topic, value.schema, loader, key.schema if key else None, narrow=narrow)
 
-    def _open_key(self, context: SourceContext, topic: str, frame: DataFrame) -> RecordReader | None:
+    def _open_part(self, context: SourceContext, topic: str, loader: _EventLoader, part: Part) -> Events | None:
+        with context.schemas.hold(topic):
+            return self._open_topic(context, topic, partial(loader.load_part, part), part)
+
+    def _open_key(self, context: SourceContext, topic: str, frame: DataFrame, part: Part | None) -> RecordReader | None:
         """Return the reader of keys.
 
         None if keys are not read, or cannot be read and the file names columns of the value instead.
         """
         if self.key is None:
             return None
+        subject = part.subject(topic, "key") if part else Subject(topic, "key")
         try:
-            return self.key.open(context.spark, frame, "key", Subject(topic, "key"), context.schemas)
+            return self.key.open(context.spark, frame, "key", subject, context.schemas)
         except DataError:
             if not self.key_columns(topic):
                 raise
@@ -127,6 +138,15 @@ class _EventLoader:
         if self.key and self.key.schema.fields:
             frame = _decode_key(frame, self.key, self.key_columns)
         return E.reject_large(frame)
+
+    def load_part(self, part: Part, session: SparkSession) -> DataFrame:
+        """Load the records of a part of the topic, as the broker sent them."""
+        from pyspark.sql import functions as F
+
+        frame = self(session, part.schema).where(part.condition)
+        names = {E.RAW: "value", E.RAW_KEY: "key", E.HEADERS: "headers", E.TIMESTAMP: "timestamp"}
+        names |= {E.PARTITION: "partition", E.OFFSET: "offset"}
+        return frame.select(*[F.col(name).alias(new) for name, new in names.items() if name in frame.columns])
 
     def _select_columns(self, frame: DataFrame) -> DataFrame:
         """Select the columns of an events frame from a broker's records; key and value are still undecoded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from headrace.dead_letters.rows import keep_numbers, number_in_file
 from headrace.errors import DataError
 from headrace.sdk import events as E
 from headrace.sdk.changes import PREFIX
-from headrace.sdk.events import Events
-from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.events import Events, Part
+from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.schema_log import SchemaLog, Subject, part_subject
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,31 +30,93 @@ def split_topic(
     by: Sequence[str],
     row_fields: Collection[str],
     *,
+    accepts: Callable[[str], bool],
     in_files: bool,
 ) -> list[Events]:
     """Split the events of a topic by the values of the fields ``by``; events without a value have no part.
 
-    It takes a pass over the batch. A topic's schema has the columns of all its tables. A part's schema has the columns in which a
-    record of the part had a value, in this batch or before. ``row_fields``: the events' fields that are rows; ``in_files``: records
-    are numbered within their file.
+    It takes a pass over the batch. Each part has column types of its own if the source can read it alone. Otherwise its schema has
+    the columns of the topic in which a record of the part had a value, in this batch or before. ``row_fields``: the events' fields
+    that are rows; ``accepts``: value → whether it can be a table, otherwise its events are rejected; ``in_files``: records are
+    numbered within their file.
     """
+    from pyspark.sql import functions as F
+
     part = _part_column(events, by, row_fields)
-    values, keys = _list_columns(events.schema, E.VALUE, row_fields), _list_columns(events.key_schema, E.KEY, ())
+    names = _name_schema(events.schema, by)
+    columns: list[Column] = []
+    if events.narrow is None:
+        values, keys = _list_columns(events.schema, E.VALUE, row_fields), _list_columns(events.key_schema, E.KEY, ())
+        columns = [_names_with_values(values), _names_with_values(keys)]
     # A tombstone does not identify its table.
-    frame = E.drop_tombstones(events.load(session, events.schema))
-    rows = frame.groupBy(part.alias(_PART)).agg(_names_with_values(values), _names_with_values(keys)).collect()
+    frame = E.drop_tombstones(events.load(session, events.schema if columns else names))
+    rows = frame.groupBy(part.alias(_PART)).agg(F.count("*"), *columns).collect()
+    known = [row for row in rows if row[_PART] is not None and accepts(row[_PART])]
     parts = []
-    for name, value_names, key_names in rows:
-        is_part = part.isNull() if name is None else part == name
-        found = replace(events, part=name, load=partial(_load_part, events, is_part, in_files))
-        if name is not None:
-            columns = _remember(schemas, f"{events.topic}/{name}-value", value_names)
-            found = replace(found, schema=_keep_columns(events.schema, columns, row_fields))
-        if name is not None and events.key_schema is not None:
-            key = _keep_columns(events.key_schema, _remember(schemas, f"{events.topic}/{name}-key", key_names), ())
-            found = replace(found, key_schema=key, load=partial(_load_part, events, is_part, in_files, key=key.names))
-        parts.append(found)
+    for name, _, *found in known:
+        select = partial(_select, part == name, in_files)
+        if events.narrow is None:
+            parts.append(_keep_own_columns(schemas, events, name, found, select, row_fields))
+        else:
+            keep_known_types(schemas, events, name, row_fields)
+            parts.append(_narrow(events, Part(name, names, part == name, select)))
+    if len(known) < len(rows):
+        is_other = F.coalesce(~part.isin([name for name, *_ in known]), F.lit(True))
+        load = partial(_load_others, events, part.isNotNull(), partial(_select, is_other, in_files))
+        parts.append(replace(events, load=load))
     return sorted(parts, key=lambda found: found.part or "")
+
+
+def _narrow(events: Events, part: Part) -> Events:
+    """Return the events of a part. A part that cannot be read does not affect the others."""
+    assert events.narrow is not None, "the source can read a part alone"
+    try:
+        found = events.narrow(part)
+    except Exception as error:  # noqa: BLE001 - its table raises the error
+        found = Events.of_failure(events.topic, error)
+    assert found is not None, "a part has records"
+    return replace(found, part=part.name)
+
+
+def keep_known_types(schemas: SchemaLog, events: Events, name: str, row_fields: Collection[str]) -> None:
+    """Save the types that a part has had as those of its whole topic, as releases without types of a part read them."""
+    for subject, schema, rows in (("value", events.schema, row_fields), ("key", events.key_schema, ())):
+        columns, own = schemas.get(f"{events.topic}/{name}-{subject}"), part_subject(events.topic, name, subject)
+        has_writers = bool(schemas.writers(Subject(events.topic, subject)))
+        if columns is not None and schema is not None and not has_writers and schemas.get(own) is None:
+            schemas.remember(own, _keep_columns(schema, columns.names, rows))
+
+
+def _keep_own_columns(
+    schemas: SchemaLog,
+    events: Events,
+    name: str,
+    found: Sequence[Sequence[str]],
+    select: Callable[[DataFrame], DataFrame],
+    row_fields: Collection[str],
+) -> Events:
+    """Return the events of a part with the columns in which one of its records had a value. ``found``: of values and keys."""
+    columns = _remember(schemas, f"{events.topic}/{name}-value", found[0])
+    own = replace(events, part=name, schema=_keep_columns(events.schema, columns, row_fields))
+    if events.key_schema is None:
+        return replace(own, load=partial(_load_part, events, select))
+    key = _keep_columns(events.key_schema, _remember(schemas, f"{events.topic}/{name}-key", found[1]), ())
+    return replace(own, key_schema=key, load=partial(_load_part, events, select, key=key.names))
+
+
+def _name_schema(schema: StructType, by: Sequence[str]) -> StructType:
+    """Return the part of a schema with the fields ``by``."""
+    from pyspark.sql.types import StructField, StructType
+
+    tops: dict[str, list[str]] = {}
+    for path in by:
+        top, _, field = path.partition(".")
+        tops.setdefault(top, []).extend([field] if field else [])
+    fields = []
+    for top, names in tops.items():
+        struct: Any = schema[top].dataType
+        fields.append(StructField(top, StructType([f for f in struct if f.name in names]) if names else struct))
+    return StructType(fields)
 
 
 def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str]) -> Column:
@@ -128,10 +191,19 @@ def _keep_columns(schema: StructType, names: Collection[str], row_fields: Collec
     return StructType(fields)
 
 
+def _select(is_part: Column, in_files: bool, frame: DataFrame) -> DataFrame:  # noqa: FBT001 - bound by `partial`
+    """Return the events of a part."""
+    frame = E.drop_tombstones(frame)
+    if not in_files:
+        return frame.where(is_part)
+    # Dead letters are numbered within the file, across all parts.
+    frame = frame.withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
+    return keep_numbers(frame, E.OFFSET, E.FILE, E.PLACE)
+
+
 def _load_part(
     events: Events,
-    is_part: Column,
-    in_files: bool,  # noqa: FBT001 - bound by `partial`, before the arguments of a reader
+    select: Callable[[DataFrame], DataFrame],
     session: SparkSession,
     schema: StructType,
     *,
@@ -140,16 +212,25 @@ def _load_part(
     """Load the events of a part. Every record of the topic is read for it."""
     from pyspark.sql import functions as F
 
-    frame = E.drop_tombstones(events.load(session, schema))
-    if in_files:  # Dead letters are numbered within the file, across all parts.
-        frame = frame.withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
-        frame = keep_numbers(frame, E.OFFSET, E.FILE, E.PLACE)
-    else:
-        frame = frame.where(is_part)
+    frame = select(events.load(session, schema))
     if key is None:
         return frame
     fields = F.struct(*[F.col(E.KEY).getField(name).alias(name) for name in key])
     return frame.withColumn(E.KEY, F.when(F.col(E.KEY).isNotNull(), fields))
+
+
+def _load_others(
+    events: Events,
+    has_name: Column,
+    select: Callable[[DataFrame], DataFrame],
+    session: SparkSession,
+    schema: StructType,
+) -> DataFrame:
+    """Load the events of no part. Those with the name of a table are rejected: it is not valid."""
+    from pyspark.sql import functions as F
+
+    frame = _load_part(events, select, session, schema)
+    return frame.withColumn(E.ERROR, F.when(has_name, F.lit(RejectReason.TABLE_NAME)).otherwise(F.col(E.ERROR)))
 
 
 def _names(schema: StructType | None, name: str) -> Sequence[str]:

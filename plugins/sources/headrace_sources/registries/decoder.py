@@ -203,8 +203,7 @@ def _union_schemas(
     }
     if not rows:
         return None, []
-    aside = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
-    return union_schemas(rows, f"topic {subject.topic}", aside=aside)
+    return union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
 
 
 def _raise_unless_ruled(error: DataError, log: SchemaLog) -> None:

@@ -46,7 +46,7 @@ def open_container_files(
     ]
     if not scans:
         return None
-    may_reject = RejectReason.SCHEMA_INCOMPATIBLE in context.schemas.ruled
+    may_reject = context.schemas.allows_conflicts(subject)
     schemas = {str(number): scan.schema for number, (scan, _) in enumerate(scans)}
     schema, incompatible = union_schemas(schemas, f"topic {topic}", aside=may_reject)
     plans = [

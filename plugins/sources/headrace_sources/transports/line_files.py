@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Events, Format, SourceContext, Subject, events as E
+from headrace.sdk import Events, Format, RecordReader, SourceContext, Subject, events as E
+from headrace.sdk.events import Part
 from headrace_sources.transports.file_listing import group_by_offset_names
 from headrace_sources.transports.file_places import place_columns
 
@@ -14,19 +15,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    #: Returns the lines of a topic's files.
+    Lines = Callable[[SparkSession], DataFrame]
+
 
 def open_line_files(
     record_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
     """Return a topic's events; None if its files have no records. ``options``: options of Spark's text reader."""
-    limit = context.max_message_bytes
-    lines = read_lines(context.spark, files, options, limit)
-    reader = record_format.open(context.spark, lines, E.VALUE, Subject(topic, "value"), context.schemas)
+    lines = partial(read_lines, files=files, options=options, limit=context.max_message_bytes)
+    frame = lines(context.spark)
+    reader = record_format.open(context.spark, frame, E.VALUE, Subject(topic, "value"), context.schemas)
+    if not reader.schema.fields and frame.isEmpty():
+        return None
+    narrow = partial(_open_part, record_format, context, topic, lines, reader)
+    return Events(topic, reader.schema, partial(_load, lines, reader), narrow=narrow)
 
-    def load(session: SparkSession, wanted: StructType) -> DataFrame:
-        return E.reject_large(reader.decode(read_lines(session, files, options, limit), E.VALUE, wanted, E.ERROR))
 
-    return None if not reader.schema.fields and lines.isEmpty() else Events(topic, reader.schema, load)
+def _open_part(
+    record_format: Format, context: SourceContext, topic: str, lines: Lines, whole: RecordReader, part: Part
+) -> Events:
+    """Return the events of a part of a topic. ``whole``: reader of the topic's records."""
+    from pyspark.sql import functions as F
+
+    def read_part(select: Callable[[DataFrame], DataFrame], session: SparkSession) -> DataFrame:
+        frame = select(whole.decode(lines(session), E.VALUE, part.schema, E.ERROR))
+        return frame.drop(E.ERROR).withColumn(E.VALUE, F.col(E.RAW))
+
+    with context.schemas.hold(topic):
+        frame = read_part(lambda frame: frame.where(part.condition), context.spark)
+        reader = record_format.open(context.spark, frame, E.VALUE, part.subject(topic, "value"), context.schemas)
+    return Events(topic, reader.schema, partial(_load, partial(read_part, part.select), reader))
+
+
+def _load(lines: Lines, reader: RecordReader, session: SparkSession, wanted: StructType) -> DataFrame:
+    return E.reject_large(reader.decode(lines(session), E.VALUE, wanted, E.ERROR))
 
 
 def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str, str], limit: int | None) -> DataFrame:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
+from tests.support.record_log import LogRecord, RecordLog, append
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.commands.replay import replay
+from headrace.engine.read.topic_splitter import keep_known_types
 from headrace.progress.model import BatchProgress
+from headrace.sdk.events import Events
+from headrace.sdk.schema_log import SchemaLog, part_subject
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace_sinks.files import FilesSink
+from headrace_sinks.iceberg.iceberg_sink import IcebergSink
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 from headrace_transforms import Unwrap
 
@@ -114,6 +121,97 @@ def test_shards_are_merged_into_one_table_by_a_rule(spark: SparkSession, tmp_pat
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.people") == [{"id": 1, "name": "Arp"}, {"id": 2, "name": "Höch"}]
     assert pipeline.read_dead_letters(spark) is None
+
+
+def dms(table: str, second: int, **row: Any) -> dict[str, Any]:
+    """Return a record of AWS DMS."""
+    metadata = {"record-type": "data", "operation": "load", "schema-name": "shop", "table-name": table}
+    return {"data": row, "metadata": {**metadata, "timestamp": f"2026-01-01T00:00:{second:02d}.000001Z"}}
+
+
+@pytest.mark.parametrize("column", ["id", "status"])
+@pytest.mark.parametrize("dialect", ["debezium", "dms"])
+def test_tables_of_a_topic_have_their_own_types(spark: SparkSession, tmp_path: Path, dialect: str, column: str) -> None:
+    """A column is a number in one table and a string in the other, in later files and in one file."""
+    make: Any = dms if dialect == "dms" else partial(event, "c")
+    transforms: list[Any] = [] if dialect == "dms" else [{"unwrap": {}}]
+    by = "metadata.table-name" if dialect == "dms" else "source.table"
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": "json"}}
+    rule = {**ROUTED, "route.by.field": by}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=[rule], transforms=transforms)
+    numbers = [{"id": n, "status": 3} for n in (1, 2, 3)]
+    texts = [{"id": f"k{n}" if column == "id" else n, "status": "new"} for n in (7, 8)]
+    deliver(tmp_path, 0, make("numbers", 10, **numbers[0]))
+    run(pipeline, spark)
+    deliver(tmp_path, 100, make("texts", 20, **texts[0]))
+    run(pipeline, spark)
+    deliver(tmp_path, 200, *[make("numbers", 30 + n, **numbers[n]) for n in (1, 2)], make("texts", 40, **texts[1]))
+    run(pipeline, spark)
+    assert rows(pipeline, spark, "shop.numbers") == numbers
+    assert rows(pipeline, spark, "shop.texts") == texts
+    assert pipeline.read_dead_letters(spark) is None
+
+
+def test_tables_of_a_topic_with_writer_schemas_have_their_own_types(spark: SparkSession, tmp_path: Path) -> None:
+    """The tables' types conflict, in values and in keys."""
+
+    def schema(kind: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"type": kind, "fields": [{**type_, "field": name} for name, type_ in fields.items()], **more}
+
+    def make(table: str, offset: int, id_: Any) -> LogRecord:
+        key = schema("struct", {"id": {"type": "int64" if isinstance(id_, int) else "string"}})
+        text = {"type": "string", "optional": True}
+        source = schema("struct", {"connector": text, "table": text, "lsn": {"type": "int64"}})
+        images = {"before": {**key, "optional": True}, "after": {**key, "optional": True}}
+        envelope = schema("struct", {**images, "source": source, "op": text})
+        block = {"connector": "postgresql", "table": table, "lsn": offset}
+        payload = {"before": None, "after": {"id": id_}, "source": block, "op": "c"}
+        return LogRecord(
+            TOPIC, offset, {"schema": key, "payload": {"id": id_}}, {"schema": envelope, "payload": payload}
+        )
+
+    log, plain = tmp_path / "log.jsonl", JsonFormat()
+    sink = IcebergSink(warehouse=str(tmp_path / "lake"))
+    rule = {name: value for name, value in ROUTED.items() if name != "key"}
+    pipeline = Pipeline(
+        "shop",
+        RecordLog(path=str(log)),
+        [sink],
+        str(tmp_path / "checkpoint"),
+        [rule],
+        [Unwrap()],
+        value=plain,
+        key=plain,
+    )
+    append(log, [make("numbers", 1, 1), make("texts", 2, "a")])
+    run(pipeline, spark)
+    append(log, [make("numbers", 3, 2), make("texts", 4, "b")])
+    run(pipeline, spark)
+    assert rows(pipeline, spark, "shop.numbers") == [{"id": 1}, {"id": 2}]
+    assert rows(pipeline, spark, "shop.texts") == [{"id": "a"}, {"id": "b"}]
+
+
+def test_types_of_an_existing_checkpoint_are_kept(spark: SparkSession) -> None:
+    """An earlier release saved the columns of each table. Their types were those of the topic."""
+    log, topic = (
+        SchemaLog(),
+        spark.createDataFrame([], "after struct<id: bigint, status: string, name: string>, op string").schema,
+    )
+    log.remember(f"{TOPIC}/orders-value", spark.createDataFrame([], "id string, status string").schema)
+    keep_known_types(log, Events(TOPIC, topic, lambda session, _: session.range(0)), "orders", ["after"])
+    kept = log.get(part_subject(TOPIC, "orders", "value"))
+    assert kept is not None
+    assert kept.simpleString() == "struct<after:struct<id:bigint,status:string>,op:string>"
+
+
+def test_record_with_an_invalid_table_name_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = build(tmp_path, ROUTED)
+    names = ["a b", "../people", "x" * 300]
+    deliver(tmp_path, 0, *FIRST[:2], *[event("c", name, 30 + n, id=n) for n, name in enumerate(names)])
+    run(pipeline, spark)
+    assert rows(pipeline, spark, "shop.people") == PEOPLE
+    assert rows(pipeline, spark, "shop.orders") == [{"id": 1, "total": 7}]
+    assert list_dead_letters(pipeline, spark) == [("shop.all", "table-name", n) for n in (2, 3, 4)]
 
 
 class BrokenSink(FilesSink):

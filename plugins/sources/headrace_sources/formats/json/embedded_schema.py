@@ -201,8 +201,7 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
         assert refusal is not None, "a subject has writer schemas"
         refusal.where = f"topic {subject.topic}"
         raise refusal
-    aside = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
-    schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=aside)
+    schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
     rejected = _group_trees({id_: trees[id_] for id_ in contradicting})
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]

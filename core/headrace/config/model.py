@@ -53,7 +53,7 @@ class TableRule(Config):
     """
 
     route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
-    """Field or fields whose values name the table of a record: ``source.table``. The values, joined with dots, replace the topic's name in
+    """Field or fields whose values name the table of a record: ``source.table``, or ``record.name`` for the name of its schema. The values, joined with dots, replace the topic's name in
     ``target``. The connectors have an option of this name.
     """
 

@@ -44,6 +44,7 @@ PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
 RAW_KEY = PREFIX + "raw_key"  # binary: the key as it arrived; only when the transport has one
 HEADERS = PREFIX + "headers"  # array<struct<key: string, value: binary>>: only when the transport has them
+RECORD_TYPE = PREFIX + "record_type"  # string: the name of the record's schema; only when a topic has several
 TOMBSTONE = PREFIX + "tombstone"  # boolean: the record has no value; only in rows for sinks (``Sink.record_columns``)
 
 IMAGES = ("before", "after")

@@ -25,6 +25,7 @@ OFFSET = "offset"  # bigint: the record's offset, or the first offset of its fil
 TIMESTAMP = "timestamp"  # timestamp: the record's own; absent when the transport has none
 FILE = "file"  # string: the file, null for a broker's record
 PLACE = "place"  # string: sorts records in the order of the source; unique in a topic
+TYPE = "record_type"  # string: the name of the record's schema; absent unless the topic's records have several
 ERROR = "error"  # string: why the body, or a part of it, could not be decoded, or null
 RAW = "raw"  # binary: the body as it arrived, when a record has its own bytes
 RAW_KEY = "raw_key"  # binary: the key as it arrived; absent when the transport has none
@@ -68,6 +69,8 @@ class Events:
     error: Exception | None = None
     #: For a topic whose changes a rule routes by a field: the field's value in these events.
     part: str | None = None
+    #: Names of the records' schemas, as far as schemas have names.
+    types: tuple[str, ...] = ()
     #: Returns the events of a part of the topic, with column types of their own; None: a topic has one type for each column.
     narrow: Callable[[Part], Events | None] | None = None
 
@@ -131,7 +134,7 @@ def record_columns(topic: str, frame: DataFrame) -> list[Column]:
     """Return columns with the record and its location, for dead letters and for sinks that store records."""
     from pyspark.sql import functions as F
 
-    optional = {RAW_KEY: C.RAW_KEY, HEADERS: C.HEADERS, TIMESTAMP: C.TIMESTAMP}
+    optional = {RAW_KEY: C.RAW_KEY, HEADERS: C.HEADERS, TIMESTAMP: C.TIMESTAMP, TYPE: C.RECORD_TYPE}
     return [
         *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
         F.lit(topic).alias(C.TOPIC),

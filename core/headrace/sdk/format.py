@@ -89,6 +89,11 @@ class Scan:
     files: tuple[str, ...]
     schema: StructType
 
+    @property
+    def record_type(self) -> str | None:
+        """Name of the records' schema, if it has one."""
+        return None
+
     def merge(self, other: Scan) -> Scan | None:
         """Merge two scans whose common columns have the same types; otherwise return None."""
         schema = union_equal(self.schema, other.schema)
@@ -100,6 +105,11 @@ class RecordReader(ABC):
 
     #: Schema of the decoded records; no fields when there is nothing to read.
     schema: StructType
+
+    @property
+    def types(self) -> Sequence[str]:
+        """Names of the records' schemas. With several, ``decode`` adds the column ``events.TYPE``."""
+        return ()
 
     @abstractmethod
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:

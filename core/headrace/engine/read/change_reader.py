@@ -23,7 +23,19 @@ from headrace.engine.read.transform_counts import TransformCounter, apply_transf
 from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk import events as E
-from headrace.sdk.changes import ERROR, FILE, HEADERS, KEY, NEW_KEY, OFFSET, PLACE, POSITION, RAW_KEY, Changes
+from headrace.sdk.changes import (
+    ERROR,
+    FILE,
+    HEADERS,
+    KEY,
+    NEW_KEY,
+    OFFSET,
+    PLACE,
+    POSITION,
+    RAW_KEY,
+    RECORD_TYPE,
+    Changes,
+)
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
@@ -209,6 +221,8 @@ class ChangeReader:
         from pyspark.sql import functions as F
 
         name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)
+        if name is None and events.types:  # Records of other types may follow in later batches.
+            name = F.col(RECORD_TYPE) if RECORD_TYPE in changes.frame.columns else F.lit(events.types[0])
         if self._tables is None or name is None or route.by or route.is_logical_table:
             return changes
         table = self._tables.get(events.topic)

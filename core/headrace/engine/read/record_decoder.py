@@ -88,7 +88,8 @@ class RecordDecoder:
         names = self.key_columns(topic) if key else ()
         loader = _EventLoader(records, value, key, names, limit)
         narrow = partial(self._open_part, context, topic, loader)
-        return Events(topic, value.schema, loader, key.schema if key else None, narrow=narrow)
+        types = tuple(value.types)
+        return Events(topic, value.schema, loader, key.schema if key else None, types=types, narrow=narrow)
 
     def _open_part(self, context: SourceContext, topic: str, loader: _EventLoader, part: Part) -> Events | None:
         with context.schemas.hold(topic):

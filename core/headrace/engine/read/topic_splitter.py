@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+#: Value of ``route.by.field`` for the name of a record's schema, if records have no such field.
+RECORD_NAME = "record.name"
 _PART = PREFIX + "part"
 
 
@@ -110,13 +112,15 @@ def _name_schema(schema: StructType, by: Sequence[str]) -> StructType:
 
     tops: dict[str, list[str]] = {}
     for path in by:
+        if path == RECORD_NAME and "record" not in schema.names:
+            continue
         top, _, field = path.partition(".")
         tops.setdefault(top, []).extend([field] if field else [])
     fields = []
     for top, names in tops.items():
         struct: Any = schema[top].dataType
         fields.append(StructField(top, StructType([f for f in struct if f.name in names]) if names else struct))
-    return StructType(fields)
+    return StructType(fields) if fields else schema
 
 
 def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str]) -> Column:
@@ -125,6 +129,9 @@ def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str])
 
     columns = []
     for path in by:
+        if path == RECORD_NAME and events.types and "record" not in events.schema.names:
+            columns.append(F.col(E.TYPE) if len(events.types) > 1 else F.lit(events.types[0]))
+            continue
         top, _, field = path.partition(".")
         struct = events.schema[top].dataType if top in events.schema.names else None
         known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}

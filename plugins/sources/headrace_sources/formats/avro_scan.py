@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -12,7 +13,7 @@ from headrace.sdk.changes import IMAGES, PREFIX
 from headrace.sdk.columns import barrier, quote_name
 from headrace.sdk.schemas import promote
 from headrace_sources.kafka_connect.avro_schema import has_wide_decimal, make_reader_schema, parse_avro_schema
-from headrace_sources.kafka_connect.connect_schema import ConnectSchema, union_by_name
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, find_schema_name, union_by_name
 from headrace_sources.kafka_connect.connect_types import (
     conversion_failed,
     convert,
@@ -37,12 +38,18 @@ class AvroScan(Scan):
     tree: ConnectSchema
     #: Their Avro schema; None if they have several.
     avro_schema: str | None
+    #: Name of their Avro schemas.
+    name: str | None = None
 
     @classmethod
     def of(cls, files: tuple[str, ...], avro_schema: str) -> AvroScan:
         """Return the scan of files of one Avro schema."""
         tree = drop_unknown_names(parse_avro_schema(avro_schema))
-        return cls(files, _row_type(tree), tree, avro_schema)
+        return cls(files, _row_type(tree), tree, avro_schema, find_schema_name(json.loads(avro_schema)))
+
+    @property
+    def record_type(self) -> str | None:
+        return self.name
 
     @property
     def reader_schema(self) -> str | None:
@@ -53,9 +60,9 @@ class AvroScan(Scan):
     def merge(self, other: Scan) -> Scan | None:
         assert isinstance(other, AvroScan), "scans of one format"
         tree = union_by_name(self.tree, other.tree)
-        if tree is None or self.reader_schema or other.reader_schema:
+        if tree is None or self.name != other.name or self.reader_schema or other.reader_schema:
             return None
-        return AvroScan(self.files + other.files, _row_type(tree), tree, None)
+        return AvroScan(self.files + other.files, _row_type(tree), tree, None, self.name)
 
     def keep_types(self, get_table_types: Callable[[], Mapping[str, DataType]]) -> AvroScan:
         """Return the scan that ignores a column's Kafka Connect name if the table can only hold the value without it."""

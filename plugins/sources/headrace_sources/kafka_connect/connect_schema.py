@@ -30,6 +30,10 @@ _METADATA_KEY = re.compile(
 )
 
 
+#: Names that Connect's converter and Spark give to schemas without one.
+_UNNAMED = ("io.confluent.connect.avro.ConnectDefault", "topLevelRecord")
+
+
 class EndlessSchemaError(DataError):
     """Schema that contains itself or is too large for a table, so that its records can never be read."""
 
@@ -81,13 +85,20 @@ class ConnectSchema:
         return change(self)
 
 
+def find_schema_name(schema: Any) -> str | None:
+    """Return the full name of an Avro schema, the name of Connect's, or the title of a JSON Schema; None without one."""
+    if not isinstance(schema, dict):
+        return None
+    name, namespace = schema.get("name", schema.get("title")), schema.get("namespace")
+    if not isinstance(name, str):
+        return None
+    full_name = f"{namespace}.{name}" if namespace and "." not in name else name
+    return None if full_name in _UNNAMED else full_name
+
+
 def is_metadata_key(schema: Any) -> bool:
     """Return whether an Avro or Connect schema is that of the keys of metadata, which are no keys of rows."""
-    name = schema.get("name") if isinstance(schema, dict) else None
-    if not isinstance(name, str):
-        return False
-    namespace = schema.get("namespace")
-    return _METADATA_KEY.fullmatch(f"{namespace}.{name}" if namespace and "." not in name else name) is not None
+    return _METADATA_KEY.fullmatch(find_schema_name(schema) or "") is not None
 
 
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:

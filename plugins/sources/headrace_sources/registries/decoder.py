@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError, NoSchemaError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
 from headrace.sdk.schemas import find_unknown_schemas, union_schemas
-from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError, is_metadata_key
+from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError, find_schema_name, is_metadata_key
 from headrace_sources.limits import MISSING_SCHEMAS, WRITER_SCHEMAS
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
@@ -65,8 +65,9 @@ class RegistryDecoder:
         ids_to_know = dict.fromkeys([*(writer.id for writer in writers), *rejected, *ignored])
         known = KnownFrames({id_: self._make_frames(id_, in_headers=in_headers) for id_ in ids_to_know})
         full = self._is_full(subject, log)
+        types = _find_types({writer.id: log.writers(subject)[writer.id] for writer in writers}, subject)
         return RegistryReader(
-            schema, subject, self._parser, tuple(writers), rejected, ignored, known, in_headers, self._name, full
+            schema, subject, self._parser, tuple(writers), rejected, ignored, known, in_headers, self._name, full, types
         )
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
@@ -190,6 +191,16 @@ def _find_metadata_keys(schemas: Mapping[str, str]) -> list[str]:
             if is_metadata_key(json.loads(text)):
                 ids.append(id_)
     return ids
+
+
+def _find_types(schemas: Mapping[str, str], subject: Subject) -> Mapping[str, Sequence[str]]:
+    """Return name of a value's schema → its ids."""
+    types: dict[str, list[str]] = {}
+    for id_, text in schemas.items():
+        name = find_schema_name(json.loads(text)) if subject.part == "value" else None
+        if name:
+            types.setdefault(name, []).append(id_)
+    return types
 
 
 def _union_schemas(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import RecordReader, RejectReason, Subject
+from headrace.sdk import RecordReader, RejectReason, Subject, events as E
 from headrace.sdk.columns import barrier, quote_name, reuse_columns
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
@@ -90,6 +90,12 @@ class RegistryReader(RecordReader):
     decoder: str
     #: Whether records of unknown schemas are dead letters, because no further schemas are requested.
     is_full: bool
+    #: Name of a schema → its ids.
+    type_ids: Mapping[str, Sequence[str]]
+
+    @property
+    def types(self) -> Sequence[str]:
+        return tuple(self.type_ids)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -99,7 +105,17 @@ class RegistryReader(RecordReader):
         frame = self._number_frames(frame, column, others)
         frame, value, parts = self._read_payloads(frame, schema)
         reason = F.when(F.col(_NUMBER).isNotNull() & value.isNull(), self._reject_reason(frame))
-        return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error))
+        types = [self._type().alias(E.TYPE)] if len(self.types) > 1 else []
+        return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error), *types)
+
+    def _type(self) -> Column:
+        """Return the name of a record's schema."""
+        from pyspark.sql import functions as F
+
+        name = F.lit(None).cast("string")
+        for known, ids in self.type_ids.items():
+            name = F.when(F.col(_NUMBER).isin(self.known.numbers(*ids)), F.lit(known)).otherwise(name)
+        return name
 
     def _number_frames(self, frame: DataFrame, column: str, others: Sequence[Column]) -> DataFrame:
         """Add the frame number: null for a null record, -1 for an unknown frame."""

@@ -33,6 +33,8 @@ def open_container_files(
     file_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
     """Return a topic's events; None if its files have no records. ``options``: options of Spark's reader of the format."""
+    from pyspark.sql import functions as F
+
     subject = Subject(topic, "value")
     scans = [
         (scan, has_offsets)
@@ -54,11 +56,16 @@ def open_container_files(
         for number, (scan, has_offsets) in enumerate(scans)
     ]
 
+    types = tuple(dict.fromkeys(name for scan, _ in scans if (name := scan.record_type)))
+
     def load(session: SparkSession, wanted: StructType) -> DataFrame:
         frames = [read_scan(file_format, session, plan, wanted, options) for plan in plans]
+        if len(types) > 1:
+            names = [F.lit(plan.scan.record_type).cast("string") for plan in plans]
+            frames = [frame.withColumn(E.TYPE, name) for frame, name in zip(frames, names, strict=True)]
         return reduce(lambda a, b: a.unionByName(b), frames)
 
-    return Events(topic, schema, load)
+    return Events(topic, schema, load, types=types)
 
 
 def read_scan(

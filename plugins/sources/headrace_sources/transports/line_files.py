@@ -29,7 +29,7 @@ def open_line_files(
     if not reader.schema.fields and frame.isEmpty():
         return None
     narrow = partial(_open_part, record_format, context, topic, lines, reader)
-    return Events(topic, reader.schema, partial(_load, lines, reader), narrow=narrow)
+    return Events(topic, reader.schema, partial(_load, lines, reader), types=tuple(reader.types), narrow=narrow)
 
 
 def _open_part(

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
@@ -189,6 +190,42 @@ def test_tables_of_a_topic_with_writer_schemas_have_their_own_types(spark: Spark
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.numbers") == [{"id": 1}, {"id": 2}]
     assert rows(pipeline, spark, "shop.texts") == [{"id": "a"}, {"id": "b"}]
+
+
+def write_typed(folder: Path, offset: int, kind: str, name: str, row: dict[str, Any]) -> None:
+    """Write a flat row whose schema has a name."""
+    path = folder / f"bronze/topics/{TOPIC}/partition=0/{TOPIC}+0+{offset:010d}.{kind}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "avro":
+        fields = [{"name": column, "type": "int" if column == "id" else "string"} for column in row]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": name, "namespace": "shop", "fields": fields}, [row])
+        return
+    columns = [{"field": column, "type": "int32" if column == "id" else "string"} for column in row]
+    write_lines(path, [{"schema": {"type": "struct", "name": f"shop.{name}", "fields": columns}, "payload": row}])
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_record_types_of_a_topic_are_not_mixed(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": kind}}
+    rule: dict[str, Any] = {"source": TOPIC, "target": "shop.orders", "key": ["id"]}
+    options: dict[str, Any] = {"source": source, "transforms": []}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", tables=[rule], **options)
+    placed = {"id": 1, "item": "chair"}
+    write_typed(tmp_path, 0, kind, "OrderPlaced", placed)
+    run(pipeline, spark)
+    write_typed(tmp_path, 100, kind, "OrderShipped", {"id": 1, "carrier": "rail"})
+    write_typed(tmp_path, 200, kind, "OrderPlaced", {"id": 2, "item": "table"})
+    run(pipeline, spark)
+    found = [(row["id"], row["item"]) for row in rows(pipeline, spark, "shop.orders")]
+    assert found == [(1, "chair"), (2, "table")]
+    assert list_dead_letters(pipeline, spark) == [("shop.orders", "other-table", 100)]
+    routed = {"source": TOPIC, "route.by.field": "record.name", "target": "{schema}.{table}", "key": ["id"]}
+    checkpoint = str(tmp_path / "routed")
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", tables=[routed], checkpoint=checkpoint, **options)
+    run(pipeline, spark)
+    assert rows(pipeline, spark, "shop.OrderPlaced") == [placed, {"id": 2, "item": "table"}]
+    assert rows(pipeline, spark, "shop.OrderShipped") == [{"id": 1, "carrier": "rail"}]
 
 
 def test_types_of_an_existing_checkpoint_are_kept(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
+from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError, events as E
 from headrace.sdk.columns import any_of, barrier, quote_name, reuse_columns
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema, find_unknown_schemas, union_schemas
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
@@ -22,6 +22,7 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import (
     ConnectSchema,
+    find_schema_name,
     is_metadata_key,
     limit_schema,
     parse_connect_schema,
@@ -75,6 +76,12 @@ class EmbeddedSchemaReader(RecordReader):
     numeric: bool
     #: Whether records of unknown schemas are dead letters, because no further schemas are stored.
     is_full: bool
+    #: Name of a schema → its ids.
+    type_ids: Mapping[str, Sequence[str]]
+
+    @property
+    def types(self) -> Sequence[str]:
+        return tuple(self.type_ids)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -95,7 +102,11 @@ class EmbeddedSchemaReader(RecordReader):
             frame, value, _ = self._parse_payload(frame, group.tree, own, f"r{i}", condition)
             values.append(convert_fitting(value, own, schema))
         reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(parts))
-        return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
+        type_ = F.lit(None).cast("string")
+        for name, ids in self.type_ids.items():
+            type_ = F.when(F.col(_ID).isin(list(ids)), F.lit(name)).otherwise(type_)
+        types = [type_.alias(E.TYPE)] if len(self.types) > 1 else []
+        return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error), *types)
 
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
@@ -205,6 +216,7 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
     rejected = _group_trees({id_: trees[id_] for id_ in contradicting})
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
+    names = _find_types({id_: heads[id_] for id_ in rows}) if subject.part == "value" else {}
     return EmbeddedSchemaReader(
         schema,
         subject,
@@ -215,6 +227,7 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
         options,
         numeric=_NUMERIC in log.writers(subject),
         is_full=len(log.writers(subject)) >= WRITER_SCHEMAS,
+        type_ids=names,
     )
 
 
@@ -280,6 +293,15 @@ def _id() -> Column:
 
     head = F.col(_HEAD)
     return F.when(F.length(head) <= EMBEDDED_SCHEMA_CHARACTERS, F.xxhash64(head).cast("string"))
+
+
+def _find_types(heads: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Return name of a schema → its ids."""
+    types: dict[str, list[str]] = {}
+    for id_, head in heads.items():
+        if name := find_schema_name(json.loads(head + "}")["schema"]):
+            types.setdefault(name, []).append(id_)
+    return types
 
 
 def _is_metadata_key(head: str) -> bool:

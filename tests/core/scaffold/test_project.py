@@ -33,10 +33,10 @@ def test_every_kind_has_a_template() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_project_is_small_and_contains_no_template_names(kind: str) -> None:
-    """The project has fewer than 60 lines, and every name of the template is replaced."""
+    """The project has fewer than 65 lines, and every name of the template is replaced."""
     texts = dict(read_project(kind, "acme_one"))
     assert set(texts) == FILES
-    assert len(texts["headrace_acme_one.py"].splitlines()) < 60
+    assert len(texts["headrace_acme_one.py"].splitlines()) < 65
     for path, text in texts.items():
         assert not re.search("example|KIND|mypy", text, re.IGNORECASE), path
     assert yaml.safe_load(texts[".github/workflows/test.yml"])["jobs"]["test"]["steps"]

@@ -30,7 +30,7 @@ from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
 from headrace.registry.plugin_errors import describe_error
 from headrace.sdk.source import Offset
-from headrace.spark.error_text import causes
+from headrace.spark.error_text import causes, full_text
 from headrace.spark.sessions import Sessions, is_stopped
 
 if TYPE_CHECKING:
@@ -187,7 +187,6 @@ class Query(ABC):
             self._note_unexpected(raised)
         finally:
             self._close_source()
-            self._note.delete()
 
     def _note_unexpected(self, raised: BaseException) -> None:
         error = FatalError(describe_error(raised), fix="run again with --traceback for the full error, and report it")
@@ -234,7 +233,7 @@ class Query(ABC):
     def _translate(self, raised: BaseException) -> HeadraceError:
         """Return an error as a HeadraceError. After Spark was stopped, every error has that cause."""
         error = translate(raised, self._plan)
-        if isinstance(error, InUseError) or _CONCURRENT in str(error):
+        if isinstance(error, InUseError) or _CONCURRENT in full_text(raised):
             return self._note.error()
         return error if isinstance(error, SparkDiedError) or not is_stopped(self._spark) else spark_stopped()
 
@@ -309,6 +308,7 @@ class Query(ABC):
                     self._maintainer.finish()
             catch_up.stop()
             self._maintainer.stop()
+            self._note.delete()
 
     def _run_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         with self._in_batch:

@@ -55,6 +55,16 @@ def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: 
     write_lines(folder / "shop.orders+0+0000000503.json", [{"id": 1, "name": "late", **binlog, "__pos": 4}])
     assert run_and_collect_notes(pipeline, spark) == []
     assert read_names(pipeline, spark, "shop.orders") == {1: "new", 2: "two"}
+    # The fields go away within a file, and come back.
+    rows = [{"id": 1, "name": "newer", **binlog, "__pos": 200}, {"id": 1, "name": "gone"}, {"id": 2, "name": "gone"}]
+    write_lines(folder / "shop.orders+0+0000000504.json", rows)
+    note = "topic shop.orders was ordered by MySQL's binlog and is now ordered by the record's offset"
+    notes = run_and_collect_notes(pipeline, spark)
+    assert set(notes) == {f"{note}. From this batch on (epoch 2) every change is newer than all earlier ones"}
+    assert read_names(pipeline, spark, "shop.orders") == {1: "gone", 2: "gone"}
+    write_lines(folder / "shop.orders+0+0000000507.json", [{"id": 1, "name": "back", **binlog, "__pos": 4}])
+    assert run_and_collect_notes(pipeline, spark) == []
+    assert read_names(pipeline, spark, "shop.orders") == {1: "back", 2: "gone"}
 
 
 def flat_record(number: int, name: str, partition: int) -> Record:

@@ -84,7 +84,7 @@ def make_changes(
 
 def source_position(fields: Collection[str], source_field: Callable[[str], Column], place: Column) -> Column:
     """Return the position of an event whose source block has ``fields``."""
-    return position(*read_log_position(find_connector(fields), fields, source_field), place=place)
+    return position(*read_log_position(find_connector(fields), fields, source_field)[0], place=place)
 
 
 def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.sdk.plugin import Plugin
+from headrace.spark.columns import any_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -49,6 +50,11 @@ class Connector(Plugin, ABC):
         ``source``: those of ``fields`` that the topic's events have. Parts are strings that sort as the log does, made by
         ``sortable``. They must not be null: ``sortable`` turns null into the lowest value.
         """
+
+    def lacks_position(self, source: Mapping[str, Column]) -> Column:
+        """Return whether a change has no position: it lacks one of ``own_fields``, or all of ``fields``."""
+        own = [source[name].isNull() for name in self.own_fields if name in source]
+        return any_of(own) if own else ~any_of(column.isNotNull() for column in source.values())
 
     def snapshot_start(self, parts: Sequence[Column]) -> Sequence[Column]:
         """Return the parts that a snapshot's rows share, from those of one row: a change that has lower ones is older.

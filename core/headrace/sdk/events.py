@@ -73,6 +73,8 @@ class Events:
     types: tuple[str, ...] = ()
     #: Returns the events of a part of the topic, with column types of their own; None: a topic has one type for each column.
     narrow: Callable[[Part], Events | None] | None = None
+    #: Whether the record's offset orders the topic, although events have position fields: some events have no values in them.
+    by_offset: bool = False
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:

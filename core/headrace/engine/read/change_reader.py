@@ -40,6 +40,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.schema_log import Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.spark.columns import has_any_field, match_names, name_fold
@@ -85,7 +86,7 @@ class ChangeReader:
     def split(self, context: SourceContext, batch_events: Sequence[Events]) -> list[Events]:
         """Split the topics that a rule routes by a field. A topic that cannot be split gets an error."""
         found: list[Events] = []
-        for events in batch_events:
+        for events in (order_by_offset(context, events) for events in batch_events):
             route = self._plan.routes.of(events.topic)
             if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
                 found.append(events)
@@ -241,6 +242,16 @@ class ChangeReader:
     def may_leave_out(self, target: Target) -> bool:
         """Return whether events of a table's topics can have unavailable values."""
         return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)
+
+
+def order_by_offset(context: SourceContext, events: Events) -> Events:
+    """Return the events, with ``by_offset`` from the batch on in which a record of the topic first had no position."""
+    schemas, subject = context.schemas, Subject(events.topic, "position")
+    with schemas.hold(events.topic):
+        if context.batch is not None and schemas.take_unknown(subject) is not None:
+            schemas.add_writer(subject, str(context.batch), "")
+    batches = [int(batch) for batch in schemas.writers(subject)]
+    return replace(events, by_offset=any(batch <= (context.batch or 0) for batch in batches))
 
 
 def drop_decoded_bytes(frame: DataFrame) -> DataFrame:

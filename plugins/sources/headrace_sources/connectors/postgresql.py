@@ -60,6 +60,13 @@ class PostgreSqlConnector(Connector):
         # A new replication slot has no last commit. Its events come after those of older slots, and before its first commit.
         return [sortable(F.coalesce(commit_lsn, event_lsn)), sortable(event_lsn)]
 
+    def lacks_position(self, source: Mapping[str, Column]) -> Column:
+        from pyspark.sql import functions as F
+
+        pair = source.get("sequence", F.lit(None).cast("string"))
+        has_no_pair = F.coalesce(pair.startswith("[null") & pair.endswith("null]"), F.lit(True))
+        return source.get("lsn", F.lit(None)).isNull() & has_no_pair
+
     def snapshot_start(self, parts: Sequence[Column]) -> Sequence[Column]:
         # A transaction that is open during the snapshot and commits next has lower LSNs than the snapshot, but no lower last commit.
         return parts[:1]

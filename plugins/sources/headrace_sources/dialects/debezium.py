@@ -13,6 +13,9 @@ from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.dialects.log_positions import (
+    SNAPSHOT_OP,
+    explain_missing_position,
+    fail_without_position,
     find_connector,
     find_unusable_connectors,
     list_own_orders,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from headrace.sdk import Connector, Events
+    from headrace.sdk import Connector, Events, HeadraceError
 
 ROW_OPS = ("c", "r", "u")
 #: Fields of an envelope. An envelope without a connector's name has no other fields.
@@ -74,6 +77,9 @@ class ConnectorDialect(Dialect):
     def warnings(self) -> Iterable[str]:
         effect = f"a topic that only its connector can order is ordered by {OFFSET_ORDER}"
         return [f"{reason}; {effect}" for reason in find_unusable_connectors()]
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_missing_position(error)
 
 
 class DebeziumDialect(ConnectorDialect):
@@ -134,11 +140,11 @@ class DebeziumDialect(ConnectorDialect):
         return placeholder_tests(fields, self.config.unavailable_value_placeholder)
 
     def order(self, events: Events) -> str:
-        return name_order(_names_in(events.schema, "source"))
+        return name_order(_position_fields(events))
 
     def position_parts(self, events: Events) -> str | None:
         has_key = bool(getattr(events.key_schema, "names", ()))
-        return position_pattern(_names_in(events.schema, "source")) if has_key else None
+        return position_pattern(_position_fields(events)) if has_key else None
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -146,11 +152,12 @@ class DebeziumDialect(ConnectorDialect):
         schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
         source_fields = _names_in(schema, "source")
         _check_envelope(events.topic, schema, source_fields)
+        fields = _position_fields(events)
         value = F.col(E.VALUE)
         op = value.getField("op")
         committed = F.col(f"{E.VALUE}.source").getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
-        place_position, log_position, snapshots = _order_events(tuple(source_fields), find_connector(source_fields))
+        place_position, log_position, lacks_position, snapshots = _order_events(tuple(fields), find_connector(fields))
         rejected = F.when(
             value.isNotNull(),
             _reject_reason(has_after="after" in schema.names, has_heartbeats={"source", "ts_ms"} <= set(schema.names)),
@@ -170,7 +177,9 @@ class DebeziumDialect(ConnectorDialect):
                 *key_change_columns(frame, log_position, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
-                reason.alias(C.ERROR),
+                F.coalesce(reason, fail_without_position(events.topic, (op != SNAPSHOT_OP) & lacks_position)).alias(
+                    C.ERROR
+                ),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
@@ -195,16 +204,19 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 
 
 @reuse_columns
-def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -> tuple[Column, Column, list[Column]]:
-    """Return an event's position, its position without the record's offset, and the column SNAPSHOT if events have one."""
+def _order_events(
+    source_fields: tuple[str, ...], connector: Connector | None
+) -> tuple[Column, Column, Column, list[Column]]:
+    """Return an event's position, its position without the record's offset, whether it lacks one, and the column SNAPSHOT if any."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
     marker = source.getField("snapshot") if "snapshot" in source_fields else None
-    log_position = read_log_position(connector, source_fields, source.getField)
+    log_position, lacks_position = read_log_position(connector, source_fields, source.getField)
     return (
         position(*log_position, place=F.col(E.PLACE)),
         position(*log_position, place=F.lit("")),
+        lacks_position,
         snapshot_columns(connector, log_position, marker),
     )
 
@@ -267,6 +279,11 @@ def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], na
         for field in match_names(frame.sparkSession, [name], names)
     ]
     return F.coalesce(*values)
+
+
+def _position_fields(events: Events) -> Collection[str]:
+    """Return the source fields that orders are chosen by and made from."""
+    return () if events.by_offset else _names_in(events.schema, "source")
 
 
 def _has_source_block(schema: StructType) -> bool:

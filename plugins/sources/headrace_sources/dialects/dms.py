@@ -10,13 +10,14 @@ from headrace.sdk import Changes, Dialect, RejectReason, changes as C, events as
 from headrace.sdk.columns import fold_name
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position, sortable
+from headrace_sources.dialects.log_positions import explain_missing_position, fail_without_position
 from headrace_sources.dialects.record_columns import find_key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
-    from headrace.sdk import Events
+    from headrace.sdk import Events, HeadraceError
 
 #: Fields of a record: the row, the row before an update, and DMS's metadata.
 _ROW, _BEFORE, _METADATA = "data", "before-image", "metadata"
@@ -56,8 +57,10 @@ class DmsDialect(Dialect):
         return F.col(_TABLE)
 
     def order(self, events: Events) -> str:
-        has_time = "timestamp" in _names(events.schema, _METADATA)
-        return "when AWS DMS wrote the record" if has_time else OFFSET_ORDER
+        return "when AWS DMS wrote the record" if _has_time(events) else OFFSET_ORDER
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_missing_position(error)
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -85,15 +88,18 @@ class DmsDialect(Dialect):
             .when(op.isNull(), RejectReason.OP_UNKNOWN)
             .when(row.isNull(), RejectReason.AFTER_MISSING)
         )
+        time = _time(schema, "timestamp") if _has_time(events) else None
+        lacks_position = is_row & time.isNull() if time is not None else F.lit(False)
+        reason = F.coalesce(F.col(E.ERROR), reason, fail_without_position(events.topic, lacks_position))
         return Changes(
             _split_updates_of_keys(E.drop_tombstones(frame), old_key).select(
                 *map(cell, names),
                 op.alias(C.OP),
                 F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
                 *([F.struct(*map(cell, key)).alias(C.KEY)] if key else []),
-                _position(schema).alias(C.POSITION),
+                _position(time).alias(C.POSITION),
                 F.unix_millis(_time(schema, "commit-timestamp")).alias(C.COMMITTED),
-                F.coalesce(F.col(E.ERROR), reason).alias(C.ERROR),
+                reason.alias(C.ERROR),
                 F.when(is_row & table.isNotNull(), F.concat_ws(".", database, table)).alias(_TABLE),
                 *record_columns(events.topic, frame),
             ),
@@ -114,11 +120,19 @@ def _split_updates_of_keys(frame: DataFrame, old_key: Collection[str]) -> DataFr
     return frame.select("*", F.explode(F.coalesce(halves, F.array(F.lit(False)))).alias(_IS_OLD))
 
 
-def _position(schema: StructType) -> Column:
-    """Return the time when DMS wrote the record, then its place. The delete of an old key has the higher position."""
+def _has_time(events: Events) -> bool:
+    """Return whether the time when DMS wrote a record orders the topic."""
+    return "timestamp" in _names(events.schema, _METADATA) and not events.by_offset
+
+
+def _position(time: Column | None) -> Column:
+    """Return the time when DMS wrote the record, if it orders the topic, then its place.
+
+    The delete of an old key has the higher position.
+    """
     from pyspark.sql import functions as F
 
-    times = [sortable(F.unix_micros(_time(schema, "timestamp")))] if "timestamp" in _names(schema, _METADATA) else []
+    times = [] if time is None else [sortable(F.unix_micros(time))]
     return position(*times, place=F.concat(F.col(E.PLACE), F.when(F.col(_IS_OLD), "-").otherwise("")))
 
 

@@ -13,6 +13,8 @@ from headrace.sdk.positions import OFFSET_ORDER, position
 from headrace_sources.dialects.debezium import ConnectorDialect, find_metadata_fields
 from headrace_sources.dialects.log_positions import (
     CONNECTOR_NAME,
+    SNAPSHOT_OP,
+    fail_without_position,
     find_connector,
     list_position_fields,
     name_order,
@@ -75,12 +77,12 @@ class FlatDialect(ConnectorDialect):
 
     def order(self, events: Events) -> str:
         has_tombstones = _has_tombstones(events.schema.names, getattr(events.key_schema, "names", ()))
-        return OFFSET_ORDER if has_tombstones else name_order(_position_fields(events.schema.names))
+        return OFFSET_ORDER if has_tombstones or events.by_offset else name_order(_position_fields(events.schema.names))
 
     def position_parts(self, events: Events) -> str | None:
         key_names, names = getattr(events.key_schema, "names", ()), events.schema.names
         is_delete = not key_names or _has_tombstones(names, key_names)
-        return None if is_delete else position_pattern(_position_fields(names))
+        return None if is_delete else position_pattern({} if events.by_offset else _position_fields(names))
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -102,10 +104,11 @@ class FlatDialect(ConnectorDialect):
             return column.alias(name)
 
         # A tombstone has no log position. Where tombstones are the only deletes, the record's offset orders all changes.
-        fields = {} if has_tombstones else _position_fields(names)
+        fields = {} if has_tombstones or events.by_offset else _position_fields(names)
         connector = find_connector(fields)
-        log_position = read_log_position(connector, fields, lambda name: value.getField(fields[name]))
+        log_position, lacks_position = read_log_position(connector, fields, lambda name: value.getField(fields[name]))
         place_position = position(*log_position, place=F.col(E.PLACE))
+        is_change = value.isNotNull() & ~_equals(value, names, _OP, SNAPSHOT_OP)
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
             records.select(
@@ -121,7 +124,9 @@ class FlatDialect(ConnectorDialect):
                 ),
                 *snapshot_columns(connector, log_position, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
-                _reject_reason(events.schema).alias(C.ERROR),
+                F.coalesce(
+                    _reject_reason(events.schema), fail_without_position(events.topic, is_change & lacks_position)
+                ).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=False,

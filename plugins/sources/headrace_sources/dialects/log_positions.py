@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import PluginError, changes as C
+from headrace.sdk import PluginError, Subject, UnknownSchemaError, changes as C
+from headrace.sdk.error_text import full_text
 from headrace.sdk.plugin_lookup import get_registry
 from headrace.sdk.positions import OFFSET_ORDER, position
+from headrace.sdk.schemas import fail_on_unknown_schema, find_unknown_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     #: Returns a source block's field by its name.
     GetField = Callable[[str], Column]
 
+#: Operation of a snapshot's rows. Those without a position are older than all changes: the connector has not read the log yet.
+SNAPSHOT_OP = "r"
+#: Name in the errors of tasks that read an event without a position.
+_DECODER = "position"
 #: The field of a source block that names the connector.
 CONNECTOR_NAME = "connector"
 #: Values of ``source.snapshot`` that mark a row of a snapshot. Old connectors send a boolean, which casts to ``true``. The rows
@@ -69,8 +75,10 @@ def name_order(fields: Collection[str]) -> str:
     return connector.order if connector else OFFSET_ORDER
 
 
-def read_log_position(connector: Connector | None, fields: Collection[str], field: GetField) -> Sequence[Column]:
-    """Return the parts of an event's position in the database's log; none without a connector.
+def read_log_position(
+    connector: Connector | None, fields: Collection[str], field: GetField
+) -> tuple[Sequence[Column], Column]:
+    """Return the parts of an event's position in the database's log, and whether the event lacks it; no parts without a connector.
 
     ``fields``: the source fields that the events have. Events that name a connector with another order have equal parts, so that
     the record's offset orders them.
@@ -78,13 +86,38 @@ def read_log_position(connector: Connector | None, fields: Collection[str], fiel
     from pyspark.sql import functions as F
 
     if connector is None:
-        return ()
+        return (), F.lit(False)
     source = {name: field(name) for name in connector.fields if name in fields}
+    lacks_position = connector.lacks_position(source)
     if CONNECTOR_NAME in fields:
         names = sorted(c.name for c in load_connectors().usable if c.order == connector.order)
         is_known = F.coalesce(field(CONNECTOR_NAME).isin(*names), F.lit(True))  # null: no connector is named
         source = {name: F.when(is_known, column) for name, column in source.items()}
-    return connector.log_position(source)
+    return connector.log_position(source), lacks_position
+
+
+def fail_without_position(topic: str, lacks_position: Column) -> Column:
+    """Return a null column. It fails the task that reads an event without a position in a topic that is ordered by positions.
+
+    The batch is then planned again, with the record's offset as the order of the topic (``Events.by_offset``).
+    """
+    from pyspark.sql import functions as F
+
+    failure = fail_on_unknown_schema(_DECODER, Subject(topic, "position"), F.lit(""))
+    return F.when(lacks_position, failure.cast("string"))
+
+
+def explain_missing_position(error: BaseException) -> UnknownSchemaError | None:
+    """Return the error for an event without a position; None for other errors."""
+    found = find_unknown_schemas(_DECODER, full_text(error))
+    if not found:
+        return None
+    return UnknownSchemaError(
+        "an event has no position in the database's log, unlike earlier ones",
+        where=f"topic {found[0][0].topic}",
+        fix="run it again: the batch is planned with the record's offset as the order of the topic",
+        schemas=found,
+    )
 
 
 def position_pattern(fields: Collection[str]) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from tests.support.records import make_topic_readers, record
+
+from headrace.engine.read.record_decoder import RecordDecoder
+from headrace.sdk.changes import ERROR, POSITION
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.positions import OFFSET_ORDER
+from headrace.sdk.schema_log import SchemaLog, Subject
+from headrace.sdk.source import SourceContext
 from headrace_sources.connectors.mysql import MySqlConnector
 from headrace_sources.connectors.postgresql import PostgreSqlConnector
 from headrace_sources.connectors.sqlserver import SqlServerConnector
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.dms import DmsDialect
+from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.dialects.log_positions import find_connector, name_order
+from headrace_sources.formats.json.json_format import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Fields of the source blocks of all connectors.
 _COMMON = {"version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"}
@@ -49,3 +67,43 @@ def test_built_in_connectors_match_their_source_blocks(fields: set[str], connect
 )
 def test_built_in_connectors_match_the_fields_of_flat_rows(fields: set[str], connector: type) -> None:
     assert isinstance(find_connector(fields), connector)
+
+
+def envelope(connector: str, **source: Any) -> dict[str, Any]:
+    return {"after": {"id": 1}, "op": "u", "source": {"connector": connector, **source}}
+
+
+def dms(**metadata: Any) -> dict[str, Any]:
+    return {"data": {"id": 1}, "metadata": {"record-type": "data", "operation": "update", **metadata}}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("dialect", "value", "gap"),
+    [
+        (FlatDialect(), {"id": 1, "__lsn": 5000}, {"id": 1}),
+        (FlatDialect(), {"id": 1, "__file": "b.1", "__pos": 4}, {"id": 1, "__file": "b.1"}),
+        (FlatDialect(), {"id": 1, "__source_sequence": '["9","9"]'}, {"id": 1, "__source_sequence": "[null,null]"}),
+        (DebeziumDialect(), envelope("postgresql", lsn=5000), envelope("postgresql")),
+        (DebeziumDialect(), envelope("sqlserver", commit_lsn="1", change_lsn="1"), envelope("sqlserver")),
+        (DmsDialect(), dms(timestamp="2026-11-24T08:12:00Z"), dms()),
+    ],
+    ids=["lsn", "pos", "sequence", "envelope", "sqlserver", "dms"],
+)
+def test_record_without_a_position_makes_the_offset_the_order(
+    spark: SparkSession, dialect: Dialect, value: dict[str, Any], gap: dict[str, Any]
+) -> None:
+    """Such a record would otherwise be older than all others of its row, forever."""
+    readers = make_topic_readers(spark, [record(v, topic="t", offset=i) for i, v in enumerate([value, gap])])
+    [events] = RecordDecoder(JsonFormat(), None).decode(SourceContext(spark, SchemaLog()), readers)
+    schema = dialect.read_schema(events.schema, key=["id"], with_row_before=True)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception of Spark
+        dialect.changes(events, events.load(spark, schema), ["id"]).frame.select(ERROR).collect()
+    error = dialect.explain(raised.value)
+    assert isinstance(error, UnknownSchemaError)
+    assert error.schemas == ((Subject("t", "position"), ""),)
+    assert dialect.order(events) != OFFSET_ORDER
+    events = replace(events, by_offset=True)
+    assert dialect.order(events) == OFFSET_ORDER
+    rows = dialect.changes(events, events.load(spark, schema), ["id"]).frame.select(POSITION, ERROR).collect()
+    assert [(row[POSITION], row[ERROR]) for row in rows] == [("01010", None), ("01110", None)]

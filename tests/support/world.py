@@ -23,14 +23,17 @@ KEYS = range(1, 6)
 #: Columns that are added later; the first values of ``note`` are empty strings.
 LATER = ("note", "size")
 TABLES = ("people", "places")
+#: Added to the positions of the first table of ``Shape.is_merged``, whose server has written more.
+_AHEAD = 2**36
 
 
 @dataclass(frozen=True)
 class Shape:
     """Constants of a history.
 
-    ``shared``: both tables are in one topic, ``routed`` by their name or ``unrouted`` without such a rule; ``rewrites``: a
-    delete keeps its row; ``modes``: modes of the two sinks.
+    ``shared``: both tables are in one topic, ``routed`` by their name or ``unrouted`` without such a rule; or both are in one
+    target, ``merged`` from two topics or ``logical`` in one. ``rewrites``: a delete keeps its row; ``modes``: modes of the two
+    sinks.
     """
 
     connector: str
@@ -41,7 +44,17 @@ class Shape:
     modes: tuple[str, str]
 
     def topic(self, table: str) -> str:
-        return "w.all" if self.shared else f"w.{table}"
+        return f"w.{table}" if self.shared in (None, "merged") else "w.all"
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the tables are shards: on two servers, in one target, and with different keys."""
+        return self.shared in ("merged", "logical")
+
+    def keys(self, table: str) -> range:
+        """Return the keys that rows of a table may have."""
+        start = 101 if self.is_merged and table == TABLES[1] else KEYS.start
+        return range(start, start + len(KEYS))
 
     @property
     def removes_rows(self) -> bool:
@@ -202,6 +215,10 @@ class DatabaseModel:
         self.columns = {table: ["name"] for table in self.shape.tables}
         #: Tables and keys of rows that may have been deleted without an event.
         self.unreported_deletes: set[tuple[str, int]] = set()
+        #: Tables that change. The second source of a target may be added later.
+        self.active = self.shape.tables
+        if self.shape.is_merged and self.chance.random() < 0.7:
+            self.active = (self.chance.choice(self.shape.tables),)
         self._sent: list[Event] = []
         self._number = 0
         self._salt = self.chance.randrange(100)
@@ -214,14 +231,17 @@ class DatabaseModel:
 
     def transaction(self, *, unseen: bool = False) -> None:
         """Make a few changes. ``unseen``: no connector reports them."""
+        if self.active != self.shape.tables and self.chance.random() < 0.1:
+            self.active = self.shape.tables
         self.clock.begin()
         op = ""
         for _ in range(self.chance.randint(1, 4)):
-            table = self.chance.choice(self.shape.tables)
+            table = self.chance.choice(self.active)
             for event in self._change(table, op):
                 op = "" if event.headers else event.op
                 if unseen:
-                    self.unreported_deletes |= {(table, key) for key in KEYS if key not in self.rows[table]}
+                    keys = self.shape.keys(table)
+                    self.unreported_deletes |= {(table, key) for key in keys if key not in self.rows[table]}
                     self.trace.append(f"  unseen: {event}")
                 else:
                     self._send(event)
@@ -305,11 +325,12 @@ class DatabaseModel:
         return {f"{topic}/{partition}": len(log) for (topic, partition), log in self.logs.items()}
 
     def _change(self, table: str, previous: str) -> list[Event]:
-        rows, key, roll = self.rows[table], self.chance.choice(KEYS), self.chance.random()
+        keys = self.shape.keys(table)
+        rows, key, roll = self.rows[table], self.chance.choice(keys), self.chance.random()
         if key not in rows:
             same = previous == "c" and self.chance.random() < 0.4  # rows of one statement
             return [self._put(table, "c", key, self.clock.change(same=same))]
-        free = [k for k in KEYS if k not in rows]
+        free = [k for k in keys if k not in rows]
         if roll < 0.25:
             return [self._delete(table, key, self.clock.change(same=False))]
         if roll < 0.35 and free:
@@ -319,7 +340,7 @@ class DatabaseModel:
                 (("__debezium.oldkey", json.dumps({"id": key})),),
             ]
             return [self._delete(table, key, position, names[0]), self._put(table, "c", new, position, names[1])]
-        if roll < 0.38:
+        if roll < (0.45 if self.shape.is_merged else 0.38):
             rows.clear()
             return [self._event(table, "t", None, None, None, self.clock.change(same=False))]
         return [self._put(table, "u", key, self.clock.change(same=False))]
@@ -350,6 +371,9 @@ class DatabaseModel:
     ) -> Event:
         self._number += 1
         source = {"connector": self.shape.connector, "ts_ms": 1_795_000_000_000 + self._number, "snapshot": "false"}
+        if self.shape.is_merged:
+            source["name"] = f"server-of-{table}"
+            position = _move_ahead(position) if table == TABLES[0] else position
         return Event(
             self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **position}, headers
         )
@@ -367,3 +391,13 @@ class DatabaseModel:
             log.append(record)
             if not is_tombstone:
                 self.trace.append(f"  {record}")
+
+
+def _move_ahead(position: Row) -> Row:
+    """Return a position in the log of a server that has written more."""
+    if "file" in position:
+        name, number = position["file"].split(".")
+        return {**position, "file": f"{name}.{int(number) + _AHEAD:06d}"}
+    numbers = [None if number is None else str(int(number) + _AHEAD) for number in json.loads(position["sequence"])]
+    sequence = json.dumps(numbers, separators=(",", ":"))
+    return {**position, "sequence": sequence, "lsn": position["lsn"] + _AHEAD}

@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.support.world import CONNECTORS, TABLES, DatabaseModel, Shape
 
+#: Choices of ``Shape.shared`` for two tables.
+SHARED = (None, None, "routed", "unrouted", "merged", "logical")
+
 
 @dataclass(frozen=True)
 class Step:
@@ -42,24 +45,24 @@ class History:
         return "\n".join([f"history({self.seed}): {self.world.shape}", *self.world.trace])
 
 
-def _shape(chance: Random) -> Shape:
+def _shape(chance: Random, shared: tuple[str | None, ...]) -> Shape:
     rewrites = chance.random() < 0.25
     modes = ("append", "upsert", "changelog") if rewrites else ("upsert", "upsert", "changelog")
-    tables = TABLES[: chance.choice((1, 2, 2))]
+    tables = TABLES[: chance.choice((1, 2, 2))] if None in shared else TABLES
     return Shape(
         chance.choice(CONNECTORS),
         chance.random() < 0.4,
         tables,
-        chance.choice((None, None, "routed", "unrouted")) if len(tables) > 1 else None,
+        chance.choice(shared) if len(tables) > 1 else None,
         rewrites,
         (chance.choice(modes), chance.choice(modes)),
     )
 
 
-def history(seed: int) -> History:
-    """Return the history of a seed."""
+def history(seed: int, shared: tuple[str | None, ...] = SHARED) -> History:
+    """Return the history of a seed. ``shared``: choices of ``Shape.shared``."""
     chance = Random(seed)
-    world = DatabaseModel(_shape(chance), chance, chance.choice((1, 2, 3)))
+    world = DatabaseModel(_shape(chance, shared), chance, chance.choice((1, 2, 3)))
     steps: list[Step] = []
     read: dict[str, int] = {}
     is_broken = False

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.support.world import Event, Record, Row
 from tests.support.world_history import History, Step
 
@@ -126,9 +127,11 @@ class Run:
     def __init__(self, history: History, sinks: Sequence[Sink], spark: SparkSession, folder: Path) -> None:
         shape = history.world.shape
         self.history, self.shape, self._spark = history, shape, spark
-        rule: dict[str, Any] = {"source": "w.*", "target": "w.{table}"}
+        rule: dict[str, Any] = {"source": "w.*", "target": "w.all" if shape.is_merged else "w.{table}"}
         if shape.shared == "routed":
             rule["route.by.field"] = "source.table"
+        if shape.shared == "logical":
+            rule["logical.table"] = True
         self.source = HistorySource(history)
         handling = {"delete.tombstone.handling.mode": "rewrite"} if shape.rewrites else {}
         self.plan = Plan(
@@ -147,18 +150,20 @@ class Run:
         self.stopped: list[HeadraceError] = []
         self.maintained: list[Maintained] = []
         self.sent: list[Record] = []
-        #: Number of the oldest change that a table keeps after a resync. Older rows were removed.
+        #: Number of the oldest change of a source table that its target keeps after a resync. Older rows were removed.
         self.floors: dict[str, int] = {}
         self._sessions = Sessions(spark, self.plan.sql_conf)
         _FAULTS.clear()
         self._start()
 
     @property
-    def tables(self) -> dict[str, str | None]:
-        """Source table in the database by target."""
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Source tables in the database by target."""
+        if self.shape.is_merged:
+            return {"w.all": self.shape.tables}
         if self.shape.shared != "unrouted":
-            return {f"w.{table}": table for table in self.shape.tables}
-        return {"w.all": next((record.event.table for record in self.sent if not record.is_tombstone), None)}
+            return {f"w.{table}": (table,) for table in self.shape.tables}
+        return {"w.all": tuple(record.event.table for record in self.sent if not record.is_tombstone)[:1]}
 
     def go(self) -> None:
         """Execute all steps of the history."""
@@ -172,7 +177,7 @@ class Run:
 
     def of_table(self, target: str) -> list[Record]:
         """Return the changes of a table that were read so far."""
-        return [r for r in self.sent if not r.is_tombstone and r.event.table == self.tables[target]]
+        return [r for r in self.sent if not r.is_tombstone and r.event.table in self.tables[target]]
 
     def stop(self) -> None:
         self._runner.catch_up.stop()
@@ -231,7 +236,7 @@ class Run:
         self._start()
 
     def _break(self, step: Step) -> None:
-        names = [name for name, table in self.tables.items() if table in step.tables]
+        names = [name for name, tables in self.tables.items() if {*tables} & {*step.tables}]
         _FAULTS[self.plan.sinks[step.sink].name].update(dict.fromkeys(names, step.when))
 
     def _mend(self, step: Step) -> None:
@@ -252,7 +257,11 @@ class Run:
             number = max(event.number for event in newest)
             last = next(event for event in newest if event.number == number)
             start = min(event.number for event in newest if _is_of_snapshot(event, last))
-            self.floors[target] = max(start, self.floors.get(target, 0))
+            if len({r.event.table for r in self.of_table(target) if r.event.op in "cru"}) > 1:
+                with pytest.raises(ConfigError, match="several sources"):
+                    self._call_resync(target)
+                continue
+            self.floors[last.table] = max(start, self.floors.get(last.table, 0))
             for done in self._call_resync(target):
                 assert done.removed == len(before[self.plan.sinks[0]]) - len(self.expect_rows(target)), done
         self._start()
@@ -272,17 +281,18 @@ class Run:
         """Return the expected rows of an upserted table by key: the newest change of each key after the last truncate."""
         records = self.of_table(target)
         newest: dict[int | None, Record] = {}
-        floor = self.floors.get(target, 0)
-        if self.shape.removes_rows:
-            floor = max([floor, *(record.event.number for record in records if record.event.op == "t")])
+        floors = {table: self.floors.get(table, 0) for table in self.tables[target]}
+        for record in records if self.shape.removes_rows else ():
+            if record.event.op == "t":
+                floors[record.event.table] = max(floors[record.event.table], record.event.number)
         for record in records:
             event, current = record.event, newest.get(record.event.key)
-            if event.op == "t" or event.number < floor:
+            if event.op == "t" or event.number < floors[event.table]:
                 continue
             if current is None or (event.number, record.location) > (current.event.number, current.location):
                 newest[event.key] = record
         for (table, key), number in self.history.world.compacted.items():
-            if table == self.tables[target] and key in newest and newest[key].event.number <= number:
+            if table in self.tables[target] and key in newest and newest[key].event.number <= number:
                 del newest[key]
         rows = {key: self._row_of(record.event) for key, record in newest.items() if key is not None}
         return {key: row for key, row in rows.items() if row is not None}
@@ -304,12 +314,12 @@ class Run:
 
     def expect_dead_letters(self) -> list[tuple[Any, ...]]:
         found = []
-        for target, table in self.tables.items():
+        for target, tables in self.tables.items():
             for record in self.sent:
                 topic = self.shape.topic(record.event.table)
-                if record.is_tombstone or (self.shape.shared != "unrouted" and record.event.table != table):
+                if record.is_tombstone or (self.shape.shared != "unrouted" and record.event.table not in tables):
                     continue
-                if record.event.table != table:
+                if record.event.table not in tables:
                     found.append((target, "other-table", topic, record.partition, record.offset))
                 elif record.event.op == "t" and not self._empties_all:
                     found.append((target, "truncated", topic, record.partition, record.offset))
@@ -326,8 +336,8 @@ class Run:
 
     def check(self) -> None:
         """Check the tables of both sinks and the dead letters."""
-        for target, table in self.tables.items():
-            if table is not None and self.shape.removes_rows:
+        for target, tables in self.tables.items():
+            for table in tables if self.shape.removes_rows else ():
                 self._check_model(target, table)
             for sink, mode in zip(self.plan.sinks, self.shape.modes, strict=True):
                 rows = self._read(sink, target)
@@ -343,7 +353,8 @@ class Run:
 
     def _check_model(self, target: str, table: str) -> None:
         """Check that the table has all rows of the database, and no others except unreported deletes."""
-        expected, world = self.expect_rows(target), self.history.world
+        expected = {key: row for key, row in self.expect_rows(target).items() if key in self.shape.keys(table)}
+        world = self.history.world
         rows = {key: _drop_nulls(row) for key, row in world.rows[table].items()}
         assert {key: row for key, row in expected.items() if key in rows} == rows
         assert {(table, key) for key in expected.keys() - rows.keys()} <= world.unreported_deletes

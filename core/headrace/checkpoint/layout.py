@@ -12,7 +12,8 @@
 ``progress/``          progress of the last batches
 ``deleted/``           keys of deleted rows, by table
 ``key_changes/``       values carried to changed primary keys, by table
-``truncate_markers/``  position of each table's last truncate or resync
+``sources/``           tables of databases whose rows each table contains
+``truncate_markers/``  position of the last truncate or resync of each source of a table
 ``snapshots/``         start of each table's newest snapshot
 ``table_modes/``       mode in which each table was created, where the pipeline file has none
 ``backlog/``           batches that failed tables still need
@@ -84,8 +85,13 @@ class CheckpointFolders:
         return self.folder.folder("snapshots")
 
     @cached_property
+    def table_sources(self) -> Folder:
+        """Sources of each table."""
+        return self.folder.folder("sources")
+
+    @cached_property
     def truncate_markers(self) -> Folder:
-        """Position of each table's last truncate."""
+        """Positions of each table's last truncates."""
         return self.folder.folder("truncate_markers")
 
     @cached_property

@@ -43,7 +43,7 @@ class Settings(Config):
 
     dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
     """Policy for records that cannot become a row, by reason: ``dead-letter`` (they are stored), ``stop`` the run, or ``drop``. Reasons: ``undecodable``, ``field-name``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
-    ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``, ``other-table``, ``table-name``,
+    ``op-not-a-row``, ``truncated``, ``truncated-source``, ``after-missing``, ``key-missing``, ``other-table``, ``table-name``,
     ``unsupported-value``. Default: all are stored, and a
     record with ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
     """

@@ -44,6 +44,13 @@ class Dialect(Plugin, ABC):
         """
         return None
 
+    def source_path(self, schema: StructType) -> Column | None:
+        """Return the server and the table of a change as a string column over the event's columns; null where an event does not name them.
+
+        A truncate concerns only the rows of its source. The default is ``source_table``.
+        """
+        return self.source_table(schema, ())
+
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         """Return row column → test for a placeholder of an omitted, unchanged value; empty when no event has placeholders.
 

@@ -17,6 +17,7 @@ class RejectReason(StrEnum):
     OP_UNKNOWN = "op-unknown"
     OP_NOT_A_ROW = "op-not-a-row"
     TRUNCATED = "truncated"
+    TRUNCATED_SOURCE = "truncated-source"
     AFTER_MISSING = "after-missing"
     KEY_MISSING = "key-missing"
     OTHER_TABLE = "other-table"
@@ -39,6 +40,7 @@ _MEANINGS = {
     RejectReason.OP_UNKNOWN: "the envelope's `op` is not a known operation",
     RejectReason.OP_NOT_A_ROW: "a valid record that is not a row change, such as a logical message (`m`)",
     RejectReason.TRUNCATED: "a truncate (`t`) of a table that keeps deleted rows or appends rows; any other table is emptied",
+    RejectReason.TRUNCATED_SOURCE: "a truncate (`t`) of one of several source tables whose rows cannot be distinguished in the table",
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,8 +36,7 @@ class SeenSnapshot:
 class Snapshot:
     """Newest snapshot of a table with applied rows, as it is stored.
 
-    ``batch``: the first with such rows; ``seen``: when, UTC, ISO 8601; ``key``: the table's key columns; ``topics``: the topics
-    that have fed the table since.
+    ``batch``: the first with such rows; ``seen``: when, UTC, ISO 8601; ``key``: the table's key columns.
     """
 
     position: str
@@ -45,7 +44,6 @@ class Snapshot:
     batch: int
     seen: str
     key: tuple[str, ...]
-    topics: tuple[str, ...]
 
 
 class NewestSnapshot:
@@ -56,7 +54,7 @@ class NewestSnapshot:
         #: None until a row of a snapshot was applied.
         self.value = folder.load(name, _parse)
 
-    def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
+    def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str]) -> None:
         """Record the snapshot of a batch after its rows were applied.
 
         A snapshot that is older than the recorded one is ignored.
@@ -64,18 +62,15 @@ class NewestSnapshot:
         newest = self.value
         if seen is not None and (newest is None or seen.position > newest.position):
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            newest = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
-        elif newest is None:
-            return
-        elif seen is not None and seen.position == newest.position:
+            newest = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key))
+        elif seen is not None and newest is not None and seen.position == newest.position:
             newest = replace(newest, has_ended=newest.has_ended or seen.has_ended)
-        older = self.value.topics if self.value else ()
-        newest = replace(newest, topics=tuple(sorted({*older, *topics})))
-        if newest != self.value:
+        if newest is not None and newest != self.value:
             self._folder.write(self._name, json.dumps(asdict(newest), ensure_ascii=False))
             self.value = newest
 
 
 def _parse(text: str) -> Snapshot:
     stored = json.loads(text)
-    return Snapshot(**{**stored, "key": tuple(stored["key"]), "topics": tuple(stored["topics"])})
+    known = {field.name: stored[field.name] for field in fields(Snapshot)}
+    return Snapshot(**{**known, "key": tuple(known["key"])})

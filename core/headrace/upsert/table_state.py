@@ -12,6 +12,7 @@ from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.snapshots import NewestSnapshot
 from headrace.upsert.table_modes import TableModes
+from headrace.upsert.table_sources import TableSources
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
@@ -21,23 +22,27 @@ if TYPE_CHECKING:
 class TableState:
     """Durable state of one table.
 
-    Keys of deleted rows, values carried to new keys, last truncate, newest snapshot, modes.
+    Keys of deleted rows, values carried to new keys, sources, last truncates, newest snapshot, modes.
     """
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
         """``folders``: folders of the checkpoint; ``retention``: minimum seconds for which keys and carried values are kept."""
-        self._folders, self._table, self._retention = folders, table, retention
+        self._folders, self.table, self._retention = folders, table, retention
         self._name = quote(table, safe="")
         #: Whether changes of the table have unavailable values; None until it was checked.
         self.has_unavailable: bool | None = None
 
     @cached_property
     def deleted_keys(self) -> DeletedKeys:
-        return DeletedKeys(table_folder(self._folders.deleted_keys, self._table), self._retention)
+        return DeletedKeys(table_folder(self._folders.deleted_keys, self.table), self._retention)
 
     @cached_property
     def key_changes(self) -> KeyChanges:
-        return KeyChanges(table_folder(self._folders.key_changes, self._table), self._retention)
+        return KeyChanges(table_folder(self._folders.key_changes, self.table), self._retention)
+
+    @cached_property
+    def sources(self) -> TableSources:
+        return TableSources(self._folders.table_sources, self._name)
 
     def expire(self, batch: int, newest_change: int | None, *, has_rows: bool) -> None:
         """Forget expired keys and values that this run has read, after a batch with rows.
@@ -73,7 +78,13 @@ class TableStates:
     def names(self) -> set[str]:
         """Return the tables with any state."""
         folders = self._folders
-        by_table = (folders.deleted_keys, folders.key_changes, folders.truncate_markers, folders.snapshots)
+        by_table = (
+            folders.deleted_keys,
+            folders.key_changes,
+            folders.table_sources,
+            folders.truncate_markers,
+            folders.snapshots,
+        )
         states = {name for folder in by_table for name in folder.names()}
         modes = {name.removesuffix(TableModes.suffix) for name in folders.table_modes.names()}
         return {unquote(name) for name in states | modes}

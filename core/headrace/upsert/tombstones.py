@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk.changes import DELETED, POSITION, PREFIX
 from headrace.sdk.positions import SORTABLE, TOMBSTONE
 from headrace.spark.columns import quote_name
+from headrace.upsert.table_sources import TAG
 from headrace.upsert.unavailable import FILLED_SUFFIX
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Place:
     def of(cls, position: Column, before: str) -> _Place:
         from pyspark.sql import functions as F
 
-        pattern = f"^{before}({SORTABLE})({SORTABLE}){FILLED_SUFFIX}*$"
+        pattern = f"^{before}({SORTABLE})({SORTABLE})(?:{TAG})?{FILLED_SUFFIX}*$"
         return cls(F.regexp_extract(position, pattern, 1), F.regexp_extract(position, pattern, 2))
 
     def is_before(self, other: _Place) -> Column:

@@ -1,55 +1,96 @@
-"""Truncates: a table has no row older than its last TRUNCATE, and no late change restores one.
+"""Truncates: a table has no row of a source older than the source's last TRUNCATE, and no late change restores one.
 
 A resync truncates at the start of a snapshot.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.positions import is_tombstone
 from headrace.spark.columns import quote_name
+from headrace.upsert.table_sources import EARLIER, SOURCE, are_several
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from headrace.spark.storage import Folder
+    from headrace.upsert.table_sources import TableSources
+
+#: Source of a marker from a checkpoint without a record of sources.
+ANY_SOURCE = ""
+#: Most sources of a table with markers. Records choose their number.
+MAX_SOURCES = 100
 
 
 class TruncateMarker:
-    """Position of a table's last truncate, in a file of the checkpoint."""
+    """Positions of a table's last truncates by source, in a file of the checkpoint.
+
+    Positions of two servers cannot be compared, so a marker concerns only the changes of its source.
+    """
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
-        #: None if the table was never truncated.
-        self.position = folder.load(name, _parse)
+        self.positions: dict[str, str] = folder.load(name, _parse) or {}
 
-    def advance(self, position: str) -> None:
-        """Move the marker to a truncate, unless it is older than the known one."""
-        if self.position is None or position > self.position:
-            self._folder.write(self._name, position)
-            self.position = position
+    def accepts(self, truncates: Mapping[str | None, str], sources: TableSources) -> bool:
+        """Return whether the rows of the truncated sources can be told from those of others."""
+        return (
+            None not in truncates
+            and EARLIER not in sources.names
+            and len(self.positions.keys() | truncates.keys()) <= MAX_SOURCES
+        )
 
-    def drop_older(self, rows: DataFrame) -> DataFrame:
-        """Drop the rows before the last truncate. Tombstones stay: their positions do not compare with it."""
+    def advance(self, truncates: Mapping[str, str]) -> dict[str, str]:
+        """Move the markers of sources to truncates, unless these are older. Return the markers' positions."""
+        moved = {s: p for s, p in truncates.items() if s not in self.positions or p > self.positions[s]}
+        if moved:
+            positions = {**self.positions, **moved}
+            self._folder.write(self._name, json.dumps(positions, ensure_ascii=False))
+            self.positions = positions
+        return {source: self.positions[source] for source in truncates}
+
+    def drop_older(self, rows: DataFrame, sources: TableSources) -> DataFrame:
+        """Drop the rows before the last truncate of their source. Tombstones stay: their positions do not compare with it."""
         from pyspark.sql import functions as F
 
-        position = F.col(POSITION)
-        return rows if self.position is None else rows.where((position > F.lit(self.position)) | is_tombstone(position))
+        positions = dict(self.positions)
+        earlier = positions.pop(ANY_SOURCE, None)
+        if earlier is not None and not are_several({*sources.names} - {EARLIER}):
+            rows = rows.where((F.col(POSITION) > earlier) | is_tombstone(F.col(POSITION)))
+        if positions:
+            markers = [F.when(F.col(SOURCE) == source, position) for source, position in positions.items()]
+            is_older = F.coalesce(F.col(POSITION) <= F.coalesce(*markers), F.lit(False))
+            rows = rows.where(~is_older | is_tombstone(F.col(POSITION)))
+        return rows
 
-    def deletes_for(self, stored: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Return deletes of the stored rows that are older than the last truncate, at its position."""
-        from pyspark.sql import functions as F
 
-        older = F.col(POSITION).isNull() | (F.col(POSITION) < F.lit(self.position))
-        columns = [F.lit(True).alias(DELETED), F.lit(self.position).alias(POSITION)]
-        return stored.where(older).select(*[stored[quote_name(name)].alias(name) for name in key], *columns)
+def deletes_before(
+    stored: DataFrame, key: Sequence[str], truncates: Mapping[str, str], sources: TableSources
+) -> DataFrame:
+    """Return deletes of the stored rows that are older than a truncate of their source, at its position."""
+    from pyspark.sql import functions as F
+
+    tagged = F.coalesce(F.col(POSITION), F.lit(""))
+    positions = [
+        F.lit(position) if source == ANY_SOURCE else F.when(sources.is_of(tagged, source), position)
+        for source, position in truncates.items()
+    ]
+    truncate = F.coalesce(*positions)
+    columns = [F.lit(True).alias(DELETED), truncate.alias(POSITION)]
+    return stored.where(tagged < truncate).select(*[stored[quote_name(name)].alias(name) for name in key], *columns)
 
 
-def _parse(text: str) -> str:
-    if not text:
-        raise ValueError("no position")
-    return text
+def _parse(text: str) -> dict[str, str]:
+    if not text.startswith("{"):
+        if not text:
+            raise ValueError("no position")
+        return {ANY_SOURCE: text}
+    positions = json.loads(text)
+    if not positions or not all(isinstance(position, str) and position for position in positions.values()):
+        raise ValueError(text)
+    return {str(source): str(position) for source, position in positions.items()}

@@ -19,6 +19,7 @@ from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.storage import Folder
 from headrace.upsert.snapshots import NewestSnapshot
 from headrace.upsert.table_modes import TableModes
+from headrace.upsert.table_sources import TableSources
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ FILES: dict[str, tuple[Callable[[SparkSession, Folder], object], str]] = {
         "[1]",
     ),
     "people": (lambda spark, folder: NewestSnapshot(folder, "people"), '{"position": "0"}'),
+    "places": (lambda spark, folder: TableSources(folder, "places"), '{"shop.places": 1}'),
+    "paths": (lambda spark, folder: TruncateMarker(folder, "paths"), '{"shop.paths": null}'),
     "people.json": (lambda spark, folder: TableModes(folder, "people"), "[1]"),
     "0000000003.json": (lambda spark, folder: Backlog(folder), '{"first": 3}'),
     "_claim": (lambda spark, folder: ReplayQueue(spark, folder).finish_claim(), "{}"),
@@ -52,9 +55,3 @@ def test_error_names_the_file(spark: SparkSession, tmp_path: Path, name: str) ->
         with pytest.raises(ConfigError, match="is damaged\n  fix: restore it") as error:
             read(spark, Folder(spark, str(tmp_path)))
         assert str(error.value.where).endswith(name)
-
-
-def test_empty_truncate_marker(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "people").write_text("")
-    with pytest.raises(ConfigError, match="people: is damaged"):
-        TruncateMarker(Folder(spark, str(tmp_path)), "people")

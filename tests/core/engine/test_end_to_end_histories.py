@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
+from tests.support.tiers import nightly_after
 from tests.support.world import TABLES, DatabaseModel, Shape
-from tests.support.world_history import History, Step, history
+from tests.support.world_history import SHARED, History, Step, history
 from tests.support.world_run import Run, make_failing
 
 from headrace.engine.run import catch_up
@@ -64,15 +65,22 @@ def draw_seeds(count: int, skip: int) -> list[int]:
     return [chance.getrandbits(48) for _ in range(skip + count)][skip:]
 
 
-def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink], skip: int = 0) -> None:
+def check(
+    spark: SparkSession,
+    count: int,
+    make_sink: Callable[[str, str], Sink],
+    skip: int = 0,
+    shared: tuple[str | None, ...] = SHARED,
+) -> None:
     """Run ``count`` histories.
 
-    ``make_sink`` returns the first sink for a folder and a mode. The second sink is in memory.
+    ``make_sink`` returns the first sink for a folder and a mode. The second sink is in memory. ``shared``: choices of
+    ``Shape.shared``.
     """
     began, batches = time.monotonic(), 0
     seeds = [int(SEED)] if SEED else draw_seeds(count, skip)
     for seed in seeds:
-        drawn = history(seed)
+        drawn = history(seed, shared)
         modes = drawn.world.shape.modes
         with tempfile.TemporaryDirectory() as folder:
             sinks = make_sink(folder, modes[0]), SecondMemory({"store": uuid.uuid4().hex, "mode": modes[1]})
@@ -125,6 +133,14 @@ def test_history_in_memory(spark: SparkSession, part: int) -> None:
     # The other sinks run the first history, which tests the same steps of the engine.
     count = 2 if PARTS else 1
     check(spark, count, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}), skip=1)
+
+
+@pytest.mark.one_spark
+@repeated
+@pytest.mark.parametrize("shared", nightly_after(1, ["merged", "logical"]))
+def test_history_of_two_sources_in_one_table(spark: SparkSession, part: int, shared: str) -> None:
+    count = 2 if PARTS else 1
+    check(spark, count, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}), shared=(shared,))
 
 
 # For the other Spark version, tests/core/upsert/test_histories.py and the kits of the sinks test upserts.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.records import make_changes, record, rows_of, samples
 
-from headrace.engine.write.row_metrics import RowCounter
+from headrace.engine.write.row_metrics import RowCounter, origin_aggregates
 from headrace.sdk.changes import POSITION, SNAPSHOT
 from headrace.spark.storage import Folder
 from headrace.upsert.snapshots import NewestSnapshot, SeenSnapshot
@@ -19,38 +20,50 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
-KEY, TOPICS = ("id",), ("shop.orders",)
+KEY = ("id",)
 
 
 def test_only_a_newer_snapshot_replaces_the_recorded_one(spark: SparkSession, tmp_path: Path) -> None:
     def newest() -> NewestSnapshot:
         return NewestSnapshot(Folder(spark, str(tmp_path)), "shop.orders")
 
-    newest().note(None, 1, KEY, TOPICS)
+    newest().note(None, 1, KEY)
     assert newest().value is None
-    newest().note(SeenSnapshot("0B", has_ended=False), 2, KEY, TOPICS)
-    newest().note(None, 3, KEY, TOPICS)
-    newest().note(SeenSnapshot("0B", has_ended=True), 4, KEY, ["shop.others"])
-    newest().note(SeenSnapshot("0A", has_ended=False), 5, KEY, TOPICS)
+    newest().note(SeenSnapshot("0B", has_ended=False), 2, KEY)
+    newest().note(None, 3, KEY)
+    newest().note(SeenSnapshot("0B", has_ended=True), 4, KEY)
+    newest().note(SeenSnapshot("0A", has_ended=False), 5, KEY)
     recorded = newest().value
     assert recorded is not None
     assert (recorded.position, recorded.batch, recorded.has_ended, recorded.key) == ("0B", 2, True, KEY)
-    assert recorded.topics == ("shop.orders", "shop.others")
-    newest().note(SeenSnapshot("0C", has_ended=False), 6, KEY, TOPICS)
+    newest().note(SeenSnapshot("0C", has_ended=False), 6, KEY)
     recorded = newest().value
     assert recorded is not None
     assert (recorded.position, recorded.batch, recorded.has_ended) == ("0C", 6, False)
+    # Earlier versions stored the topics, too.
+    file = tmp_path / "shop.orders"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "topics": ["shop.orders"]}))
+    assert newest().value == recorded
 
 
-def test_batch_records_the_snapshot_of_its_rows_and_epoch(spark: SparkSession) -> None:
+def test_batch_records_the_sources_of_its_rows_and_the_snapshot_in_its_epoch(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
-        [(("0A", True), None), (("0B", False), None), (("0C", True), "key-missing"), (None, None)],
-        "_headrace_snapshot struct<began: string, is_last: boolean>, _headrace_error string",
-    ).selectExpr("*", "false _headrace_deleted", "1L _headrace_committed_ms")
+        [
+            (("0A", True), None, "b", False),
+            (("0B", False), None, "c", False),
+            (("0C", True), "key-missing", "z", False),
+            (None, "truncated", "e", False),
+            (None, None, "a", True),
+        ],
+        "_headrace_snapshot struct<began: string, is_last: boolean>, _headrace_error string, _headrace_source string, "
+        "_headrace_deleted boolean",
+    ).selectExpr("*", "1L _headrace_committed_ms")
     for epoch, position in ((0, "0B"), (3, "13B")):
-        counter = RowCounter(snapshot_epoch=epoch)
+        counter = RowCounter(origins=origin_aggregates(epoch, has_snapshots=True))
         counter.count_arrivals(rows).write.format("noop").mode("overwrite").save()
-        assert counter.collect(was_read=True).snapshot == SeenSnapshot(position, has_ended=False)
+        counts = counter.collect(was_read=True)
+        assert counts.snapshot == SeenSnapshot(position, has_ended=False)
+        assert counts.sources == {"b", "c"}
 
 
 #: Snapshot and position fields of real source blocks, in the order of their topics.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,13 @@ from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import Events
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from headrace.sdk.events import Events
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
 def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     """Plan the tables of a few records of each topic."""
     context = _make_context(plan, session)
-    reader, samples = ChangeReader(plan), dict[str, Records]()
+    reader, samples, found = ChangeReader(plan), dict[str, Records](), list[Events]()
     try:
         samples.update(plan.source.sample_records(context))
     except Exception as raised:  # noqa: BLE001
@@ -74,6 +73,7 @@ def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     for topic, records in samples.items():
         try:
             events = reader.decode(context, {topic: records})
+            found += events
             for topic_events in events:
                 yield from _check_topic(plan, session, topic_events, SeenColumns())
             if not events:
@@ -81,6 +81,7 @@ def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
                 yield CheckItem(f"topic {topic}", f"its newest records are deletes, or not valid {kind}")
         except Exception as raised:  # noqa: BLE001
             yield _make_failed_item(raised, plan, f"topic {topic}")
+    yield from _list_shared_tables(plan, found)
 
 
 def find_names(plan: Plan, session: SparkSession) -> bool:
@@ -119,6 +120,7 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
         context = _make_context(plan, session)
         topics = ChangeReader(plan).split(context, plan.source.known_schemas(context))
         items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
+        items += _list_shared_tables(plan, topics)
     except Exception as error:
         raise translate(error, plan) from error
     seen.check_names()
@@ -186,6 +188,19 @@ def _check_table(sink: Sink, session: SparkSession, batch: TablePlan) -> None:
     except ConfigError:
         if sink.read_or_none(session, batch.table) is None:
             raise
+
+
+def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckItem]:
+    """Yield the tables to which several topics, or parts of topics, are routed."""
+    by_table: dict[str, list[str]] = {}
+    for events in topics:
+        route = plan.routes.of(events.topic, events.part)
+        if route is not None and not plan.metadata_topic(events.topic, events.schema):
+            by_table.setdefault(route.table, []).append("/".join(filter(None, (events.topic, events.part))))
+    for table, names in by_table.items():
+        if len(names) > 1:
+            found = f"gets the rows of {', '.join(names)}: a key must be in one of them only"
+            yield CheckItem(f"table {table}", found)
 
 
 def _make_failed_item(raised: Exception, plan: Plan, what: str) -> CheckItem:

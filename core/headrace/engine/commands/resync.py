@@ -5,6 +5,7 @@ Older rows that are not in it are removed, like before a truncate at its start.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError
@@ -22,12 +24,12 @@ from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.suggestions import did_you_mean
 from headrace.upsert.snapshots import Snapshot
-from headrace.upsert.table_state import TableStates
+from headrace.upsert.table_sources import EARLIER, are_several
+from headrace.upsert.table_state import TableState, TableStates
+from headrace.upsert.truncates import ANY_SOURCE, deletes_before
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from headrace.upsert.truncates import TruncateMarker
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     snapshot = state.snapshot.value
     if snapshot is None:
         raise _no_snapshot(checkpoint, table)
-    _check_whole(checkpoint, table, snapshot)
+    source = _find_source(plan, checkpoint, state)
+    _check_caught_up(checkpoint, table)
     if not now:
         _check_applied(plan, spark, checkpoint, table, snapshot)
     table_plan = TablePlan(
@@ -71,21 +74,22 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
         columns=(),
         truncated_sinks=tuple(sink for sink in plan.sinks if _upserts(sink)),
     )
-    state.truncate.advance(snapshot.position)
+    truncates = state.truncate.advance({source: snapshot.position})
     try:
-        return _remove_older(table_plan, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
+        return _remove_older(table_plan, truncates, state, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
     except Exception as error:
         raise translate(error, plan) from error
 
 
 def _remove_older(
-    table_plan: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot
+    table_plan: TablePlan, truncates: Mapping[str, str], state: TableState, writer: SinkWriter, snapshot: Snapshot
 ) -> list[Resync]:
     removed = []
     for sink in table_plan.truncated_sinks:
         stored = writer.read_stored(sink, table_plan.table)
-        removed.append(0 if stored is None else marker.deletes_for(stored, table_plan.table.key).count())
-    writer.truncate(table_plan, marker)
+        key, sources = table_plan.table.key, state.sources
+        removed.append(0 if stored is None else deletes_before(stored, key, truncates, sources).count())
+    writer.truncate(table_plan, truncates, state.sources)
     return [
         Resync(table_plan.table.name, sink.name, snapshot.batch, snapshot.seen, count)
         for sink, count in zip(table_plan.truncated_sinks, removed, strict=True)
@@ -106,15 +110,23 @@ def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
     )
 
 
-def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
-    """Raise ConfigError if a snapshot does not define the content of the table."""
-    if len(snapshot.topics) > 1:
+def _find_source(plan: Plan, checkpoint: Checkpoint, state: TableState) -> str:
+    """Return the source of a table. ConfigError if it has several: a snapshot of one does not define its content."""
+    sources = state.sources.names
+    if not state.sources.is_recorded and may_have_several(plan, checkpoint, state.table):
+        sources = (EARLIER,)
+    if are_several(sources):
         raise ConfigError(
-            f"{len(snapshot.topics)} topics are written to it, and a snapshot of one topic does not cover the others: "
-            f"{', '.join(snapshot.topics)}",
-            where=f"table {table}",
-            fix="give each topic its own `target:`",
+            f"several sources are written to it, and a snapshot of one does not cover the others: {', '.join(sources)}",
+            where=f"table {state.table}",
+            fix="give each source its own `target:`. If the others no longer exist, and no run is active, remove them from "
+            f"{state.sources.path}",
         )
+    return sources[0] if sources else ANY_SOURCE
+
+
+def _check_caught_up(checkpoint: Checkpoint, table: str) -> None:
+    """Raise ConfigError if a table has a backlog."""
     if table in read_failures(checkpoint.backlog):
         raise ConfigError(
             "is set aside and still has a backlog",

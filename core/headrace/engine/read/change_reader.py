@@ -44,10 +44,11 @@ from headrace.sdk.schema_log import Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.spark.columns import has_any_field, match_names, name_fold
+from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 class ChangeReader:
@@ -143,6 +144,7 @@ class ChangeReader:
         # A transform for some tables only applies to records that may belong to any table of their topic.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
+        changes = _with_source(changes, events.topic, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
@@ -252,6 +254,14 @@ def order_by_offset(context: SourceContext, events: Events) -> Events:
             schemas.add_writer(subject, str(context.batch), "")
     batches = [int(batch) for batch in schemas.writers(subject)]
     return replace(events, by_offset=any(batch <= (context.batch or 0) for batch in batches))
+
+
+def _with_source(changes: Changes, topic: str, path: Column | None) -> Changes:
+    """Add SOURCE. Transforms remove the columns that ``path`` reads."""
+    from pyspark.sql import functions as F
+
+    source = F.lit(topic) if path is None else F.concat(F.lit(f"{topic}/"), path)
+    return replace(changes, frame=changes.frame.withColumn(SOURCE, source))
 
 
 def drop_decoded_bytes(frame: DataFrame) -> DataFrame:

@@ -1,9 +1,8 @@
-"""Handling of rejected changes: a truncate empties the table; others are dead letters, are dropped, or stop the run."""
+"""Handling of rejected changes: a truncate empties the table of its source; others are dead letters, are dropped, or stop the run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
@@ -15,7 +14,9 @@ from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import ERROR, POSITION, Changes
 from headrace.sdk.positions import in_epoch
 from headrace.sdk.reject_reason import RejectReason
-from headrace.upsert.truncates import TruncateMarker
+from headrace.upsert.table_sources import SOURCE
+from headrace.upsert.table_state import TableState
+from headrace.upsert.truncates import MAX_SOURCES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,17 +44,24 @@ class Rejects:
         self._plan, self._writer, self._replay = plan, writer, replay
         self._store = open_stores(plan.dead_letter_table, checkpoint.dead_letters)[0]
 
-    def handle(self, changes: Changes, table_plan: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
+    def handle(self, changes: Changes, table_plan: TablePlan, events: Events, state: TableState) -> Rejected:
         """Empty the table for a truncate, then save dead letters. Needs every field of the changes.
 
-        ``events``: of one of the table's topics; ``marker``: the table's. It follows the batch's rows, some of which may be older
-        than a truncate, too. A truncate that some sink cannot apply is also a dead letter.
+        ``events``: of one of the table's topics; ``state``: the table's, with the sources of this batch. It follows the batch's
+        rows, some of which may be older than a truncate, too. A truncate that some sink cannot apply is also a dead letter, and
+        so is one whose rows cannot be told from those of other sources.
         """
-        counts, truncate = self._count(changes, table_plan)
-        if truncate is not None:
-            marker.advance(truncate)
-            self._writer.truncate(table_plan, marker)
-        is_applied = truncate is not None and len(table_plan.truncated_sinks) == len(table_plan.modes)
+        counts = self._count(changes)
+        truncates: dict[str | None, str] = {}
+        if table_plan.truncated_sinks and RejectReason.TRUNCATED in counts:
+            truncates = _find_truncates(changes, table_plan)
+        if truncates and not state.truncate.accepts(truncates, state.sources):
+            changes, truncates = _reject_truncates(changes), {}
+            counts[RejectReason.TRUNCATED_SOURCE] = counts.pop(RejectReason.TRUNCATED)
+        if truncates:
+            positions = state.truncate.advance({source: p for source, p in truncates.items() if source is not None})
+            self._writer.truncate(table_plan, positions, state.sources)
+        is_applied = bool(truncates) and len(table_plan.truncated_sinks) == len(table_plan.modes)
         if is_applied:
             del counts[RejectReason.TRUNCATED]
         drops = self._plan.dead_letter_policy.drops(counts, table_plan.table.name)
@@ -71,18 +79,31 @@ class Rejects:
         dropped = sum(drops.values())
         return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
-    def _count(self, changes: Changes, table_plan: TablePlan) -> tuple[dict[str, int], str | None]:
-        """Return the number of records by reason, and the position of the last truncate that empties the table."""
+    def _count(self, changes: Changes) -> dict[str, int]:
+        """Return the number of records by reason."""
         from pyspark.sql import functions as F
 
-        is_truncate = F.col(ERROR) == RejectReason.TRUNCATED
-        position = in_epoch(F.col(POSITION), table_plan.marks.epoch)
-        truncate = F.max(F.when(is_truncate, position)) if table_plan.truncated_sinks else F.lit(None)
-        reasons = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), truncate).collect()
-        counts: Mapping[str, int] = {reason: count for reason, count, _ in reasons}
-        return dict(counts), max((position for *_, position in reasons if position is not None), default=None)
+        return dict(map(tuple, changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).count().collect()))
 
     def _save(self, dead_letters: DataFrame, table_plan: TablePlan) -> None:
         store, marks, name = self._store, table_plan.marks, table_plan.table.name
         batch = DeadLetterBatch(marks.batch, name, marks.pipeline, marks.dead_letters(name), self._replay, marks.digest)
         self._writer.retry(store.sink, store.table_name or name, lambda: store.save(dead_letters, batch))
+
+
+def _find_truncates(changes: Changes, table_plan: TablePlan) -> dict[str | None, str]:
+    """Return source → position of its last truncate; the key None for truncates that do not name it."""
+    from pyspark.sql import functions as F
+
+    position = in_epoch(F.col(POSITION), table_plan.marks.epoch)
+    found = changes.frame.where(F.col(ERROR) == RejectReason.TRUNCATED).groupBy(SOURCE).agg(F.max(position))
+    return dict(map(tuple, found.limit(MAX_SOURCES + 1).collect()))
+
+
+def _reject_truncates(changes: Changes) -> Changes:
+    """Return changes whose truncates have the reason TRUNCATED_SOURCE."""
+    from pyspark.sql import functions as F
+
+    is_truncate = F.col(ERROR) == RejectReason.TRUNCATED
+    error = F.when(is_truncate, F.lit(RejectReason.TRUNCATED_SOURCE)).otherwise(F.col(ERROR))
+    return replace(changes, frame=changes.frame.withColumn(ERROR, error))

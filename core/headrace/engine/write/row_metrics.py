@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, POSITION, SNAPSHOT
@@ -11,9 +11,12 @@ from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import TableMode, WriteResult
 from headrace.spark.observation import Observation
 from headrace.upsert.snapshots import SeenSnapshot
+from headrace.upsert.table_sources import source_aggregates
 from headrace.upsert.unavailable import PARTIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame
 
 
@@ -33,6 +36,8 @@ class Counts:
     tombstones: int | None = None
     #: Newest snapshot of the whole table with rows in the batch.
     snapshot: SeenSnapshot | None = None
+    #: One or two sources of the batch's rows and truncates: two, if there are several.
+    sources: frozenset[str] = frozenset()
 
     #: Changes that transforms left out; not in ``rows_in``.
     filtered: int = 0
@@ -41,6 +46,11 @@ class Counts:
     def rows_accepted(self) -> int | None:
         """Number of changes that are rows."""
         return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
+
+    def with_origins(self, aggregates: Mapping[str, Any]) -> Counts:
+        """Return the counts with the results of ``origin_aggregates``."""
+        sources = {aggregates.get("first_source"), aggregates.get("last_source")} - {None}
+        return replace(self, snapshot=SeenSnapshot.of(aggregates), sources=frozenset(map(str, sources)))
 
     def with_filtered(self, count: int) -> Counts:
         """Return the counts with the number of changes that transforms left out."""
@@ -57,8 +67,13 @@ class Counts:
 class RowCounter:
     """Counter of a table's rows: all that arrive, and those left to upsert after deduplication."""
 
-    def __init__(self, *, snapshot_epoch: int | None = None, has_tombstones: bool = False) -> None:
-        """``snapshot_epoch``: the batch's epoch, if changes have SNAPSHOT; ``has_tombstones``: changes may include tombstones."""
+    def __init__(
+        self,
+        *,
+        origins: Mapping[str, Column] | None = None,
+        has_tombstones: bool = False,
+    ) -> None:
+        """``origins``: ``origin_aggregates``; ``has_tombstones``: changes may include tombstones."""
         from pyspark.sql import functions as F
 
         self._has_tombstones = has_tombstones
@@ -69,7 +84,7 @@ class RowCounter:
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
-            **({} if snapshot_epoch is None else snapshot_aggregates(snapshot_epoch)),
+            **(origins or {}),
         )
         self._upserts: Observation | None = None
 
@@ -109,16 +124,18 @@ class RowCounter:
             upserts=upserts.get("rows"),
             upsert_deletes=upserts.get("deletes"),
             tombstones=upserts.get("tombstones"),
-            snapshot=SeenSnapshot.of(arrivals),
-        )
+        ).with_origins(arrivals)
 
 
-def snapshot_aggregates(epoch: int) -> dict[str, Column]:
-    """Return the aggregates for ``SeenSnapshot.of``, over changes that have SNAPSHOT."""
+def origin_aggregates(epoch: int, *, has_snapshots: bool) -> dict[str, Column]:
+    """Return aggregates over changes: their sources and, if they have SNAPSHOT, their newest snapshot."""
     from pyspark.sql import functions as F
 
+    if not has_snapshots:
+        return source_aggregates()
     began = in_epoch(F.when(F.col(ERROR).isNull(), F.col(SNAPSHOT).getField("began")), epoch)
-    return {"began": F.max(began), "ended": F.max(F.when(F.col(SNAPSHOT).getField("is_last"), began))}
+    ended = F.when(F.col(SNAPSHOT).getField("is_last"), began)
+    return {**source_aggregates(), "began": F.max(began), "ended": F.max(ended)}
 
 
 def table_progress(

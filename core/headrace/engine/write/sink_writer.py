@@ -18,10 +18,12 @@ from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.upsert.fill_unavailable import fill_from_stored
-from headrace.upsert.truncates import TruncateMarker
+from headrace.upsert.truncates import deletes_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.upsert.table_sources import TableSources
 
 _REPORT = "report it to its author"
 
@@ -52,13 +54,13 @@ class SinkWriter:
             ]
             return [write.result() for write in writes]
 
-    def truncate(self, table_plan: TablePlan, marker: TruncateMarker) -> None:
-        """Remove the stored rows that are older than a truncate."""
+    def truncate(self, table_plan: TablePlan, truncates: Mapping[str, str], sources: TableSources) -> None:
+        """Remove the stored rows that are older than a truncate of their source. ``truncates``: source → position."""
         batch = self._batch(table_plan.marks.truncate, table_plan, "upsert")
         for sink in table_plan.truncated_sinks:
             stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
             if stored is not None:
-                deletes = marker.deletes_for(stored, table_plan.table.key)
+                deletes = deletes_before(stored, table_plan.table.key, truncates, sources)
                 self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
 
     def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:

@@ -8,13 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.control_characters import escape_controls
 from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
 from headrace.engine.read.change_reader import ChangeReader, drop_tombstones
 from headrace.engine.read.transform_counts import TransformCounter
+from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.rejects import Rejected, Rejects
-from headrace.engine.write.row_metrics import Counts, RowCounter, snapshot_aggregates, table_progress
+from headrace.engine.write.row_metrics import Counts, RowCounter, origin_aggregates, table_progress
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.engine.write.tombstone_rows import Removed, remove_rows
@@ -37,14 +39,17 @@ from headrace.progress.model import TableProgress
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.upsert.snapshots import SeenSnapshot
+from headrace.upsert.table_sources import EARLIER, SOURCE, is_row, names_source
 from headrace.upsert.table_state import TableState, TableStates
 from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+#: Note for a table when it gets rows of a second source.
+SHARED = "has rows of several sources, and a key must be in one of them only"
 
 
 class TableWriter:
@@ -92,10 +97,12 @@ class TableWriter:
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)
         self._check_modes(table_plan, state)
+        self._note_first_source(target, table_plan, state)
+        origins = origin_aggregates(marks.epoch, has_snapshots=table_plan.has_snapshots)
         is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
         changes = changes if is_given_tombstones else drop_tombstones(changes)
         counter = RowCounter(
-            snapshot_epoch=marks.epoch if table_plan.has_snapshots else None,
+            origins=origins if table_plan.upsert_sinks else None,
             has_tombstones=is_given_tombstones,
         )
         removed: Mapping[Sink, Removed] = {}
@@ -123,13 +130,13 @@ class TableWriter:
                 counts = counts.with_filtered(balance.count_filtered())
             if table_plan.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch)
-            if table_plan.has_snapshots:
-                self._note_snapshot(changes, table_plan, state, counts, target.topics)
+            note = self._note_origins(changes, table_plan, state, counts, origins)
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
                 removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
-        return _progress(table_plan, results, counts, rejected, removed, readable, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return _progress(table_plan, results, counts, rejected, removed, readable, seconds, note)
 
     @contextmanager
     def _upsert_rows(
@@ -143,16 +150,42 @@ class TableWriter:
             with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield upserts, latest
 
-    def _note_snapshot(
-        self, changes: Changes, table_plan: TablePlan, state: TableState, counts: Counts, topics: list[str]
-    ) -> None:
-        """Record the newest snapshot with rows in the batch, after the rows were written."""
-        seen = counts.snapshot
+    def _note_first_source(self, target: Target, table_plan: TablePlan, state: TableState) -> None:
+        """Record the first source of a table, whose positions have no tag. This precedes the rows, also in a repeated batch."""
+        if not table_plan.upsert_sinks or state.sources.names:
+            return
+        is_unknown = not state.sources.is_recorded
+        is_unknown = is_unknown and may_have_several(self._plan, self._checkpoint, target.name, target.topics)
+        if is_unknown and self._sinks.read_stored(table_plan.upsert_sinks[0], table_plan.table) is not None:
+            state.sources.add([EARLIER])
+            return
+        sources = self._read(target, state).frame.where(names_source())
+        # A row rather than a truncate, whose source may have no rows.
+        first = sources.where(is_row()).select(SOURCE).first() or sources.select(SOURCE).first()
+        if first is not None:
+            state.sources.add([first[0]])
+
+    def _note_origins(
+        self,
+        changes: Changes,
+        table_plan: TablePlan,
+        state: TableState,
+        counts: Counts,
+        aggregates: Mapping[str, Column],
+    ) -> str | None:
+        """Record the sources of the batch's rows, and the newest snapshot among them, after the rows were written.
+
+        Return a note for the user if the table has several sources from this batch on.
+        """
+        if not table_plan.upsert_sinks:
+            return None
         if counts.rows_in is None:  # The tables had the batch already, so the counts of its first run are unknown.
-            aggregates = snapshot_aggregates(table_plan.marks.epoch)
             (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
-            seen = SeenSnapshot.of(row.asDict())
-        state.snapshot.note(seen, table_plan.marks.batch, table_plan.table.key, topics)
+            counts = counts.with_origins(row.asDict())
+        if table_plan.has_snapshots:
+            state.snapshot.note(counts.snapshot, table_plan.marks.batch, table_plan.table.key)
+        is_shared = state.sources.add(counts.sources)
+        return f"{SHARED}: {escape_controls(', '.join(state.sources.names))}" if is_shared else None
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
         """Raise DataError if the changes require another mode than the stored table, which would mix two kinds of rows."""
@@ -180,7 +213,7 @@ class TableWriter:
 
     def _reject(self, target: Target, table_plan: TablePlan, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)
-        rejected = self._rejects.handle(changes, table_plan, target.sources[0][0], state.truncate)
+        rejected = self._rejects.handle(changes, table_plan, target.sources[0][0], state)
         if rejected.has_other_tables:
             for topic in target.topics:
                 self._checkpoint.source_tables.note_mixed(topic)
@@ -225,6 +258,7 @@ def _progress(
     removed: Mapping[Sink, Removed],
     readable: float,
     seconds: float,
+    note: str | None = None,
 ) -> list[TableProgress]:
     return [
         table_progress(
@@ -237,7 +271,7 @@ def _progress(
             dropped=rejected.dropped,
             readable=readable,
             seconds=seconds,
-            note=table_plan.note,
+            note=note or table_plan.note,
         )
         for (sink, mode), result in zip(table_plan.modes.items(), results, strict=True)
     ]

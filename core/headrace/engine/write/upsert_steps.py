@@ -35,6 +35,7 @@ from headrace.sdk.sink import OPERATION, TableMode
 from headrace.spark.columns import quote_name, select_texts
 from headrace.upsert.deduplicate import latest_per_key
 from headrace.upsert.fill_unavailable import fill_from_older
+from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.table_state import TableState
 from headrace.upsert.unavailable import name_unavailable
 
@@ -60,6 +61,8 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
         names.append(OP)
     if set(table_plan.modes.values()) - {"upsert"}:
         names.append(TOPIC)
+    if table_plan.upsert_sinks:
+        names.append(SOURCE)
     names += [name for name in changes.columns if name in table_plan.record_columns - {TOPIC}]
     marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
     marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
@@ -96,7 +99,7 @@ def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
     Unavailable values are null, and listed if the tables accept new columns.
     """
-    return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP)
+    return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP, SOURCE)
 
 
 def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
@@ -104,12 +107,18 @@ def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan)
-    return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
+    return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False)).drop(SOURCE)
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
-    """Drop rows before the table's last truncate; tombstones stay. Needs POSITION in the batch's epoch."""
-    return state.truncate.drop_older(rows.drop(OP, TOPIC))
+    """Drop rows before the last truncate of their source; tombstones stay. Tag the positions of the others, and drop SOURCE.
+
+    Needs POSITION in the batch's epoch.
+    """
+    from pyspark.sql import functions as F
+
+    rows = state.truncate.drop_older(rows.drop(OP, TOPIC), state.sources)
+    return rows.withColumn(POSITION, state.sources.tag(F.col(POSITION), F.col(SOURCE))).drop(SOURCE)
 
 
 @contextmanager

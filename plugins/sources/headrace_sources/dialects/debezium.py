@@ -31,6 +31,7 @@ from headrace_sources.dialects.record_columns import (
     find_key_columns,
     key_change_columns,
     record_key_names,
+    source_path,
     source_table,
     spell_key_columns,
     with_tombstones,
@@ -130,6 +131,11 @@ class DebeziumDialect(ConnectorDialect):
         from pyspark.sql import functions as F
 
         return source_table(_names_in(schema, "source"), F.col("source").getField, key)
+
+    def source_path(self, schema: StructType) -> Column | None:
+        from pyspark.sql import functions as F
+
+        return source_path(_names_in(schema, "source"), F.col("source").getField)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         connector = find_connector(_names_in(schema, "source"))

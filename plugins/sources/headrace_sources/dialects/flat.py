@@ -23,12 +23,14 @@ from headrace_sources.dialects.log_positions import (
     snapshot_columns,
 )
 from headrace_sources.dialects.record_columns import (
+    SOURCE_PATH_FIELDS,
     SOURCE_TABLE_FIELDS,
     drop_tombstones_without_key,
     fill_key,
     find_key_columns,
     key_change_columns,
     record_key_names,
+    source_path,
     source_table,
     spell_key_columns,
     with_tombstones,
@@ -67,6 +69,12 @@ class FlatDialect(ConnectorDialect):
 
         columns = _source_fields(SOURCE_TABLE_FIELDS, schema.names)
         return source_table(columns, lambda name: F.col(columns[name]), key)
+
+    def source_path(self, schema: StructType) -> Column | None:
+        from pyspark.sql import functions as F
+
+        columns = _source_fields(SOURCE_PATH_FIELDS, schema.names)
+        return source_path(columns, lambda name: F.col(columns[name]))
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         connector = find_connector(_position_fields(schema.names))

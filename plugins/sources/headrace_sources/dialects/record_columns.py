@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NEW_KEY = "__debezium.newkey"
 #: Source fields with the table's name, and those of its schema and database.
 SOURCE_TABLE_FIELDS = ("db", "schema", "table")
+#: The same, after the field with the name of the server.
+SOURCE_PATH_FIELDS = ("name", *SOURCE_TABLE_FIELDS)
 #: Key field that Debezium's ByLogicalTableRouter adds when it routes several tables to a topic.
 _PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"
 
@@ -30,12 +32,23 @@ def record_key_names(frame: DataFrame) -> list[str]:
 
 def source_table(fields: Collection[str], field: Callable[[str], Column], key: Collection[str]) -> Column | None:
     """Return ``db.schema.table`` of a source block with ``fields``; None without a table, or if the key contains it."""
+    return None if _PHYSICAL_TABLE in key else _join_names(".", SOURCE_TABLE_FIELDS, fields, field)
+
+
+def source_path(fields: Collection[str], field: Callable[[str], Column]) -> Column | None:
+    """Return ``server/db/schema/table`` of a source block with ``fields``; None without a table."""
+    return _join_names("/", SOURCE_PATH_FIELDS, fields, field)
+
+
+def _join_names(
+    separator: str, names: Collection[str], fields: Collection[str], field: Callable[[str], Column]
+) -> Column | None:
     from pyspark.sql import functions as F
 
-    if "table" not in fields or _PHYSICAL_TABLE in key:
+    if "table" not in fields:
         return None
-    names = [field(name).cast("string") for name in SOURCE_TABLE_FIELDS if name in fields]
-    return F.when(field("table").isNotNull(), F.concat_ws(".", *names))
+    known = [field(name).cast("string") for name in names if name in fields]
+    return F.when(field("table").isNotNull(), F.concat_ws(separator, *known))
 
 
 def spell_key_columns(frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:

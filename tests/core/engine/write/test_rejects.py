@@ -26,7 +26,8 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.sink import Batch, Sink, Table, TableMode
 from headrace.spark.sessions import Sessions
-from headrace.upsert.truncates import TruncateMarker
+from headrace.upsert.table_sources import EARLIER
+from headrace.upsert.table_state import TableState
 from headrace_sources import FilesSource
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 TABLE = Table("shop.orders", ("id",))
 CHANGES = (
     "id int, name string, _headrace_key struct<id: int>, _headrace_position string, _headrace_error string, "
-    "_headrace_topic string, _headrace_partition int, _headrace_offset bigint, _headrace_file string, "
+    "_headrace_topic string, _headrace_source string, _headrace_partition int, _headrace_offset bigint, _headrace_file string, "
     "_headrace_place string, _headrace_raw binary"
 )
 
@@ -71,7 +72,8 @@ class RejectsStep:
         plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (AnyShape(),), settings=self.settings)
         self.checkpoint = Checkpoint(spark, str(folder), "shop")
         self.rejects = Rejects(plan, self.checkpoint, SinkWriter(plan, Sessions(spark)))
-        self.marker = TruncateMarker(self.checkpoint.truncate_markers, "shop.orders")
+        self.state = TableState(self.checkpoint, "shop.orders", 3600)
+        self.state.sources.add(["shop.orders"])
         stored = spark.createDataFrame(
             [(1, "old", False, "0A"), (2, "new", False, "0D")],
             "id int, name string, _headrace_deleted boolean, _headrace_position string",
@@ -85,13 +87,14 @@ class RejectsStep:
         others: Mapping[Sink, TableMode] | None = None,
         file: str | None = None,
         raws: Sequence[str] = (),
+        source: str | None = "shop.orders",
     ) -> Rejected:
         """Handle changes with these reasons at the positions 0A, 0B …; the bytes of each change are its reason.
 
-        ``others`` are additional sinks, ``file`` is the source file, and ``raws`` replace the bytes.
+        ``others`` are additional sinks, ``file`` is the source file, ``raws`` replace the bytes, and ``source`` is that of all changes.
         """
         rows = [
-            (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, 0 if file else n, file, f"{n:03}", raw.encode())
+            (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", source, 0, 0 if file else n, file, f"{n:03}", raw.encode())
             for n, (why, raw) in enumerate(zip(reasons, raws or map(str, reasons), strict=True))
         ]  # fmt: skip
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
@@ -99,7 +102,7 @@ class RejectsStep:
         modes: dict[Sink, TableMode] = {self.sink: "upsert", **(others or {})}
         table_plan = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
         events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
-        return self.rejects.handle(changes, table_plan, events, self.marker)
+        return self.rejects.handle(changes, table_plan, events, self.state)
 
     @property
     def rows(self) -> list[int]:
@@ -134,21 +137,32 @@ def test_stop_rule_stores_nothing(spark: SparkSession, tmp_path: Path) -> None:
 def test_truncate_removes_rows_up_to_its_position(spark: SparkSession, tmp_path: Path) -> None:
     step = RejectsStep(spark, tmp_path)
     assert step.handle(None, "truncated", "undecodable") == Rejected(dead_letters=1)
-    assert (step.rows, step.marker.position) == ([2], "0B")
+    assert (step.rows, step.state.truncate.positions) == ([2], {"shop.orders": "0B"})
     assert [reason for reason, *_ in step.dead_letters] == ["undecodable"]
 
 
 def test_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     step = RejectsStep(spark, tmp_path)
     assert step.handle("truncated", truncates=False) == Rejected(dead_letters=1)
-    assert (step.rows, step.marker.position) == ([1, 2], None)
+    assert (step.rows, step.state.truncate.positions) == ([1, 2], {})
+
+
+@pytest.mark.parametrize(("known", "source"), [(EARLIER, "shop.orders"), ("us.shop.orders", None)])
+def test_truncate_of_unknown_rows_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path, known: str, source: str | None
+) -> None:
+    step = RejectsStep(spark, tmp_path)
+    step.state.sources.add([known])
+    assert step.handle(None, "truncated", "undecodable", source=source) == Rejected(dead_letters=2)
+    assert (step.rows, step.state.truncate.positions) == ([1, 2], {})
+    assert [reason for reason, *_ in step.dead_letters] == ["truncated-source", "undecodable"]
 
 
 def test_truncate_applied_by_one_sink_is_a_dead_letter_of_an_append_sink(spark: SparkSession, tmp_path: Path) -> None:
     step = RejectsStep(spark, tmp_path)
     log = MemorySink(store=uuid.uuid4().hex)
     assert step.handle("truncated", "truncated", others={log: "changelog"}) == Rejected(dead_letters=2)
-    assert (step.rows, step.marker.position) == ([2], "0B")
+    assert (step.rows, step.state.truncate.positions) == ([2], {"shop.orders": "0B"})
     assert [reason for reason, *_ in step.dead_letters] == ["truncated", "truncated"]
 
 

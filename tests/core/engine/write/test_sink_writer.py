@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 from tests.support.memory_sink import MemorySink
 
 from headrace.config.maintenance_options import Maintenance
@@ -18,12 +20,10 @@ from headrace.errors import RetriableError
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
-from headrace.upsert.truncates import TruncateMarker
+from headrace.upsert.table_sources import TableSources
 from headrace_sources import FilesSource
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
@@ -105,9 +105,8 @@ def test_batch_states_whether_the_run_maintains_the_table(
     received = writer(spark, sink, is_maintained=is_maintained)
     received.write(make_plan({sink: "upsert"}), {"upsert": rows})
     received.delete(make_plan({sink: "upsert"}), sink, rows)
-    marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
-    marker.advance("0B")
-    received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), marker)
+    sources = TableSources(Folder(spark, str(tmp_path)), "shop.orders")
+    received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, sources)
     assert [batch.is_maintained for batch in sink.batches] == [is_maintained] * 3
 
 
@@ -124,12 +123,21 @@ def test_unavailable_values_are_filled_from_the_table_of_each_sink(spark: SparkS
     assert (rows_of(spark, one), rows_of(spark, other)) == ([(1, "one")], [(1, "other")])
 
 
-def test_truncate_removes_older_rows_once(spark: SparkSession, tmp_path: Path) -> None:
-    sink = memory()
+def test_truncate_removes_older_rows_of_its_source_once(spark: SparkSession, tmp_path: Path) -> None:
+    sink, sources = memory(), TableSources(Folder(spark, str(tmp_path)), "shop.orders")
+    sources.add(["eu", "us"])
     stored = spark.createDataFrame([(1, "old", False, "0A"), (2, "new", False, "0C")], ROWS)
+    others = spark.createDataFrame(
+        [(3, "us", False, "0A", "us"), (4, "us, filled", False, "0A", "us")], f"{ROWS}, source string"
+    )
+    position = sources.tag(F.col("_headrace_position"), F.col("source"))
+    filled = F.concat(position, F.when(F.col("id") == 4, "!").otherwise(""))
+    stored = stored.unionAll(others.withColumn("_headrace_position", filled).drop("source"))
     sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
-    marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
-    marker.advance("0B")
     for _ in range(2):
-        writer(spark, sink).truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), marker)
-        assert rows_of(spark, sink) == [(2, "new")]
+        writer(spark, sink).truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, sources)
+        assert rows_of(spark, sink) == [(2, "new"), (3, "us"), (4, "us, filled")]
+    writer(spark, sink).truncate(
+        make_plan({sink: "upsert"}, marks=BatchMarks("checkpoint", 8), truncated_sinks=(sink,)), {"us": "0B"}, sources
+    )
+    assert rows_of(spark, sink) == [(2, "new")]

@@ -12,7 +12,9 @@ from headrace.engine.write import upsert_steps
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.sdk.sink import Capabilities, Sink, Table, TableMode, WriteResult
 from headrace.spark.storage import Folder
+from headrace.upsert.table_sources import EARLIER
 from headrace.upsert.table_state import TableState
+from headrace.upsert.truncates import ANY_SOURCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 ACCEPTED = "id int, name string, _headrace_deleted boolean, _headrace_position string"
+#: Changes as they arrive.
+CHANGES = (
+    "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
+    "_headrace_error string, _headrace_topic string, _headrace_source string"
+)
 #: Rows with a column that may be unavailable.
 TOAST = "id int, text string, _headrace_unchanged struct<text: boolean>, _headrace_deleted boolean, _headrace_position string"
 
@@ -60,21 +67,15 @@ def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_invalid_changes_are_dropped_and_positions_start_with_the_epoch(spark: SparkSession) -> None:
     changes = spark.createDataFrame(
-        [(1, "a", "c", False, "0A", None, "t"), (None, "b", "c", False, "0B", "key-missing", "t")],
-        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
-        "_headrace_error string, _headrace_topic string",
+        [(1, "a", "c", False, "0A", None, "t", "t"), (None, "b", "c", False, "0B", "key-missing", "t", "t")], CHANGES
     )
     accepted = upsert_steps.accept_rows(changes, make_plan(marks=BatchMarks("checkpoint", 7, epoch=2)))
-    assert accepted.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
-    assert [tuple(row) for row in accepted.collect()] == [(1, "a", False, "12A")]
+    assert accepted.columns == ["id", "name", "_headrace_source", "_headrace_deleted", "_headrace_position"]
+    assert [tuple(row) for row in accepted.collect()] == [(1, "a", "t", False, "12A")]
 
 
 def test_changelog_contains_operations_and_deletes(spark: SparkSession) -> None:
-    changes = spark.createDataFrame(
-        [(1, "a", "d", True, "0A", None, "t")],
-        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
-        "_headrace_error string, _headrace_topic string",
-    )
+    changes = spark.createDataFrame([(1, "a", "d", True, "0A", None, "t", "t")], CHANGES)
     changelog = make_plan("changelog")
     rows = upsert_steps.changelog_rows(upsert_steps.accept_rows(changes, changelog), changelog)
     assert [row.asDict() for row in rows.collect()] == [
@@ -84,19 +85,19 @@ def test_changelog_contains_operations_and_deletes(spark: SparkSession) -> None:
 
 def test_appended_rows_of_two_topics_have_distinct_positions(spark: SparkSession, state: TableState) -> None:
     changes = spark.createDataFrame(
-        [(1, "a", "c", False, "0A", None, "north"), (1, "b", "c", False, "0A", None, "south")],
-        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
-        "_headrace_error string, _headrace_topic string",
+        [(1, "a", "c", False, "0A", None, "north", "n"), (1, "b", "c", False, "0A", None, "south", "s")], CHANGES
     )
     both = make_plan(modes={NullSink(): "append", NullSink(): "changelog", NullSink(): "upsert"})
     rows = upsert_steps.accept_rows(changes, both)
+    state.sources.add(["n", "s"])
     for appended in (upsert_steps.append_rows(rows, both), upsert_steps.changelog_rows(rows, both)):
         assert rows_of(appended, "name", "_headrace_position") == [("a", "0A/north"), ("b", "0A/south")]
-        assert "_headrace_topic" not in appended.columns
-    # Upserts compare the changes of a key only by the position of the database.
+        assert not {"_headrace_topic", "_headrace_source"} & {*appended.columns}
+    # Upserts compare the changes of a key by the position of the database. A tag distinguishes sources after the first.
     upserts = upsert_steps.drop_before_truncate(rows, state)
     assert upserts.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
-    assert rows_of(upserts, "name", "_headrace_position") == [("a", "0A"), ("b", "0A")]
+    at = upserts.selectExpr("name", "regexp_replace(_headrace_position, '[0-9A-F]{16}$', '#') at")
+    assert rows_of(at, "name", "at") == [("a", "0A"), ("b", "0A/#")]
 
 
 def test_appended_rows_list_unavailable_values(spark: SparkSession) -> None:
@@ -109,12 +110,35 @@ def test_appended_rows_list_unavailable_values(spark: SparkSession) -> None:
     ]
 
 
-def test_changes_older_than_a_truncate_are_dropped(spark: SparkSession, state: TableState) -> None:
-    rows = spark.createDataFrame([(1, "old", False, "0A"), (1, "new", False, "0C"), (2, "at", False, "0B")], ACCEPTED)
-    assert len(upsert_steps.drop_before_truncate(rows, state).collect()) == 3
-    state.truncate.advance("0B")
-    state.truncate.advance("0A")
-    assert rows_of(upsert_steps.drop_before_truncate(rows, state), "id", "name") == [(1, "new")]
+def test_changes_older_than_a_truncate_of_their_source_are_dropped(spark: SparkSession, state: TableState) -> None:
+    rows = spark.createDataFrame(
+        [
+            (1, "old", False, "0A", "eu"),
+            (1, "new", False, "0C", "eu"),
+            (2, "at", False, "0B", "eu"),
+            (3, "x", False, "0A", "us"),
+        ],
+        f"{ACCEPTED}, _headrace_source string",
+    )
+
+    def keep() -> list[tuple[Any, ...]]:
+        return rows_of(upsert_steps.drop_before_truncate(rows, state), "id", "name")
+
+    assert len(keep()) == 4
+    assert state.truncate.advance({"eu": "0B"}) == {"eu": "0B"}
+    assert state.truncate.advance({"eu": "0A"}) == {"eu": "0B"}
+    assert keep() == [(1, "new"), (3, "x")]
+
+
+def test_marker_without_a_source_concerns_all_changes_until_the_table_is_shared(
+    spark: SparkSession, state: TableState, tmp_path: Path
+) -> None:
+    (tmp_path / "truncate_markers").mkdir()
+    (tmp_path / "truncate_markers/shop.orders").write_text("0B")  # as an earlier version wrote it
+    rows = spark.createDataFrame([(1, "old", False, "0A", "eu")], f"{ACCEPTED}, _headrace_source string")
+    for source, kept in (("eu", 0), (EARLIER, 0), ("us", 1)):
+        state.sources.add([source])
+        assert upsert_steps.drop_before_truncate(rows, state).count() == kept
 
 
 def test_key_change_carries_unavailable_values_to_the_new_key(spark: SparkSession, state: TableState) -> None:
@@ -170,7 +194,8 @@ def test_unavailable_value_is_filled_from_the_previous_change(spark: SparkSessio
 
 
 def test_tombstone_remains_if_its_key_has_no_other_change(spark: SparkSession, state: TableState) -> None:
-    state.truncate.advance("0A")
+    state.truncate.advance({ANY_SOURCE: "0A"})
+    state.sources.add(["eu"])
     rows = spark.createDataFrame(
         [
             (1, None, True, "!12"),
@@ -180,7 +205,7 @@ def test_tombstone_remains_if_its_key_has_no_other_change(spark: SparkSession, s
             (3, "c", False, "0B"),
         ],
         ACCEPTED,
-    )
+    ).selectExpr("*", "if(id = 2, null, 'eu') _headrace_source")
     has_tombstones = make_plan(position_parts="")
     latest = upsert_steps.deduplicate(upsert_steps.drop_before_truncate(rows, state), has_tombstones)
     assert rows_of(upsert_steps.exclude_tombstones(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
@@ -195,8 +220,8 @@ def test_tombstone_does_not_fill_unavailable_values(spark: SparkSession) -> None
 
 def test_tombstone_has_no_epoch(spark: SparkSession) -> None:
     changes = spark.createDataFrame(
-        [(1, "a", True, "!12", None), (2, "b", False, "0B", None)],
-        "id int, name string, _headrace_deleted boolean, _headrace_position string, _headrace_error string",
+        [(1, "a", None, True, "!12", None, "t", "t"), (2, "b", None, False, "0B", None, "t", "t")],
+        CHANGES,
     )
     accepted = upsert_steps.accept_rows(
         changes, make_plan(marks=BatchMarks("checkpoint", 7, epoch=2), position_parts="")

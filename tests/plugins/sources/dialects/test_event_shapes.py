@@ -13,7 +13,10 @@ from tests.support.records import make_changes, record, rows_of
 
 from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION
+from headrace.sdk.dialect import Dialect
 from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.dms import DmsDialect
+from headrace_sources.dialects.flat import FlatDialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,3 +212,44 @@ class TestEnvelopesWithoutConnector:
         pipeline = pipeline_of(tmp_path, tables=[{"source": "people", "key": ["id"]}])
         pipeline.run(spark)
         assert pipelines.rows(pipeline, spark, "people", key="id") == [{"id": 1, "name": "A"}]
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+@pytest.mark.parametrize(
+    ("dialect", "columns", "value", "path"),
+    [
+        (
+            DebeziumDialect(),
+            "source struct<name: string, db: string, schema: string, table: string>",
+            {"before": None, "after": {"id": 1}, "op": "c", "source": {"name": "eu", "schema": "public", **BLOCK}},
+            "eu/shop/public/people",
+        ),
+        (DebeziumDialect(), "op string", {"before": None, "after": {"id": 1}, "op": "c"}, None),
+        (
+            FlatDialect(),
+            "__source_name string, __table string",
+            {"id": 1, "__source_name": "eu", "__table": "people"},
+            "eu/people",
+        ),
+        (FlatDialect(), "id int, name string", {"id": 1, "name": "a"}, None),
+        (
+            DmsDialect(),
+            "data struct<id: int>",
+            {
+                "data": {"id": 1},
+                "metadata": {
+                    "record-type": "data",
+                    "operation": "insert",
+                    "schema-name": "shop",
+                    "table-name": "people",
+                },
+            },
+            "shop.people",
+        ),
+    ],
+)
+def test_source_of_a_change(spark: SparkSession, dialect: Dialect, columns: str, value: Any, path: str | None) -> None:
+    [changes] = make_changes(spark, [record(value)], dialect=dialect, keyed=False, key=("id",)).values()
+    column = dialect.source_path(schema_of(spark, columns))
+    assert (None if column is None else [row[0] for row in changes.frame.select(column).collect()]) == (path and [path])

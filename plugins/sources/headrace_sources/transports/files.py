@@ -27,7 +27,7 @@ from headrace.sdk import (
 )
 from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
-from headrace_sources.transports.file_errors import explain_read_error, make_damage_error
+from headrace_sources.transports.file_errors import explain_read_error, find_damaged_compression, make_damage_error
 from headrace_sources.transports.file_listing import (
     count_files,
     drop_missing,
@@ -192,7 +192,8 @@ class FilesSource(NativeSource):
     def _explain_damage(self, error: BaseException) -> HeadraceError | None:
         if self._last_batch is None:
             return None
-        file = self._format.find_damaged_file(*self._last_batch, error)
+        spark, files = self._last_batch
+        file = self._format.find_damaged_file(spark, files, error) or find_damaged_compression(spark, files, error)
         return make_damage_error(file, error) if file else None
 
     def _open_files(self, context: SourceContext, files: Iterable[str]) -> list[Events]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import zlib
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.support.bronze import Bronze, write_avro, write_lines
 from tests.support.files import batch_of, events_of, in_order, offsets, set_mtime
 
 from headrace import Pipeline
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, FILE, PARTITION, PLACE, RAW, VALUE
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
@@ -347,6 +348,25 @@ class TestUnreadable:
         found = FilesSource(path=str(tmp_path), format="json").explain(raised.value)
         assert found is not None
         assert str(found).startswith(f"file:{missing}: a listed file no longer exists")
+
+    @pytest.mark.parametrize("damage", ["cut", "changed"])
+    def test_damaged_compressed_file(self, spark: SparkSession, tmp_path: Path, damage: str) -> None:
+        lines = "".join(f'{{"id": {i}, "name": "n{i * i * 7919 % 9973}"}}\n' for i in range(5000))
+        whole, middle = gzip.compress(lines.encode()), 2000
+        (tmp_path / "t").mkdir()
+        (tmp_path / "t" / "t+0+0.json.gz").write_bytes(whole)
+        bad = tmp_path / "t" / "t+0+5000.json.gz"
+        changed = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 50]) + whole[middle + 50 :]
+        bad.write_bytes(whole[: len(whole) // 2] if damage == "cut" else changed)
+        source = FilesSource(path=str(tmp_path), format="json")
+        context = SourceContext(spark, SchemaLog())
+        [events] = source._open_files(context, [f"file:{path}" for path in sorted((tmp_path / "t").iterdir())])
+        assert events.error is not None
+        found = source.explain(events.error)
+        assert isinstance(found, DataError)
+        assert str(found).startswith(
+            f"file:{bad}: the file is truncated or damaged\n  fix: replace it with a complete file"
+        )
 
     @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
     def test_missing_file_with_ignore_missing_files(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.bronze import Bronze, Topic
-from tests.support.pipelines import COLUMNS, rows, sink_block
+from tests.support.pipelines import COLUMNS, TABLE_SINKS, rows, sink_block
 
-from headrace import HeadraceError, Pipeline
+from headrace import DataError, HeadraceError, Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def job(tmp_path: Path, sink: str = "iceberg", checkpoint: str = "checkpoint", *
             "source": {"files": {"path": str(tmp_path / "bronze"), "format": "avro"}},
             "tables": [{"source": "moma.public.*", "key": ["artist_id"], "target": "moma.{table}"}],
             "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "rewrite"}}],
-            "sink": sink_block(sink, tmp_path),
+            **({} if "sinks" in more else {"sink": sink_block(sink, tmp_path)}),
             "checkpoint": str(tmp_path / checkpoint),
             **more,
         }
@@ -119,3 +119,77 @@ def test_unreadable_file_stops_only_its_table(bronze: Bronze, tmp_path: Path, sp
     damaged.write_bytes(content)
     job(tmp_path).run(spark)
     assert read_names(job(tmp_path), spark, "works") == {1: "Arp", 3: "Bauer"}
+
+
+AT = {"type": "record", "name": "At", "fields": [{"name": "x", "type": "int"}]}
+
+
+def connect_record(name: str, inner: str, number: int) -> dict[str, Any]:
+    """Return a change of a row with a column and a nested field, as JSON with its schema."""
+    at = {"type": "struct", "field": "at", "fields": [{"type": "int32", "field": inner}]}
+    columns: list[dict[str, Any]] = [{"type": "int32", "field": "artist_id"}, {"type": "string", "field": name}, at]
+    source = [{"type": "string", "field": "connector"}, {"type": "int64", "field": "lsn"}]
+    fields = [{"type": "struct", "field": image, "optional": True, "fields": columns} for image in ("before", "after")]
+    fields += [{"type": "struct", "field": "source", "fields": source}, {"type": "string", "field": "op"}]
+    return {
+        "schema": {"type": "struct", "fields": fields},
+        "payload": {
+            "before": None,
+            "after": {"artist_id": number, name: f"{number}", "at": {inner: number}},
+            "source": {"connector": "postgresql", "lsn": number},
+            "op": "c",
+        },
+    }
+
+
+@pytest.mark.parametrize("file_format", ["avro", "json"])
+def test_names_in_another_case_are_the_same_columns(tmp_path: Path, spark: SparkSession, file_format: str) -> None:
+    bronze = Bronze(tmp_path / "bronze", "avro" if file_format == "avro" else "json")
+    artists = topic(bronze)
+    batches = [[("name", "x", 1), ("Name", "X", 2)], [("NAME", "x", 3)], [("name", "X", 4), ("naMe", "x", 5)]]
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": file_format}}
+    pipeline = job(tmp_path, source=source, sinks=[sink_block(sink, tmp_path) for sink in TABLE_SINKS])
+    for batch in batches:
+        for name, inner, number in batch:
+            if file_format == "avro":
+                at = {**AT, "fields": [{"name": inner, "type": "int"}]}
+                artists.columns = {"artist_id": "int", name: "string", "at": at}
+                artists.insert({"artist_id": number, name: f"{number}", "at": {inner: number}})
+            else:
+                artists.pending.append(connect_record(name, inner, number))
+            artists.flush()
+        assert {(table.applied, table.dead_letters) for table in pipeline.run(spark).tables} == {(len(batch), 0)}
+    for sink in TABLE_SINKS:
+        found = rows(pipeline, spark, "moma.artists", sink=sink)
+        assert [(row["artist_id"], row["name"], row["at"]) for row in found] == [
+            (number, f"{number}", {"x": number}) for number in range(1, 6)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        (["name", "at.x", "at.X"], "the names 'x' and 'X' differ only by case"),
+        (["at.x", "name", "Name"], "the names 'name' and 'Name' differ only by case"),
+        (["at.x", r"at\.x"], "Iceberg does not distinguish the column 'at.x' from the field 'x' of 'at'"),
+    ],
+)
+def test_names_that_a_table_does_not_distinguish_are_an_error(
+    tmp_path: Path, spark: SparkSession, columns: list[str], error: str
+) -> None:
+    record = connect_record("first", "x", 1)
+    for image in record["schema"]["fields"][:2]:
+        at: dict[str, Any] = {"type": "struct", "field": "at", "fields": []}
+        for name in columns:
+            outer, _, inner = name.replace("\\.", "/").partition(".")
+            field = {"type": "int32", "field": (inner or outer).replace("/", ".")}
+            (at["fields"] if inner else image["fields"]).append(field)
+        image["fields"] = [field for field in image["fields"] if field["field"] not in ("first", "at")] + [at]
+    record["payload"]["after"] = {"artist_id": 1}
+    artists = topic(Bronze(tmp_path / "bronze", "json"))
+    artists.pending.append(record)
+    artists.flush()
+    pipeline = job(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
+    with pytest.raises(DataError) as raised:
+        pipeline.run(spark)
+    assert error in str(raised.value)

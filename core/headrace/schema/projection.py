@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
-from headrace.schema.promotion import promote
+from headrace.schema.promotion import find_spellings, promote
 from headrace.spark.columns import quote_name, select_texts
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def is_same_type(first: DataType, second: DataType) -> bool:
 def convert_type(column: Column, have: DataType | None, want: DataType) -> Column:
     """Return a column of the type ``have`` in the wider type ``want``, also in nested types. Fields that it lacks are null.
 
+    A field may be spelled in another case.
     ``have``: None for a field that does not exist.
     """
     from pyspark.sql import functions as F, types as T
@@ -41,8 +42,9 @@ def convert_type(column: Column, have: DataType | None, want: DataType) -> Colum
     if is_same_type(have, want):
         return column
     if isinstance(have, T.StructType) and isinstance(want, T.StructType):
-        present = {field.name: field.dataType for field in have}
-        cells = [convert_type(column.getField(f.name), present.get(f.name), f.dataType).alias(f.name) for f in want]
+        present, spellings = {field.name: field.dataType for field in have}, find_spellings(want.names, have.names)
+        names = {f.name: spellings.get(f.name, f.name) for f in want}
+        cells = [convert_type(column.getField(n), present.get(n), want[f].dataType).alias(f) for f, n in names.items()]
         return F.when(column.isNotNull(), F.struct(*cells))
     if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
         inner, outer = have.elementType, want.elementType

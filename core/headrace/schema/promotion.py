@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
+from headrace.spark.columns import fold_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
+def find_spellings(names: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Return name → the name of ``others`` that it equals, or differs from only by case if neither side has the other spelling."""
+    known, own = set(others), set(names)
+    exact = {name: name for name in names if name in known}
+    if len(exact) == len(own):
+        return exact
+    folded = {fold_name(other): other for other in reversed(others) if other not in own}
+    spellings = dict(exact)
+    for name in names:
+        # Each of the others is the name of one field.
+        if name not in exact and (other := folded.pop(fold_name(name), None)) is not None:
+            spellings[name] = other
+    return spellings
+
+
 def promote(first: DataType, second: DataType, path: str = "") -> DataType:
     """Return a type that holds the values of both: the fields of both structs, the wider of two numbers.
 
-    DataError if no such type exists; ``path`` is the column in its message.
+    Names that differ only by case are one field, with the spelling of ``first``. DataError if no such type exists; ``path`` is the
+    column in its message.
     """
     from pyspark.sql import types as T
 
@@ -22,9 +39,10 @@ def promote(first: DataType, second: DataType, path: str = "") -> DataType:
         return first
     if isinstance(first, T.StructType) and isinstance(second, T.StructType):
         other_fields = {field.name: field for field in second}
+        spellings = find_spellings(first.names, second.names)
         fields = []
         for field in first:
-            other = other_fields.pop(field.name, None)
+            other = other_fields.pop(spellings.get(field.name, ""), None)
             inner = f"{path}.{field.name}" if path else field.name
             kind = promote(field.dataType, other.dataType, inner) if other else field.dataType
             fields.append(T.StructField(field.name, kind, nullable=True))

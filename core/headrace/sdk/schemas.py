@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.schema.file_types import check_names, widen_small_ints
 from headrace.schema.projection import convert_fitting, convert_type, is_same_type, project
-from headrace.schema.promotion import add_missing_fields, promote, union_schemas
+from headrace.schema.promotion import add_missing_fields, find_spellings, promote, union_schemas
 from headrace.sdk.format import fail_on_unknown_schema, find_unknown_schemas
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "convert_fitting",
     "convert_type",
     "fail_on_unknown_schema",
+    "find_spellings",
     "find_unknown_schemas",
     "is_same_type",
     "project",

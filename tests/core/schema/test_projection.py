@@ -16,6 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 #: Case → type and value of the rows, type and value after the projection.
 CASES = {
     "struct": ("struct<k: string>", "named_struct('k', 'a')", "struct<k: string, z: int>", {"k": "a", "z": None}),
+    "other case": (
+        "array<struct<K: string, l: struct<M: int>>>",
+        "array(named_struct('K', 'a', 'l', named_struct('M', 1)))",
+        "array<struct<k: string, L: struct<m: bigint>, z: int>>",
+        [{"k": "a", "L": {"m": 1}, "z": None}],
+    ),
     "map of structs": (
         "map<string, struct<k: string>>",
         "map('m', named_struct('k', 'a'))",

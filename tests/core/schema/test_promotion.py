@@ -58,6 +58,16 @@ class TestPromotion:
                 struct(c=T.StringType(), a=T.LongType()),
                 struct(a=T.LongType(), b=T.StringType(), c=T.StringType()),
             ),
+            (
+                struct(name=T.IntegerType(), at=struct(x=T.IntegerType())),
+                struct(AT=struct(X=T.LongType()), Name=T.IntegerType()),
+                struct(name=T.IntegerType(), at=struct(x=T.LongType())),
+            ),
+            (
+                struct(x=T.IntegerType(), X=T.StringType()),
+                struct(X=T.StringType(), x=T.LongType()),
+                struct(x=T.LongType(), X=T.StringType()),
+            ),
         ],
     )
     def test_wider_type(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:

@@ -16,7 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import reject_own_names
+from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import split_topic
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
@@ -125,6 +125,7 @@ class ChangeReader:
         """
         dialect = self._plan.dialect_of(events)
         reject_own_names(events.schema.names, events.topic, envelope=False)
+        reject_lookalikes(events.schema, events.topic, session)
         with_row_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
         schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)

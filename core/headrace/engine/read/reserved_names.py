@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
 from headrace.sdk.changes import PREFIX
+from headrace.spark.columns import name_fold
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructField
 
     from headrace.sdk.sink import Sink
@@ -53,6 +55,34 @@ def _find_empty_struct(fields: Iterable[StructField]) -> tuple[str, ...] | None:
             if path is not None:
                 return (field.name, *path)
     return None
+
+
+def reject_lookalikes(data_type: DataType, topic: str, session: SparkSession) -> None:
+    """Raise DataError for two names in one struct that the session does not distinguish."""
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.StructType):
+        fold, spellings = name_fold(session), dict[str, str]()
+        for field in data_type:
+            other = spellings.setdefault(fold(field.name), field.name)
+            if other != field.name:
+                raise DataError(
+                    f"the names {other!r} and {field.name!r} differ only by case, and tables do not distinguish them",
+                    where=f"topic {topic}",
+                    fix="rename one of them at the source, or exclude it in the producer of the events",
+                )
+    for inner in _list_inner_types(data_type):
+        reject_lookalikes(inner, topic, session)
+
+
+def _list_inner_types(data_type: DataType) -> list[DataType]:
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.StructType):
+        return [field.dataType for field in data_type]
+    if isinstance(data_type, T.MapType):
+        return [data_type.keyType, data_type.valueType]
+    return [data_type.elementType] if isinstance(data_type, T.ArrayType) else []
 
 
 def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:

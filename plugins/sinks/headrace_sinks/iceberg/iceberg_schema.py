@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from headrace.sdk import DataError
 from headrace.sdk.columns import quote_name
 from headrace.sdk.schemas import is_same_type
 
@@ -14,6 +15,34 @@ if TYPE_CHECKING:
     #: Translates a type into SQL.
     TypeToSql = Callable[[DataType], str]
     Path = tuple[str, ...]
+
+
+def check_paths(schema: StructType) -> None:
+    """Raise DataError for a column with the same path as a nested field, which Iceberg does not distinguish."""
+    paths = set[str]()
+    for path in _list_paths(schema):
+        if path in paths:
+            raise DataError(
+                f"Iceberg does not distinguish the column {path!r} from the field {path.rpartition('.')[2]!r} of "
+                f"{path.rpartition('.')[0]!r}",
+                fix="rename one of them with `rename` under `transforms:`",
+            )
+        paths.add(path)
+
+
+def _list_paths(data_type: DataType, path: str = "") -> Iterator[str]:
+    from pyspark.sql import types as T
+
+    inner: dict[str, DataType] = {}
+    if isinstance(data_type, T.StructType):
+        inner = {field.name: field.dataType for field in data_type}
+    elif isinstance(data_type, T.ArrayType):
+        inner = {"element": data_type.elementType}
+    elif isinstance(data_type, T.MapType):
+        inner = {"key": data_type.keyType, "value": data_type.valueType}
+    for name, kind in inner.items():
+        yield path + name
+        yield from _list_paths(kind, f"{path}{name}.")
 
 
 def build_alter_clauses(stored: StructType, target: StructType, to_sql: TypeToSql) -> list[str]:

@@ -42,6 +42,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
 from headrace_sinks.iceberg.iceberg_errors import explain
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.iceberg_readers import load_readers
+from headrace_sinks.iceberg.iceberg_schema import check_paths
 from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, TableType
 from headrace_sinks.iceberg.marked_commit import commit_with_mark
 from headrace_sinks.iceberg.merge import merge
@@ -275,6 +276,7 @@ class IcebergSink(Sink):
 
     def _write_first_batch(self, table: Table, name: str, rows: DataFrame, batch: Batch) -> WriteResult:
         """Create the table with the rows of its first batch."""
+        check_paths(rows.schema)
         spark = rows.sparkSession
         fields = find_partition_fields(table.name, self.config.partition_by)
         columns = [field.column for field in fields]

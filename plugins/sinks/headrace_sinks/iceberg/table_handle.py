@@ -10,7 +10,7 @@ from headrace.sdk import MARK_SEARCH_DEPTH, Batch
 from headrace.sdk.changes import DELETED
 from headrace.sdk.schemas import project
 from headrace_sinks.iceberg.iceberg_catalog import load_table
-from headrace_sinks.iceberg.iceberg_schema import build_alter_clauses, can_widen
+from headrace_sinks.iceberg.iceberg_schema import build_alter_clauses, can_widen, check_paths
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class TableHandle:
         stored = self.schema
         rows = spell_as_stored(rows, stored)
         schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen)
+        check_paths(schema)
         for clause in build_alter_clauses(stored, schema, self._to_sql):
             self.spark.sql(f"ALTER TABLE {self.name} {clause}")
         return project(rows, schema.add(DELETED, "boolean"))

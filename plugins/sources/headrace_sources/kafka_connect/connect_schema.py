@@ -10,6 +10,7 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from headrace.sdk import DataError
+from headrace.sdk.schemas import find_spellings
 from headrace_sources.limits import DECIMAL_SCALE, SCHEMA_COLUMNS, SCHEMA_LEVELS
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ class ConnectSchema:
         return hash((self.data_type, self.name, *(self.fields or ())))
 
     def project(self, data_type: DataType) -> ConnectSchema:
-        """Return the schema restricted to a Spark type's fields."""
+        """Return the schema restricted to a Spark type's fields, with its own spelling."""
         from pyspark.sql.types import StructType
 
         if self.fields is None or not isinstance(data_type, StructType):
             return self
-        fields = {f.name: self.fields[f.name].project(f.dataType) for f in data_type if f.name in self.fields}
-        return replace(self, fields=fields)
+        names = find_spellings(data_type.names, list(self.fields))
+        found = {names[f.name]: f.dataType for f in data_type if f.name in names}
+        return replace(self, fields={name: self.fields[name].project(kind) for name, kind in found.items()})
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """Yield the path of each column, including nested ones."""
@@ -181,12 +183,15 @@ def _parse(schema: Any) -> ConnectSchema:
 
 
 def union_by_name(first: ConnectSchema, second: ConnectSchema) -> ConnectSchema | None:
-    """Return a schema that parses records of both; None if a field's types conflict."""
+    """Return a schema that parses records of both; None if a field's types conflict, or its spellings."""
     if first == second:
         return first
     if first.fields is None or second.fields is None or first.name != second.name:
         return None
     fields = dict(first.fields)
+    spellings = find_spellings(list(second.fields), list(fields))
+    if any(name != other for name, other in spellings.items()):
+        return None
     for name, other in second.fields.items():
         both = union_by_name(fields[name], other) if name in fields else other
         if both is None:

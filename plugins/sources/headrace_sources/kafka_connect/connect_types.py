@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from headrace.sdk.columns import any_of, reuse_columns
+from headrace.sdk.schemas import find_spellings
 from headrace_sources.kafka_connect import decimals, times
 from headrace_sources.kafka_connect.connect_schema import (
     DECIMAL,
@@ -127,7 +128,7 @@ def table_type(schema: ConnectSchema) -> DataType:
 def convert(
     column: Column, schema: ConnectSchema, into: DataType | None = None, *, parts: Mapping[str, Column] | None = None
 ) -> Column:
-    """Convert a parsed value to the table type ``into``, which may be wider and have fields that the schema lacks.
+    """Convert a parsed value to the table type ``into``, which may be wider and have other fields, or fields in another case.
 
     A value that the table's type cannot hold is null; ``conversion_failed`` detects it. ``parts``: fields of a struct that
     already are separate columns. The session must not be in ANSI mode.
@@ -143,7 +144,9 @@ def convert(
         result = logical.convert(column, schema)
         return result if logical.table_type(schema) == into else result.cast(into)
     if schema.fields is not None and isinstance(into, StructType):
-        fields = [_convert_field(column, schema.fields, f.name, f.dataType, parts).alias(f.name) for f in into]
+        spellings = find_spellings(into.names, list(schema.fields))
+        names = {f: spellings.get(f.name, f.name) for f in into}
+        fields = [_convert_field(column, schema.fields, n, f.dataType, parts).alias(f.name) for f, n in names.items()]
         return F.when(column.isNotNull(), F.struct(*fields))
     if schema.element is not None and isinstance(into, ArrayType):
         element, element_type = schema.element, into.elementType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Events, Format, RejectReason, Scan, SourceContext, Subject, changes as C, events as E
 from headrace.sdk.columns import quote_name
-from headrace.sdk.schemas import convert_fitting, convert_type, union_schemas
+from headrace.sdk.schemas import convert_fitting, convert_type, find_spellings, union_schemas
 from headrace_sources.transports.file_listing import group_by_offset_names
 from headrace_sources.transports.file_places import place_columns
 
@@ -107,13 +107,13 @@ def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
 
 
 def keep_fields(schema: StructType, wanted: StructType) -> StructType:
-    """Return the part of a schema that ``wanted`` also has."""
+    """Return the part of a schema that ``wanted`` also has, with its own spelling."""
     from pyspark.sql.types import StructField, StructType
 
-    fields = []
+    fields, spellings = [], find_spellings(schema.names, wanted.names)
     for field in schema:
-        if field.name in wanted.names:
-            data_type, other = field.dataType, wanted[field.name].dataType
+        if field.name in spellings:
+            data_type, other = field.dataType, wanted[spellings[field.name]].dataType
             if isinstance(data_type, StructType) and isinstance(other, StructType):
                 data_type = keep_fields(data_type, other)
             fields.append(StructField(field.name, data_type, nullable=True))

@@ -19,7 +19,12 @@ from pyspark.sql import types as T
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
 from headrace_sources.kafka_connect.avro_schema import make_reader_schema, parse_avro_schema
-from headrace_sources.kafka_connect.connect_schema import ConnectSchema, EndlessSchemaError, parse_connect_schema
+from headrace_sources.kafka_connect.connect_schema import (
+    ConnectSchema,
+    EndlessSchemaError,
+    parse_connect_schema,
+    union_by_name,
+)
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
 from headrace_sources.limits import DECIMAL_BYTES, DECIMAL_SCALE
@@ -544,3 +549,16 @@ def _all_digits() -> Iterator[None]:
 
 def _text(number: int, scale: int) -> str:
     return "0" if number == 0 and scale < 0 else f"{Decimal(number).scaleb(-scale, _exact):f}"
+
+
+class TestOtherCase:
+    """Fields that records spell in another case than the table."""
+
+    def test_schema_is_restricted_with_its_own_spelling(self) -> None:
+        tree = ConnectSchema(fields={"Name": ConnectSchema(T.StringType()), "b": ConnectSchema(T.StringType())})
+        wanted = T.StructType([T.StructField("name", T.StringType()), T.StructField("c", T.StringType())])
+        assert tree.project(wanted) == ConnectSchema(fields={"Name": ConnectSchema(T.StringType())})
+
+    def test_spellings_are_parsed_apart(self) -> None:
+        first, second = (ConnectSchema(fields={name: ConnectSchema(T.StringType())}) for name in ("name", "Name"))
+        assert union_by_name(first, second) is None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
 from headrace.errors import ConfigError, DataError
-from headrace.sdk.changes import HEADERS, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
+from headrace.sdk.changes import HEADERS, KEY, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
 from headrace.sdk.sink import Sink, Table, TableMode
 
@@ -80,6 +80,8 @@ class TablePlan:
                 where=f"table {table}",
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
             )
+        if upserts:
+            _check_key_types(table, changes)
         columns = tuple(changes.event_columns)
         reject_reserved_names(columns, table, plan.sinks)
         if any(sink.capabilities.upsert for sink in modes):
@@ -203,6 +205,18 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
             where=f"sink {sink.name}",
             fix="store decoded keys and no headers, or mask nothing",
         )
+
+
+def _check_key_types(table: str, changes: Changes) -> None:
+    """Raise DataError for a key column that is a struct or a map, by which sinks cannot find rows."""
+    key: Any = changes.frame.schema[KEY].dataType
+    for field in key:
+        if field.dataType.typeName() in ("struct", "map"):
+            raise DataError(
+                f"key column {field.name!r} has the type {field.dataType.simpleString()}, and a key consists of plain values",
+                where=f"table {table}",
+                fix="name other key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
+            )
 
 
 def _unavailable_columns(changes: Changes, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -213,6 +213,8 @@ class HudiSink(Sink):
             paths.check_types(rows.schema, table.name)
         fixed = {*self._index.partition_columns, *(table.key if batch.mode == "upsert" else ())}
         columns = hudi_schema.read_schema(spark, stored) if stored is not None else None
+        if columns is not None:
+            hudi_schema.check_members(columns, table.name)
         rows = _to_hudi_rows(paths.guard(rows), batch, columns, fixed)
         record_key = choose_record_key(table, batch.mode, rows.schema, self.config.options(), config)
         rows = add_record_key(rows, table, record_key)
@@ -266,7 +268,7 @@ class HudiSink(Sink):
             raise
         if not frame.columns:  # the first commit is in progress, or failed
             raise missing
-        return frame
+        return hudi_schema.show_members(frame)
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
@@ -357,6 +359,7 @@ def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None, fixe
     Hudi's writers disagree about small integers, and Hudi alone would change a column to any incoming type.
     """
     check_names(rows.schema, "Hudi")
+    rows = hudi_schema.hide_members(rows)
     rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
     if stored is None:
         return project(rows, widen_small_ints(rows.schema))

@@ -120,14 +120,22 @@ def _parse_union(members: list[Any], namespace: str, named: dict[str, ConnectSch
     """Return Spark's type of a union: its only type besides null, the wider number type, or a struct of all types."""
     from pyspark.sql import types as T
 
-    schemas = [_parse(member, namespace, named) for member in members if member != "null"]
+    members = [member for member in members if member != "null"]
+    schemas = [_parse(member, namespace, named) for member in members]
     if len(schemas) == 1:
         return schemas[0]
-    classes = {type(schema.data_type) for schema in schemas}
-    for pair, wide in (({T.IntegerType, T.LongType}, T.LongType()), ({T.FloatType, T.DoubleType}, T.DoubleType())):
-        if classes == pair:
+    numbers = {_avro_type(member) for member in members}
+    for pair, wide in (({"int", "long"}, T.LongType()), ({"float", "double"}, T.DoubleType())):
+        if numbers == pair:  # Spark ignores their logical types.
             return ConnectSchema(wide)
     return ConnectSchema(fields={f"member{i}": schema for i, schema in enumerate(schemas)})
+
+
+def _avro_type(schema: Any) -> str:
+    """Return the Avro type of a member of a union."""
+    while isinstance(schema, dict):
+        schema = schema["type"]
+    return str(schema)
 
 
 def _parse_leaf(schema: Mapping[str, Any]) -> ConnectSchema:

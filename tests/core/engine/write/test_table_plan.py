@@ -110,6 +110,14 @@ def test_truncate_applies_only_if_deletes_remove_rows() -> None:
     assert TablePlan.decide(keeps, "t", changes("id"), MARKS).truncated_sinks == ()
 
 
+@pytest.mark.parametrize("data_type", [KEY, T.MapType(T.StringType(), T.StringType())])
+def test_key_of_an_upserted_table_has_plain_values(data_type: T.DataType) -> None:
+    nested = changes("id", "line", key=T.StructType().add("id", T.IntegerType()).add("line", data_type))
+    with pytest.raises(DataError, match=r"key column 'line' has the type .*, and a key consists of plain values"):
+        decide(nested, ConsoleSink())
+    assert list(decide(nested, files()).modes.values()) == ["append"]
+
+
 def test_sink_without_a_required_capability_is_rejected_before_the_start() -> None:
     with pytest.raises(ConfigError, match="cannot keep one row per key"):
         check_capabilities(plan(files(mode="upsert")))

@@ -182,6 +182,19 @@ def test_timestamps_are_not_partition_values(tmp_path: Path, sessions: Sessions)
     assert "Hudi does not read values of the type timestamp from partition paths" in str(error)
 
 
+def test_union_is_a_struct(tmp_path: Path, sessions: Sessions) -> None:
+    union = "struct<member0: struct<a: int>, member1: struct<b: string>>"
+    columns = f"id int, u {union}, s struct<u: {union}>, l array<{union}>, m map<string, {union}>"
+    values = {1: ((1,), None), 2: (None, ("b",)), 3: None}
+    table = target(tmp_path, sessions)
+    for turn in (1, 2):
+        table.write(columns, *[put(turn, number, u, (u,), [u, None], {"k": u}) for number, u in values.items()])
+    members = {1: {"member0": {"a": 1}, "member1": None}, 2: {"member0": None, "member1": {"b": "b"}}, 3: None}
+    assert table.rows() == [
+        {"id": number, "u": u, "s": {"u": u}, "l": [u, None], "m": {"k": u}} for number, u in members.items()
+    ]
+
+
 def test_appended_rows_of_any_file_name(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions)
     for _ in range(2):  # the second batch repeats the rows of the first

@@ -494,6 +494,11 @@ class TestAvro:
             ("time", self.type_block("int", f"{C}Time", logicalType="time-millis")),
             ("nested", {"type": {"type": "string"}}),
             ("union", {"type": ["null", {"type": {"type": "long"}}]}),
+            ("days", ["null", self.type_block("int", logicalType="date"), "long"]),
+            ("numbers", ["double", "null", {"type": {"type": "float"}}]),
+            ("mixed", ["int", "null", "string"]),
+            ("records", ["null", {"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]}, "F"]),
+            ("lists", {"type": "array", "items": ["A", {"type": "array", "items": ["null", "int", "string"]}]}),
         )
         jvm: Any = session._jvm
         avro = jvm.org.apache.avro.Schema.Parser().parse(reader)

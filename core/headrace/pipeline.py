@@ -30,7 +30,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.pipeline_spec import PipelineSpec
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
-from headrace.engine.run.run_warnings import find_warnings
+from headrace.engine.run.run_warnings import find_notes, find_warnings
 from headrace.engine.run.start import start
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, HeadraceError, LoginError
@@ -105,6 +105,7 @@ class Pipeline(PipelineSpec):
             folders = self._open_folders(spark)
             warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in (*warnings, *find_exposures(session))]
+            items += [CheckItem("note", text) for text in find_notes(self.plan)]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.list_omitted(self.plan, session)
             items += preflight.plan_known_columns(self.plan, session)

@@ -82,6 +82,10 @@ class Plugin:
         """Return warnings about valid but unwise options; ``headrace check`` and the start of a run show them."""
         return ()
 
+    def notes(self) -> Iterable[str]:
+        """Return facts that its users need and may not expect; ``headrace check`` shows them."""
+        return ()
+
     def connect(self, spark: SparkSession) -> Iterable[tuple[str, str]]:
         """Try each connection (``headrace check --connect``); yield what was tried and what was found.
 

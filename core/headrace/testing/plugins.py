@@ -68,6 +68,7 @@ class PluginConformance(ABC):
         """Call the methods of the plugin that a pipeline calls before it starts."""
         plugin.check()
         list(plugin.warnings())
+        list(plugin.notes())
         plugin.session_conf()
         plugin.parts()
 

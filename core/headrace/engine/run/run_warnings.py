@@ -27,8 +27,18 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
         for column, mask in masks.items()
         if mask.since
     ]
-    texts: dict[str, str] = {}  # Several plugins may share a warning.
+    return [*_collect_texts(plan, "warnings"), *new_masks]
+
+
+def find_notes(plan: Plan) -> list[str]:
+    """Return facts that users of the plugins need."""
+    return _collect_texts(plan, "notes")
+
+
+def _collect_texts(plan: Plan, method: str) -> list[str]:
+    """Return the texts of a method of all plugins, with their names. Several plugins may share a text."""
+    texts: dict[str, str] = {}
     for plugin in plan.plugins:
-        for text in check_strings(plugin, "warnings", plugin.warnings()):
+        for text in check_strings(plugin, method, getattr(plugin, method)()):
             texts.setdefault(text, f"{plugin.name}: {text}")
-    return [*texts.values(), *new_masks]
+    return list(texts.values())

@@ -156,6 +156,13 @@ class IcebergSink(Sink):
     def warnings(self) -> Iterable[str]:
         return self._table_options.warnings(is_folder=self.config.warehouse is not None)
 
+    def notes(self) -> Iterable[str]:
+        if self.config.mode in (None, "upsert"):
+            yield (
+                "an incremental read (`start-snapshot-id`) of a table with a key returns no rows, because its commits replace rows; "
+                'to read changes, see "Read the changes of an Iceberg table" in docs/tables.md'
+            )
+
     def check(self, spark: SparkSession | None = None) -> None:
         self._table_options.properties()
         if spark is None or self.config.catalog is None:

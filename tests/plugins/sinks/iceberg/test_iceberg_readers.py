@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from tests.support import pipelines
 from tests.support.bronze import Bronze
+from tests.support.iceberg import name_of
 
 from headrace import ConfigError, DataError
 from headrace.sdk.maintenance import MaintenancePolicy
@@ -192,3 +193,24 @@ def test_check_reports_unreadable_tables_of_a_pipeline(
         "the table is merge-on-read, and databricks ignores position deletes"
     ]
     assert ["new tables are copy-on-write" in item.found for item in items if item.what == "warning"] == [True]
+    assert ["`start-snapshot-id`" in item.found for item in items if item.what == "note"] == [True]
+
+
+@pytest.mark.one_spark
+def test_incremental_reads_return_rows_of_tables_that_are_appended_to(tmp_path: Path, session: SparkSession) -> None:
+    found, notes = {}, {}
+    modes: dict[str, Literal["upsert", "append"]] = {"upsert": "upsert", "changelog": "append"}
+    for mode, writes in modes.items():
+        sink = IcebergSink(warehouse=str(tmp_path / mode), mode=mode)
+        target = Target(sink, session, name="shop.people")
+        target.write(PEOPLE, put(1, 1, "a"), mode=writes)
+        target.write(PEOPLE, put(2, 1, "b"), put(3, 2, "c"), mode=writes)
+        snapshots = session.table(f"{name_of(target)}.snapshots").orderBy("committed_at").collect()
+        first, last = (row["snapshot_id"] for row in snapshots)
+        reader = session.read.format("iceberg").option("start-snapshot-id", first).option("end-snapshot-id", last)
+        found[mode] = sorted(row["name"] for row in reader.load(f"{tmp_path}/{mode}/shop/people").collect())
+        notes[mode] = len(list(sink.notes()))
+        versions = [f"SELECT id, name FROM {name_of(target)} VERSION AS OF {snapshot}" for snapshot in (last, first)]
+        assert {row["name"] for row in session.sql(" EXCEPT ".join(versions)).collect()} == {"b", "c"}
+    assert found == {"upsert": [], "changelog": ["b", "c"]}
+    assert notes == {"upsert": 1, "changelog": 0}

@@ -270,8 +270,7 @@ class Server:
             _sql_name(table),
         )
         fields = [
-            {"name": n, "type": spark_type(kind, comment), "nullable": True, "metadata": {}}
-            for n, kind, comment in columns
+            {"name": n, "type": spark_type(kind, note), "nullable": True, "metadata": {}} for n, kind, note in columns
         ]
         return StructType.fromJson({"fields": fields}) if fields else None
 

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.errors import ConfigError, FatalError, HeadraceError, PluginError, RedactedError, RetriableError
+from headrace.errors import (
+    ConfigError,
+    DataError,
+    FatalError,
+    HeadraceError,
+    PluginError,
+    RedactedError,
+    RetriableError,
+)
 from headrace.registry.plugin_registry import registry
 from headrace.registry.registration import OWN
 from headrace.spark.error_text import causes, find_python_error, first_line, full_text
@@ -32,7 +40,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         "Cannot write a schema with an empty group|EMPTY_SCHEMA_NOT_SUPPORTED_FOR_DATASOURCE",
-        ConfigError,
+        DataError,
         "a column is a struct without fields, which no table can store",
         "exclude the topic, or remove the field in the producer of the events; nothing of this batch was written",
     ),

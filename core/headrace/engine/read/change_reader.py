@@ -126,18 +126,9 @@ class ChangeReader:
         dialect = self._plan.dialect_of(events)
         reject_own_names(events.schema.names, events.topic, envelope=False)
         reject_lookalikes(events.schema, events.topic, session)
-        with_row_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
-        schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
-        frame = events.load(session, schema)
-        if every_field and self._plan.hides_values:
-            frame = drop_decoded_bytes(frame)
-        # A dead letter names its record by the number in the file, which includes the records that a transform filters.
-        in_files = not self._plan.source.yields_records
-        is_numbered = every_field and in_files and any(transform.filters for transform in self._plan.transforms)
-        if is_numbered:
-            number = number_in_file(E.OFFSET, E.FILE, E.PLACE)
-            frame = E.drop_tombstones(frame).withColumn(E.OFFSET, number)
+        is_numbered = every_field and self._numbers_records()
+        frame = self._load(session, events, route, every_field=every_field, is_numbered=is_numbered)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
@@ -156,6 +147,27 @@ class ChangeReader:
         if is_numbered:
             changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
         return reject_missing_keys(changes)
+
+    def _load(
+        self, session: SparkSession, events: Events, route: Route, *, every_field: bool, is_numbered: bool
+    ) -> DataFrame:
+        """Load events. ``is_numbered``: OFFSET is the number of the record in its file."""
+        with_row_before = every_field or needs_row_before(self._plan, events, route)
+        key = route.key if events.schema.fields else ()
+        schema = self._plan.dialect_of(events).read_schema(events.schema, key=key, with_row_before=with_row_before)
+        frame = events.load(session, schema)
+        if every_field and self._plan.hides_values:
+            frame = drop_decoded_bytes(frame)
+        if not is_numbered:
+            return frame
+        return E.drop_tombstones(frame).withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE))
+
+    def _numbers_records(self) -> bool:
+        """Return whether records are numbered before the transforms.
+
+        A dead letter names its record by the number in the file, which includes the records that a transform filters.
+        """
+        return not self._plan.source.yields_records and any(t.filters for t in self._plan.transforms)
 
     def _transform(
         self, changes: Changes, topic: str, seen: SeenColumns | None, balance: TransformCounter | None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from headrace.sdk import Auth, Config, ConfigError, DataError, HeadraceError, NativeSource, Plugin, SourceContext
-from headrace.sdk.error_text import full_text
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_timeouts
@@ -54,8 +53,6 @@ _RECORDS_PER_TASK = 50_000
 #: partition's first and last offset after every poll, which is 500 records by default; ``max.partition.fetch.bytes`` still
 #: limits the bytes of a poll.
 _CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
-#: Attempts to reach the cluster before a stream starts, each as long as the admin client's timeout.
-_MAX_ATTEMPTS = 3
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 #: Options that ``auth`` sets.
 _LOGIN_OPTIONS = (
@@ -181,12 +178,12 @@ class KafkaSource(NativeSource):
     def check_stream(self, context: SourceContext) -> None:
         # Spark plans no batch for a new topic that is as long as the old one was, so that no batch would report it.
         assert context.stream is not None
-        self._await_broker(context.spark)
+        self._admin(context.spark).await_broker()
         if recreated := TopicIds(context.stream, self._admin(context.spark).ids).find_recreated():
             self._reject_recreated(recreated)
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        self._await_broker(spark)
+        self._admin(spark).await_broker()
         # State of an earlier stream is invalid: the checkpoint may be new, and the limits outdated.
         self._shares, self._limits, self._available = None, self._available, None
         name, value = self._topic_option
@@ -203,7 +200,7 @@ class KafkaSource(NativeSource):
         return reader.load()
 
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
-        self._await_broker(spark)
+        self._admin(spark).await_broker()
         try:
             partitions, others = self._find_partitions(spark)
         except ConfigError:  # a topic is missing or not visible: the stream reports it
@@ -324,17 +321,6 @@ class KafkaSource(NativeSource):
             "failOnDataLoss": option_text(self.config.failOnDataLoss),
             "includeHeaders": "true",
         }
-
-    def _await_broker(self, spark: SparkSession) -> None:
-        """Raise if no broker responds. Spark's stream would take three minutes to fail."""
-        for left in reversed(range(_MAX_ATTEMPTS)):
-            try:
-                self._admin(spark).cluster()
-            except Exception as error:
-                if not left or "TimeoutException" not in full_text(error):
-                    raise
-            else:
-                return
 
     def _admin(self, spark: SparkSession) -> KafkaAdmin:
         """Return the source's client, which is created once."""

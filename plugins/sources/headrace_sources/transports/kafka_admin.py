@@ -10,11 +10,15 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from headrace.sdk.error_text import full_text
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Topic → partition → offset.
 Offsets = dict[str, dict[str, int]]
+#: Attempts to reach the cluster before a stream starts, each as long as the client's timeout.
+_MAX_ATTEMPTS = 3
 
 
 class KafkaAdmin:
@@ -37,6 +41,17 @@ class KafkaAdmin:
         """Return the cluster's id and its number of brokers."""
         cluster = self._client.describeCluster()
         return str(cluster.clusterId().get()), int(cluster.nodes().get().size())
+
+    def await_broker(self) -> None:
+        """Raise if no broker responds. Spark's stream would take three minutes to fail."""
+        for left in reversed(range(_MAX_ATTEMPTS)):
+            try:
+                self.cluster()
+            except Exception as error:
+                if not left or "TimeoutException" not in full_text(error):
+                    raise
+            else:
+                return
 
     def topics(self) -> list[str]:
         """Return all visible topics except Kafka's internal ones."""

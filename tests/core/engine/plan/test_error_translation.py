@@ -121,7 +121,7 @@ def test_rejection_by_a_sink_server_is_not_reported_as_a_broker_error(text: str)
             FILES,
             FilesSink(path="/out"),
             "org.apache.parquet.schema.InvalidSchemaException: Cannot write a schema with an empty group: optional group a {",
-            FatalError,
+            DataError,
             "a column is a struct without fields, which no table can store",
         ),
     ],

@@ -6,14 +6,14 @@
 ``orders.json``        what orders the changes of each topic
 ``masks.json``         the masked columns: digest of the rule, first masked batch
 ``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan;
-                       ``topic_ids/``: identities of the topics that were read
+                       ``topic_ids/``: ids of the topics that were read
 ``ranged/``            offsets/ and commits/ of a ranged source
 ``schemas/``           schema of each topic
 ``progress/``          progress of the last batches
 ``deleted/``           keys of deleted rows, by table
 ``key_changes/``       values carried to changed primary keys, by table
-``sources/``           tables of databases whose rows each table contains
-``truncate_markers/``  position of the last truncate or resync of each source of a table
+``sources/``           topics, servers and source tables whose rows each table contains
+``truncate_markers/``  position of the last truncate or resync of each table, by source
 ``snapshots/``         start of each table's newest snapshot
 ``table_modes/``       mode in which each table was created, where the pipeline file has none
 ``backlog/``           batches that failed tables still need
@@ -91,7 +91,7 @@ class CheckpointFolders:
 
     @cached_property
     def truncate_markers(self) -> Folder:
-        """Positions of each table's last truncates."""
+        """Positions of the last truncates of each table, by source."""
         return self.folder.folder("truncate_markers")
 
     @cached_property

@@ -95,7 +95,7 @@ class OffsetLog:
 
 
 def digest_offsets(offsets: Any) -> str:
-    """Return a digest of offsets, which is the same after they were stored as JSON."""
+    """Return a digest of offsets. Storing the offsets as JSON does not change it."""
     stored = json.loads(json.dumps(offsets))
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -40,7 +40,7 @@ class RowStore:
 
     @property
     def names(self) -> list[str]:
-        """Folders as of the first access, with the changes of this run. ConfigError for damaged files."""
+        """Names of the folders at the first access, updated by this run. ConfigError for damaged files."""
         if self._names is None:
             names = self._folder.names()
             for name in names:
@@ -97,8 +97,8 @@ class RowStore:
     def expire(self, batch: int, newest_change: int | None) -> None:
         """Delete the folders of other batches that are older than the retention.
 
-        ``newest_change``: commit time of the batch's newest change in milliseconds since 1970, if known. Time passes with the changes
-        and with the clock, whichever is behind, so that a clock that jumps forward expires nothing.
+        ``newest_change``: commit time of the batch's newest change in milliseconds since 1970, if known. The retention must have
+        passed both on the clock and in the commit times, so that a clock that jumps forward expires nothing.
         """
         now = (_CLOCK_OFFSET + time.monotonic()) * 1000
         oldest = min(now, now if newest_change is None else newest_change) - self._retention * 1000

@@ -1,4 +1,4 @@
-"""Note of the run that uses a checkpoint, for the error of a second run."""
+"""Note in a checkpoint about the run that uses it, for the error of a second run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _FILE = "run.json"
 
 
 class InUseError(ConfigError):
-    """Error of a run whose checkpoint is used by another run."""
+    """Error for a checkpoint that another run uses."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Process that runs a pipeline. ``began``: the process's start, which tells it from a later process with its id; 0 if unknown."""
+    """Process that runs a pipeline.
+
+    ``began``: start of the process, which distinguishes it from a later process with the same id; 0 if unknown.
+    """
 
     host: str
     pid: int
@@ -40,7 +43,7 @@ class Run:
 
     @property
     def is_active_here(self) -> bool:
-        """Whether it is another process of this machine, and still runs."""
+        """Whether this is another process on this machine that still runs."""
         is_other = self.host == socket.gethostname() and self.pid != os.getpid()
         return is_other and self.began != 0 and self.began == _find_begin(self.pid)
 
@@ -49,33 +52,33 @@ class Run:
 
 
 class RunNote:
-    """Note of a run in its checkpoint. It is no lock: a run that was killed leaves its note."""
+    """Note of a run in its checkpoint. The note is not a lock: a killed run leaves its note behind."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._run = folder, Run.of_this_process()
         self._earlier: Run | None = None
 
     def write(self) -> None:
-        """Write the note. InUseError if the run that wrote the last one is active on this machine."""
+        """Write the note. InUseError if the run that wrote the previous note is active on this machine."""
         self._earlier = self._read(self._folder)
         if self._earlier is not None and self._earlier.is_active_here:
             raise self.error()
         self._folder.write(_FILE, json.dumps(asdict(self._run)))
 
     def delete(self) -> None:
-        """Delete the note, unless another run has replaced it. An error is ignored: the note is information only."""
+        """Delete the note, unless another run has replaced it. Errors are ignored, because the note is only informative."""
         with suppress(Exception):
             if self._read(self._folder) == self._run:
                 self._folder.delete(_FILE)
 
     def error(self) -> InUseError:
-        """Return the error of a run that has found another one: the run that wrote its note last."""
+        """Return the error that names the other run: the last one that wrote a note."""
         latest = self._read(self._folder)
         other = self._earlier if latest in (None, self._run) else latest
         return InUseError(
             f"is in use by another run{f': {other}' if other else ''}",
             where=f"checkpoint {self._folder.path}",
-            fix="stop one of the runs: only one may use a checkpoint. Nothing is lost",
+            fix="stop one of the runs: only one run may use a checkpoint. No records are lost",
         )
 
     @staticmethod
@@ -87,7 +90,7 @@ class RunNote:
 
 
 def _find_begin(pid: int) -> int:
-    """Return when a process began, in ticks since the machine started; 0 without such a process, or where it is unknown."""
+    """Return the start of a process in ticks since the machine started; 0 if it is unknown or there is no such process."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return int(status.rpartition(")")[2].split()[19])

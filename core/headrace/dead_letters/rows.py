@@ -64,7 +64,7 @@ def dead_letter_rows(
     event = F.to_json(F.struct(*[F.col(quote_name(c)) for c in changes.event_columns])).cast("binary")
     raw, raw_key = F.col(RAW), _column_or_null(changes.frame, RAW_KEY, "binary")
     has_masked_value = F.lit(hide) & (~reason.isin(*UNREADABLE) | (raw.isNull() & raw_key.isNull()))
-    # The value of a record may be undecodable although its key was decoded and has masked columns.
+    # The value of a record may be undecodable although its key was decoded and contains masked columns.
     is_masked = has_masked_value | (F.lit(hide) & raw_key.isNull() & has_any_field(changes.frame, KEY))
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
@@ -128,7 +128,7 @@ def records_before(file: str, place: str) -> Column:
 
 
 def keep_numbers(frame: DataFrame, offset: str, file: str, place: str) -> DataFrame:
-    """Return a part of a file's records such that ``number_in_file`` returns their ``offset``, which numbers all records."""
+    """Return some records of files such that ``number_in_file`` still returns ``offset``, their number among all records."""
     from pyspark.sql import functions as F
 
     return frame.withColumn(offset, F.col(offset) - records_before(file, place))

@@ -98,16 +98,16 @@ class DeadLetterTable:
             return self.sink.write(self.table, rows, batch)
 
     def _next_position(self, session: SparkSession) -> int:
-        """Return a position after those of all earlier writes: the last write of a dead letter overrides earlier ones.
+        """Return a position above those of all earlier writes, so that the last write of a dead letter wins.
 
-        It is the time, or the next number if the clock was set back.
+        The position is the time, or the last position plus one if the clock was set back.
         """
         last = self._last.pop() if self._last else self._read_last_position(session)
         self._last.append(max(time.time_ns(), last + 1))
         return self._last[0]
 
     def _read_last_position(self, session: SparkSession) -> int:
-        """Return the highest stored position; 0 without a table."""
+        """Return the highest stored position; 0 if the table does not exist."""
         stored = self.sink.read_or_none(session, self.table)
         found = None if stored is None else stored.agg({POSITION: "max"}).first()
         return int(found[0] or 0) if found else 0

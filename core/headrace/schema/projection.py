@@ -32,7 +32,7 @@ def is_same_type(first: DataType, second: DataType) -> bool:
 def convert_type(column: Column, have: DataType | None, want: DataType) -> Column:
     """Return a column of the type ``have`` in the wider type ``want``, also in nested types. Fields that it lacks are null.
 
-    A field may be spelled in another case.
+    The names of a field may differ by case.
     ``have``: None for a field that does not exist.
     """
     from pyspark.sql import functions as F, types as T
@@ -74,7 +74,7 @@ def convert_fitting(column: Column, have: StructType, want: StructType) -> Colum
 
 
 def _can_hold(outer: DataType, inner: DataType) -> bool:
-    """Return whether a type holds every value of another without being widened."""
+    """Return whether a type holds all values of another type without widening."""
     try:
         return is_same_type(promote(outer, inner), outer)
     except DataError:

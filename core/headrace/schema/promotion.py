@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def find_spellings(names: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """Return name → the name of ``others`` that it equals, or differs from only by case if neither side has the other spelling."""
+    """Return name → the matching name of ``others``.
+
+    Equal names match. Names that differ only by case match if neither list has both spellings.
+    """
     known, own = set(others), set(names)
     exact = {name: name for name in names if name in known}
     if len(exact) == len(own):
@@ -21,7 +24,7 @@ def find_spellings(names: Sequence[str], others: Sequence[str]) -> dict[str, str
     folded = {fold_name(other): other for other in reversed(others) if other not in own}
     spellings = dict(exact)
     for name in names:
-        # Each of the others is the name of one field.
+        # Each name of `others` matches at most one name.
         if name not in exact and (other := folded.pop(fold_name(name), None)) is not None:
             spellings[name] = other
     return spellings

@@ -40,13 +40,13 @@ KEPT_BYTES = 1000
 class Part:
     """Records of one table in a topic of several tables."""
 
-    #: The table's name in the records.
+    #: Name of the table in the records.
     name: str
-    #: Part of the topic's schema that has the name.
+    #: Fields of the topic's schema that contain the name.
     schema: StructType
-    #: Whether a record is of the table, for an events frame of this schema.
+    #: Condition that is true for the table's records, in an events frame of this schema.
     condition: Column
-    #: Returns the table's records of such a frame, with offsets as in the whole topic.
+    #: Returns the table's records of such a frame. Their offsets are those in the whole topic.
     select: Callable[[DataFrame], DataFrame]
 
     def subject(self, topic: str, part: str) -> Subject:
@@ -71,9 +71,9 @@ class Events:
     part: str | None = None
     #: Names of the records' schemas, as far as schemas have names.
     types: tuple[str, ...] = ()
-    #: Returns the events of a part of the topic, with column types of their own; None: a topic has one type for each column.
+    #: Returns the events of a part of the topic with their own column types; None: all parts have the topic's column types.
     narrow: Callable[[Part], Events | None] | None = None
-    #: Whether the record's offset orders the topic, although events have position fields: some events have no values in them.
+    #: Whether the record's offset orders the topic although events have position fields, because some events lack the values.
     by_offset: bool = False
 
     @classmethod

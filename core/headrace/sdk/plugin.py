@@ -83,7 +83,7 @@ class Plugin:
         return ()
 
     def notes(self) -> Iterable[str]:
-        """Return facts that its users need and may not expect; ``headrace check`` shows them."""
+        """Return effects of valid options that users may not expect; ``headrace check`` shows them."""
         return ()
 
     def connect(self, spark: SparkSession) -> Iterable[tuple[str, str]]:

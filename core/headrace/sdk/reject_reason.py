@@ -39,13 +39,13 @@ _MEANINGS = {
     RejectReason.OP_MISSING: "the envelope's `op` is null",
     RejectReason.OP_UNKNOWN: "the envelope's `op` is not a known operation",
     RejectReason.OP_NOT_A_ROW: "a valid record that is not a row change, such as a logical message (`m`)",
-    RejectReason.TRUNCATED: "a truncate (`t`) of a table that keeps deleted rows or appends rows; any other table is emptied",
-    RejectReason.TRUNCATED_SOURCE: "a truncate (`t`) of one of several source tables whose rows cannot be distinguished in the table",
+    RejectReason.TRUNCATED: "a truncate (`t`) of a table that keeps deleted rows or appends rows; other tables apply it",
+    RejectReason.TRUNCATED_SOURCE: "a truncate (`t`) of one of several sources of the table, whose rows cannot be distinguished from those of the others",
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
-    RejectReason.TABLE_NAME: "the values of `route.by.field` are not a table name: parts of letters, digits, `_` and `-`, joined by dots, and not too long",
-    RejectReason.UNSUPPORTED_VALUE: "a table cannot hold a value of the row, such as a partition value that cannot be a folder's name",
+    RejectReason.TABLE_NAME: "the values of `route.by.field` are not a valid table name (parts of letters, digits, `_` and `-`, joined by dots), or are too long",
+    RejectReason.UNSUPPORTED_VALUE: "the table cannot hold a value of the row, such as a partition value that cannot be the name of a folder",
 }
 #: Reasons of records without a readable event.
 UNREADABLE = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 State = TypeVar("State")
-#: Mark between a topic and the name of one of its tables, in the topic of a subject.
+#: Separator between a topic and the name of one of its tables, in the topic of a subject.
 PART_MARK = "//"
 
 
@@ -45,7 +45,7 @@ class Subject:
 
 
 def part_subject(topic: str, table: str, part: str) -> Subject:
-    """Return the subject of the keys or values of one table in a topic of several."""
+    """Return the subject of the keys or values of one table in a topic with several tables."""
     return Subject(f"{topic}{PART_MARK}{table}", part)
 
 
@@ -54,7 +54,7 @@ class SchemaLog:
 
     ``file_types``: topic → column → type from the pipeline file. ``table_types``: topic → column → type in the existing table,
     without columns that a transform changes. ``row_fields``: event schema → fields that hold rows. ``ruled``: reject reasons for
-    which the pipeline file has a policy; ``splits``: topic → whether it has several tables with types of their own.
+    which the pipeline file has a policy; ``splits``: topic → whether it has several tables with their own types.
     """
 
     def __init__(

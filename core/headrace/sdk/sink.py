@@ -62,14 +62,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch as a sink sees it: ``pipeline`` and ``id`` together identify it permanently."""
+    """Batch that a sink writes. ``mark`` identifies it permanently."""
 
     pipeline: str
     id: int
     mode: Mode
     #: The table is maintained between batches (``plan_maintenance``): its format need not do so when it commits.
     is_maintained: bool = False
-    #: Digest of the offsets that the batch has read. Empty when the source does not describe them.
+    #: Digest of the offsets that the batch read; empty if the source does not report them.
     digest: str = ""
 
     @property
@@ -83,11 +83,11 @@ class Batch:
         return f"{self.pipeline}:"
 
     def is_applied(self, marks: Iterable[str]) -> bool | None:
-        """Return whether a table has the batch. ``marks``: those of its commits, the newest first.
+        """Return whether a table has the batch. ``marks``: marks of the table's commits, the newest first.
 
-        None when unknown: the table has later batches, or other records under this number, because the checkpoint is older than the
-        table. Its rows may be in the table under another number: append only those that are missing, or raise ``unknown_error``.
-        A mark without a digest is compared by its number.
+        None if unknown: the table has later batches, or other records under this number, because the checkpoint is older than the
+        table. The batch's rows may be in the table under another number: append only missing rows, or raise ``unknown_error``.
+        Marks without a digest are compared by number.
         """
         newer, is_known = self.id, True
         for mark in dict.fromkeys(marks):
@@ -99,10 +99,10 @@ class Batch:
         return False if is_known else None
 
     def unknown_error(self, where: str, way_on: str) -> ConfigError:
-        """Return the error for a batch that may be in a table. ``way_on``: how to continue without the newest checkpoint."""
+        """Return the error for a batch that may already be in a table. ``way_on``: fix without the newest checkpoint."""
         return ConfigError(
             f"the table has later batches than batch {self.id}, or other records under this number: the checkpoint is older than the "
-            "table, as after its restore from a backup, and the records of the batch may be in the table already",
+            "table, for example restored from a backup, and the table may already have the records of the batch",
             where=where,
             fix=f"restore the newest checkpoint; or {way_on}",
         )

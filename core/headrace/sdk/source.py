@@ -70,9 +70,9 @@ class Source(Plugin, ABC):
         return None
 
     def describe_batch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
-        """Return topic → what the batch reads, as JSON that is the same when the batch is repeated; None when unknown.
+        """Return topic → location of its records in the batch, as JSON that a repeated batch does not change; None when unknown.
 
-        Tables recognize a batch by its number and a digest of it. The default is the batch's ``replay_range``.
+        The batch's mark in a table contains a digest of this JSON. The default is the ``replay_range``.
         """
         return self.replay_range(context, topics)
 
@@ -107,7 +107,7 @@ class Source(Plugin, ABC):
         return ()
 
     def omitted(self, context: SourceContext) -> Mapping[str, int]:
-        """Return kind of files or records that the source leaves out → their number, for ``headrace check``."""
+        """Return kind → number of files or records that the source skips, for ``headrace check``."""
         return {}
 
 
@@ -115,7 +115,7 @@ class NativeSource(Source):
     """Source that is a Spark stream: Spark keeps offsets, retries and rate limits."""
 
     def check_stream(self, context: SourceContext) -> None:
-        """Raise if the stream cannot continue after the batches in its log. Called before ``stream``."""
+        """Raise an error if the stream cannot continue after the batches in its log. Called before ``stream``."""
 
     @abstractmethod
     def stream(self, spark: SparkSession) -> DataFrame:

@@ -16,7 +16,7 @@ P = ParamSpec("P")
 
 #: A separator that no database allows in names.
 _SEPARATOR = "\x1e"
-#: Lower case of a capital I with a dot.
+#: Lower case of the capital letter I with a dot.
 _I_WITH_DOT = "i\u0307"
 #: Cached argument sets per function: several for each of some hundred tables.
 _CACHE_SIZE = 512

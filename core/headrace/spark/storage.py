@@ -183,7 +183,7 @@ class Folder:
         return any(self.read(f"{name}/{marker}") is not None for marker in (_COMPLETE, _SUCCESS))
 
     def check_complete(self, name: str) -> None:
-        """Raise ConfigError if a file of a completely written folder is missing or cut. An object store has no such files.
+        """Raise ConfigError if a file of a completely written folder is missing or truncated. Object stores have no such files.
 
         Spark skips empty files without an error.
         """
@@ -198,7 +198,7 @@ class Folder:
                 raise ConfigError(
                     f"is damaged: it {problem}" if sizes else "is damaged: it is empty",
                     where=f"{self.path}/{name}/{file}",
-                    fix="restore it from a backup; or delete its folder, whose rows are lost",
+                    fix="restore it from a backup; or delete its folder, and lose the rows in it",
                 )
 
     def move(self, name: str, path: str) -> None:

@@ -1,7 +1,7 @@
-"""Sources of each table: the tables of databases whose rows it contains.
+"""Sources of each table: the topics and database tables whose rows the table contains.
 
-A truncate concerns the rows of one source. The position of a stored row ends with a tag of its source, except in the first source
-of a table: most tables have only one.
+A truncate removes the rows of one source. The position of a stored row ends with a tag of its source. Rows of the first source
+have no tag, because most tables have only one source.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from headrace.spark.storage import Folder
 
-#: Column with the source of a change: its topic, then the server and the table of the database if events name them. Null where
-#: other events of the topic name them.
+#: Column with the source of a change: its topic, then the server and the database table if events name them. Null if other events
+#: of the topic name them, but not this one.
 SOURCE = PREFIX + "source"
-#: Source of rows that a checkpoint without a record of sources has written.
+#: Source of the rows that were written before the checkpoint recorded sources.
 EARLIER = "(earlier records)"
-#: Most sources that are recorded, and most characters of each. Records choose both.
+#: Maximum number of recorded sources and maximum characters of a source. Both values come from records.
 _MAX_SOURCES, _MAX_LENGTH = 10, 1000
 #: Regular expression of the tag at the end of a position.
 TAG = f"/[0-9A-F]{{16}}(?={FILLED_SUFFIX}*$)"
 
 
 class TableSources:
-    """Sources of one table, the first one first, in a file of the checkpoint. More than the maximum are not recorded."""
+    """Sources of one table in a file of the checkpoint, the first source first. Sources beyond the maximum are not recorded."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
@@ -84,7 +84,7 @@ class TableSources:
         return F.when(is_first, position).otherwise(F.concat(position, _tag_of(source)))
 
     def is_of(self, position: Column, source: str) -> Column:
-        """Return whether a stored row is of a source. All rows are of the only source, also those of forgotten ones."""
+        """Return whether a stored row belongs to a source. All rows belong to a single source, also rows of removed sources."""
         from pyspark.sql import functions as F
 
         if self.names == (source,):
@@ -100,7 +100,7 @@ def _tag_of(source: Column) -> Column:
 
 
 def are_several(sources: Collection[str]) -> bool:
-    """Return whether sources are, or may be, several. Earlier records may have had any number of sources."""
+    """Return whether there may be several sources. Earlier records may have any number of sources."""
     return len(sources) > 1 or EARLIER in sources
 
 

@@ -1,4 +1,4 @@
-"""Truncates: a table has no row of a source older than the source's last TRUNCATE, and no late change restores one.
+"""Truncates: no row of a source is older than the source's last TRUNCATE, and no late change restores such a row.
 
 A resync truncates at the start of a snapshot.
 """
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
     from headrace.upsert.table_sources import TableSources
 
-#: Source of a marker from a checkpoint without a record of sources.
+#: Source of a marker from before the checkpoint recorded sources.
 ANY_SOURCE = ""
-#: Most sources of a table with markers. Records choose their number.
+#: Maximum number of sources with a marker in a table. The number comes from records.
 MAX_SOURCES = 100
 
 
 class TruncateMarker:
     """Positions of a table's last truncates by source, in a file of the checkpoint.
 
-    Positions of two servers cannot be compared, so a marker concerns only the changes of its source.
+    Positions of two servers cannot be compared, so a marker applies only to the changes of its source.
     """
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -38,7 +38,7 @@ class TruncateMarker:
         self.positions: dict[str, str] = folder.load(name, _parse) or {}
 
     def accepts(self, truncates: Mapping[str | None, str], sources: TableSources) -> bool:
-        """Return whether the rows of the truncated sources can be told from those of others."""
+        """Return whether the rows of the truncated sources can be distinguished from other rows."""
         return (
             None not in truncates
             and EARLIER not in sources.names
@@ -46,7 +46,7 @@ class TruncateMarker:
         )
 
     def advance(self, truncates: Mapping[str, str]) -> dict[str, str]:
-        """Move the markers of sources to truncates, unless these are older. Return the markers' positions."""
+        """Move the markers of sources to newer truncates. Return the positions of the markers."""
         moved = {s: p for s, p in truncates.items() if s not in self.positions or p > self.positions[s]}
         if moved:
             positions = {**self.positions, **moved}
@@ -55,7 +55,7 @@ class TruncateMarker:
         return {source: self.positions[source] for source in truncates}
 
     def drop_older(self, rows: DataFrame, sources: TableSources) -> DataFrame:
-        """Drop the rows before the last truncate of their source. Tombstones stay: their positions do not compare with it."""
+        """Drop the rows before the last truncate of their source. Tombstones stay: their positions cannot be compared."""
         from pyspark.sql import functions as F
 
         positions = dict(self.positions)

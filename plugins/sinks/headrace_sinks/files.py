@@ -155,7 +155,7 @@ class FilesSink(Sink):
         return schema
 
     def _choose_folder(self, folder: Folder, batch: Batch) -> str:
-        """Return the name of a batch's folder. Existing folders are listed once per run, and for a repeated batch."""
+        """Return the name of a batch's folder. Existing folders are listed once per run, and again for a repeated batch."""
         key = folder.path, batch.pipeline
         if batch.id > self._newest.get(key, batch.id):
             name = _folder_name(batch)

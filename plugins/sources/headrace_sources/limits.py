@@ -1,22 +1,22 @@
-"""Limits of what one record, file or writer schema may ask for.
+"""Limits for records, files and writer schemas.
 
-A record chooses numbers, lengths, counts and depths: exponents, scales, names, schema ids, levels, sizes of blocks. Each of them
-has a limit here, far above what databases and their connectors write. What exceeds one is a dead letter or a rejected file, and
-costs a bounded amount of time, memory and requests.
+A record determines numbers, lengths, counts and depths: exponents, scales, names, schema ids, levels, sizes of blocks. Each of
+them has a limit here, far above the values that databases and their connectors write. A record above a limit becomes a dead letter,
+and a file above a limit is rejected, so that time, memory and requests are bounded.
 
-The core has two limits of its own, because they apply to every source and format: the size of a record (``max.message.bytes``)
-and the number of plans of one batch (``headrace.engine.read.schema_replanning``).
+Two limits are in the core, because they apply to every source and format: the size of a record (``max.message.bytes``) and the
+number of plans of one batch (``headrace.engine.read.schema_replanning``).
 """
 
 from __future__ import annotations
 
 # Numbers.
 
-#: Bytes of an unscaled decimal of any precision: 9,863 digits. Its digits are computed in quadratic time.
+#: Bytes of the unscaled value of a decimal without a fixed precision: 9,863 digits. Computing the digits takes quadratic time.
 DECIMAL_BYTES = 4096
-#: Decimal places of a decimal of any precision, and zeros that a negative scale adds. PostgreSQL has at most 16,383.
+#: Decimal places of a decimal without a fixed precision, and zeros that a negative scale adds. PostgreSQL has at most 16,383.
 DECIMAL_SCALE = 20_000
-#: Digits of a JSON number's exponent. Spark computes 10 to the power of a decimal's exponent: for 400,000,000 that takes hours.
+#: Digits of a JSON number's exponent. Spark computes 10 to the power of a decimal's exponent, which takes hours for 400,000,000.
 EXPONENT_DIGITS = 4
 #: Characters of a decimal in a JSON string. Java parses the digits in quadratic time. Its JSON parser has the same limit for numbers.
 DECIMAL_CHARACTERS = 1000
@@ -40,27 +40,27 @@ LISTED_NAMES = 500
 
 # Writer schemas.
 
-#: Ids that a batch requests for one topic from the registry and that the registry does not have. The records of further unknown
-#: ids are dead letters without a request. The ids with the most records are requested first.
+#: Unknown ids that a batch requests from the registry for one topic, the ids with the most records first. Records with further unknown
+#: ids are dead letters without a request.
 MISSING_SCHEMAS = 100
 #: Writer schemas of one topic. Each is stored in the checkpoint and is part of each plan. Records of further schemas are dead letters.
 WRITER_SCHEMAS = 1000
-#: Schemas to which a schema of a registry may refer, directly and through others.
+#: Schemas to which a schema in a registry may refer, directly or through other schemas.
 SCHEMA_REFERENCES = 100
-#: Characters of the schema in a JSON record. The schema of a thousand columns has some hundred thousand.
+#: Characters of the schema in a JSON record. A schema of a thousand columns has a few hundred thousand characters.
 EMBEDDED_SCHEMA_CHARACTERS = 1 << 20
 #: Bytes of a registry's response. The schema of a thousand columns has less than one megabyte.
 REGISTRY_RESPONSE_BYTES = 32 << 20
 
 # Compressed data.
 
-#: Inflated bytes of a record that AWS Glue's serializer compressed. Longer values are cut and cannot be decoded.
+#: Decompressed bytes of a record that AWS Glue's serializer compressed. Longer values are truncated and cannot be decoded.
 INFLATED_RECORD_BYTES = 100 << 20
-#: Inflated bytes of one block of an Avro file. Writers end a block after some ten kilobytes or one record.
+#: Decompressed bytes of one block of an Avro file. Writers end a block after some ten kilobytes, or after one record.
 INFLATED_BLOCK_BYTES = 256 << 20
 #: Bytes of a line of a JSON file that a task may fail to read. ``max.message.bytes`` applies to lines that it can read.
 LINE_BYTES = 256 << 20
-#: Bytes of an Avro string or byte array. A damaged record may claim 2 GB, and Avro's reader allocates them before it reads.
+#: Bytes of an Avro string or byte array. A damaged record may declare 2 GB, which Avro's reader allocates before it reads.
 AVRO_VALUE_BYTES = 100 << 20
 #: Items of an Avro list or map.
 AVRO_ITEMS = 10_000_000

@@ -196,7 +196,7 @@ class Mask(Transform):
                         f"{column!r} is part of the key, and this mask would merge rows",
                         fix="mask it with sha256, sha512 or hmac_sha256",
                     )
-                # The table is unknown: a record without a key becomes a dead letter.
+                # The table is unknown. Without the key, the record becomes a dead letter.
                 rules[name] = MaskRule(nullify=True)
             rules.setdefault(name, rule)
         if not rules:

@@ -163,7 +163,7 @@ def _kind_of(status: Status) -> str | None:
 
 
 def _describe_interruption(status: Status | None) -> str:
-    """Return what the end of a run that did not wait for its batch means. ``status``: None before the run started."""
+    """Return the effect of an interruption on the current batch. ``status``: None before the run started."""
     if status is None:
         return "interrupted before the first batch: nothing was read"
     if status.applying is None:

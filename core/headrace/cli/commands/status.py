@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.progress.rates import TableStatus
     from headrace.progress.summary import Summary
 
-#: Age of a batch from which its lag is marked: no batch means no new records, or no run.
+#: Age of a batch after which its lag is shown with the age: there are no new records, or no run is active.
 _STALE_SECONDS = 60.0
 
 
@@ -27,7 +27,7 @@ def status(file: str, *, form: str) -> None:
     """Show lag and latency of tables, and errors of failed ones.
 
     Read from the progress of the last 100 batches in the checkpoint. The pipeline may be running. Lag and latency are those of the
-    table's last batch; the lag of a batch that ended more than a minute ago is shown with its age.
+    table's last batch. If that batch ended more than a minute ago, the lag is shown with its age.
     """
     from headrace.cli.startup import open_checkpoint
 

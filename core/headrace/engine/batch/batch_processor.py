@@ -140,7 +140,7 @@ class BatchProcessor:
         return routed, outcomes
 
     def _describe_batch(self, context: SourceContext, targets: Sequence[Target]) -> dict[str, list[Any]]:
-        """Return topic → ranges that the batch reads, as in a backlog; empty if they are unknown."""
+        """Return topic → ranges that the batch reads, in the form of a backlog; empty if they are unknown."""
         topics = [topic for target in targets for topic in target.topics]
         try:
             found = self._plan.source.describe_batch(context, topics) or {}
@@ -252,7 +252,7 @@ class BatchProcessor:
 
 
 def _digest(target: Target, ranges: Mapping[str, list[Any]]) -> str:
-    """Return the digest of a table's part of a batch, which is the same in its backlog; empty if the ranges are unknown."""
+    """Return the digest of a table's part of a batch, as in the table's backlog; empty if the ranges are unknown."""
     own = {topic: ranges[topic] for topic in target.topics if topic in ranges}
     return digest_offsets(own) if own.keys() >= set(target.topics) else ""
 

@@ -128,16 +128,16 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
 
 
 def list_omitted(plan: Plan, session: SparkSession) -> list[CheckItem]:
-    """Return what the source leaves out."""
+    """Return the numbers of files or records that the source skips, by kind."""
     try:
         omitted = plan.source.omitted(_make_context(plan, session))
     except Exception as error:
         raise translate(error, plan) from error
-    return [CheckItem(f"source {plan.source.name}", f"{count} left out: {kind}") for kind, count in omitted.items()]
+    return [CheckItem(f"source {plan.source.name}", f"{count} skipped: {kind}") for kind, count in omitted.items()]
 
 
 def plan_known_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
-    """Return the items of ``plan_columns``; for a source that can show its schemas and has none yet, one with a warning."""
+    """Return the items of ``plan_columns``, or a warning if a source of files has no files yet."""
     items = plan_columns(plan, session)
     if not items and not plan.source.yields_records:
         return [
@@ -191,7 +191,7 @@ def _check_table(sink: Sink, session: SparkSession, batch: TablePlan) -> None:
 
 
 def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckItem]:
-    """Yield the tables to which several topics, or parts of topics, are routed."""
+    """Yield the tables that receive several topics or parts of topics."""
     by_table: dict[str, list[str]] = {}
     for events in topics:
         route = plan.routes.of(events.topic, events.part)
@@ -199,7 +199,7 @@ def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckI
             by_table.setdefault(route.table, []).append("/".join(filter(None, (events.topic, events.part))))
     for table, names in by_table.items():
         if len(names) > 1:
-            found = f"gets the rows of {', '.join(names)}: a key must be in one of them only"
+            found = f"receives rows of {', '.join(names)}: each key must exist in only one of them"
             yield CheckItem(f"table {table}", found)
 
 

@@ -86,7 +86,7 @@ class _Replay:
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
 
     def count_stored(self, condition: Column) -> dict[str, int]:
-        """Return table → number of its dead letters that are not claimed and match a condition."""
+        """Return table → number of its unclaimed dead letters that match a condition."""
         dead_letters = read_all(self._stores, self._sessions.of("dead_letters"))
         if dead_letters is None:
             return {}

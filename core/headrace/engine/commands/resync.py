@@ -111,7 +111,7 @@ def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
 
 
 def _find_source(plan: Plan, checkpoint: Checkpoint, state: TableState) -> str:
-    """Return the source of a table. ConfigError if it has several: a snapshot of one does not define its content."""
+    """Return the source of a table. ConfigError for several sources: a snapshot covers only one of them."""
     sources = state.sources.names
     if not state.sources.is_recorded and may_have_several(plan, checkpoint, state.table):
         sources = (EARLIER,)
@@ -119,7 +119,7 @@ def _find_source(plan: Plan, checkpoint: Checkpoint, state: TableState) -> str:
         raise ConfigError(
             f"several sources are written to it, and a snapshot of one does not cover the others: {', '.join(sources)}",
             where=f"table {state.table}",
-            fix="give each source its own `target:`. If the others no longer exist, and no run is active, remove them from "
+            fix="give each source its own `target:`. If the other sources no longer exist, stop the run and remove them from "
             f"{state.sources.path}",
         )
     return sources[0] if sources else ANY_SOURCE

@@ -42,7 +42,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "Cannot write a schema with an empty group|EMPTY_SCHEMA_NOT_SUPPORTED_FOR_DATASOURCE",
         DataError,
         "a column is a struct without fields, which no table can store",
-        "exclude the topic, or remove the field in the producer of the events; nothing of this batch was written",
+        "exclude the topic, or remove the field in the producer of the events; no row of this batch was written",
     ),
     (
         "OutOfMemoryError|GC overhead limit",

@@ -188,7 +188,7 @@ class Plan:
         return owners | dict.fromkeys(own, "headrace")
 
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
-        """Return the column types of the table of a subject's topic, without columns that a transform changes; or empty."""
+        """Return the column types of the stored table of a topic, without columns that a transform changes; empty without a table."""
         route = self.routes.of_subject(topic)
         if route is None:
             return {}

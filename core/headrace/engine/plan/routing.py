@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.sdk.events import Events
 
 
-#: Limit for a topic and the name of one of its tables, as in a file name, which file systems limit to 255.
+#: Maximum length of a topic and the name of one of its tables, encoded as a file name. File systems allow 255 bytes.
 MAX_PART_CHARACTERS = 200
 
 
@@ -77,12 +77,12 @@ class Routes:
         return route.columns if route else {}
 
     def splits(self, topic: str) -> bool:
-        """Return whether a topic has several tables that a field of its records tells apart."""
+        """Return whether a field of the records splits a topic into several tables."""
         route = self.of(topic) if PART_MARK not in topic else None
         return bool(route and route.by)
 
     def accepts(self, topic: str, part: str) -> bool:
-        """Return whether a part of a topic can be a table."""
+        """Return whether the name of a part of a topic is a valid table name."""
         if len(quote(f"{topic}{PART_MARK}{part}", safe="")) > MAX_PART_CHARACTERS:
             return False
         try:

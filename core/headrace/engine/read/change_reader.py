@@ -133,7 +133,7 @@ class ChangeReader:
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
-        # A transform for some tables only applies to records that may belong to any table of their topic.
+        # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = _with_source(changes, events.topic, dialect.source_path(events.schema))
@@ -242,7 +242,7 @@ class ChangeReader:
         if self._tables is None or name is None or route.by or route.is_logical_table:
             return changes
         table = self._tables.get(events.topic)
-        # A change of a schema may name another table, or several.
+        # A schema change may name another table, or several tables.
         is_row = F.coalesce(F.col(ERROR) != RejectReason.OP_NOT_A_ROW, F.lit(True))
         if table is None:
             first = changes.frame.where(name.isNotNull() & is_row).select(name).first()
@@ -260,7 +260,7 @@ class ChangeReader:
 
 
 def order_by_offset(context: SourceContext, events: Events) -> Events:
-    """Return the events, with ``by_offset`` from the batch on in which a record of the topic first had no position."""
+    """Return the events, with ``by_offset`` from the first batch on that has a record without a position in the topic."""
     schemas, subject = context.schemas, Subject(events.topic, "position")
     with schemas.hold(events.topic):
         if context.batch is not None and schemas.take_unknown(subject) is not None:
@@ -270,7 +270,7 @@ def order_by_offset(context: SourceContext, events: Events) -> Events:
 
 
 def _with_source(changes: Changes, topic: str, path: Column | None) -> Changes:
-    """Add SOURCE. Transforms remove the columns that ``path`` reads."""
+    """Add SOURCE before the transforms, which remove the columns that ``path`` reads."""
     from pyspark.sql import functions as F
 
     source = F.lit(topic) if path is None else F.concat(F.lit(f"{topic}/"), path)
@@ -298,7 +298,7 @@ def drop_decoded_keys(changes: Changes) -> Changes:
 
 
 def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
-    """Return changes apart from those of other tables, to which every rule that hides values may apply."""
+    """Separate changes of other tables, to which every transform that hides values applies."""
     from pyspark.sql import functions as F
 
     hiding = [transform for transform in plan.transforms if transform.hides_values]
@@ -310,7 +310,7 @@ def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
 
 
 def union_transformed(parts: Sequence[Changes]) -> Changes:
-    """Return the transformed parts of a topic's changes."""
+    """Return the union of the transformed parts of a topic's changes."""
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)
 

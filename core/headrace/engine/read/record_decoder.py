@@ -71,7 +71,7 @@ class RecordDecoder:
     def _open_topic(
         self, context: SourceContext, topic: str, records: Records, part: Part | None = None
     ) -> Events | None:
-        """Open the readers of a topic or one part of it; None for a new topic with nothing but tombstones.
+        """Open the readers of a topic or one part of it; None for a new topic that has only tombstones.
 
         The events have no columns if no record could be read.
         """
@@ -83,7 +83,7 @@ class RecordDecoder:
             if frame.where(_IS_NO_TOMBSTONE if limit else "value IS NOT NULL").isEmpty():
                 return None
             return Events(topic, value.schema, _EventLoader(records, value, limit=limit))
-        # The keys of metadata are not those of rows, which may follow.
+        # Keys of metadata have other columns than the keys of rows, which may follow.
         key = None if self.metadata_topic(topic, value.schema) else self._open_key(context, topic, frame, part)
         names = self.key_columns(topic) if key else ()
         loader = _EventLoader(records, value, key, names, limit)

@@ -34,7 +34,7 @@ def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
 
 
 def reject_empty_structs(columns: Iterable[StructField], table: str) -> None:
-    """Raise DataError for a column that is, or contains, a struct without fields: no file format of tables can store it."""
+    """Raise DataError for a column that is or contains a struct without fields: no table format can store it."""
     path = _find_empty_struct(columns)
     if path:
         raise DataError(

@@ -37,10 +37,10 @@ def split_topic(
 ) -> list[Events]:
     """Split the events of a topic by the values of the fields ``by``; events without a value have no part.
 
-    It takes a pass over the batch. Each part has column types of its own if the source can read it alone. Otherwise its schema has
-    the columns of the topic in which a record of the part had a value, in this batch or before. ``row_fields``: the events' fields
-    that are rows; ``accepts``: value → whether it can be a table, otherwise its events are rejected; ``in_files``: records are
-    numbered within their file.
+    The split takes one pass over the batch. A part has its own column types if the source can read the part alone. Otherwise the
+    schema of a part has the columns of the topic in which a record of the part had a value, in this batch or before.
+    ``row_fields``: fields of the events that contain rows; ``accepts``: returns whether a value is a valid table name, otherwise
+    its events are rejected; ``in_files``: records are numbered within their file.
     """
     from pyspark.sql import functions as F
 
@@ -81,7 +81,7 @@ def _narrow(events: Events, part: Part) -> Events:
 
 
 def keep_known_types(schemas: SchemaLog, events: Events, name: str, row_fields: Collection[str]) -> None:
-    """Save the types that a part has had as those of its whole topic, as releases without types of a part read them."""
+    """Save the types of a part that an earlier release read with the types of the whole topic."""
     for subject, schema, rows in (("value", events.schema, row_fields), ("key", events.key_schema, ())):
         columns, own = schemas.get(f"{events.topic}/{name}-{subject}"), part_subject(events.topic, name, subject)
         has_writers = bool(schemas.writers(Subject(events.topic, subject)))
@@ -97,7 +97,7 @@ def _keep_own_columns(
     select: Callable[[DataFrame], DataFrame],
     row_fields: Collection[str],
 ) -> Events:
-    """Return the events of a part with the columns in which one of its records had a value. ``found``: of values and keys."""
+    """Return the events of a part with the columns in which one of its records had a value. ``found``: the columns of values and of keys."""
     columns = _remember(schemas, f"{events.topic}/{name}-value", found[0])
     own = replace(events, part=name, schema=_keep_columns(events.schema, columns, row_fields))
     if events.key_schema is None:
@@ -233,7 +233,7 @@ def _load_others(
     session: SparkSession,
     schema: StructType,
 ) -> DataFrame:
-    """Load the events of no part. Those with the name of a table are rejected: it is not valid."""
+    """Load the events without a part. Events that name a table are rejected, because the name is not valid."""
     from pyspark.sql import functions as F
 
     frame = _load_part(events, select, session, schema)

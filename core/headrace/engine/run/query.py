@@ -64,7 +64,7 @@ class RunOptions:
 class Query(ABC):
     """Started pipeline."""
 
-    #: Whether each answer of the source is noted, so that their absence is a sign of an outage.
+    #: Whether each answer of the source is recorded. If so, missing answers indicate an outage.
     _watches_answers = False
 
     def __init__(self, current: CurrentPlan, spark: SparkSession, options: RunOptions) -> None:

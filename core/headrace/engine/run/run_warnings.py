@@ -31,12 +31,12 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
 
 
 def find_notes(plan: Plan) -> list[str]:
-    """Return facts that users of the plugins need."""
+    """Return the notes of all plugins."""
     return _collect_texts(plan, "notes")
 
 
 def _collect_texts(plan: Plan, method: str) -> list[str]:
-    """Return the texts of a method of all plugins, with their names. Several plugins may share a text."""
+    """Return the strings that a method of all plugins returns, with the plugins' names. Several plugins may share a string."""
     texts: dict[str, str] = {}
     for plugin in plan.plugins:
         for text in check_strings(plugin, method, getattr(plugin, method)()):

@@ -1,4 +1,4 @@
-"""Sources of a table whose rows are from an earlier version of headrace, which did not record them."""
+"""Sources of a table that an earlier version of headrace wrote without recording sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def may_have_several(plan: Plan, checkpoint: Checkpoint, table: str, topics: Collection[str] = ()) -> bool:
     """Return whether a stored table may have rows of several sources. ``topics``: those of the batch.
 
-    It has one source if the rules route one topic to it, and all records of the topic.
+    The table has one source if the rules route exactly one topic to it, and all records of this topic.
     """
     known = {topic for topic in checkpoint.orders.topics if plan.routes.table_of(topic) == table}.union(topics)
     routes = [plan.routes.of(topic) for topic in known]

@@ -1,4 +1,4 @@
-"""Handling of rejected changes: a truncate empties the table of its source; others are dead letters, are dropped, or stop the run."""
+"""Handling of rejected changes: a truncate removes the rows of its source; others become dead letters, are dropped, or stop the run."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Rejects:
         self._store = open_stores(plan.dead_letter_table, checkpoint.dead_letters)[0]
 
     def handle(self, changes: Changes, table_plan: TablePlan, events: Events, state: TableState) -> Rejected:
-        """Empty the table for a truncate, then save dead letters. Needs every field of the changes.
+        """Apply truncates, then save dead letters. Requires every field of the changes.
 
-        ``events``: of one of the table's topics; ``state``: the table's, with the sources of this batch. It follows the batch's
-        rows, some of which may be older than a truncate, too. A truncate that some sink cannot apply is also a dead letter, and
-        so is one whose rows cannot be told from those of other sources.
+        ``events``: events of one of the table's topics; ``state``: state of the table, with the sources of this batch. Called after
+        the batch's rows are written, because some of them may be older than a truncate. A truncate is a dead letter if a sink
+        cannot apply it, or if the rows of its source cannot be distinguished from other rows.
         """
         counts = self._count(changes)
         truncates: dict[str | None, str] = {}
@@ -92,7 +92,7 @@ class Rejects:
 
 
 def _find_truncates(changes: Changes, table_plan: TablePlan) -> dict[str | None, str]:
-    """Return source → position of its last truncate; the key None for truncates that do not name it."""
+    """Return source → position of its last truncate. The key None has the truncates that do not name their source."""
     from pyspark.sql import functions as F
 
     position = in_epoch(F.col(POSITION), table_plan.marks.epoch)
@@ -101,7 +101,7 @@ def _find_truncates(changes: Changes, table_plan: TablePlan) -> dict[str | None,
 
 
 def _reject_truncates(changes: Changes) -> Changes:
-    """Return changes whose truncates have the reason TRUNCATED_SOURCE."""
+    """Return the changes with the reason TRUNCATED_SOURCE for each truncate."""
     from pyspark.sql import functions as F
 
     is_truncate = F.col(ERROR) == RejectReason.TRUNCATED

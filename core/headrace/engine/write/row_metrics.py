@@ -36,7 +36,7 @@ class Counts:
     tombstones: int | None = None
     #: Newest snapshot of the whole table with rows in the batch.
     snapshot: SeenSnapshot | None = None
-    #: One or two sources of the batch's rows and truncates: two, if there are several.
+    #: Lowest and highest source of the batch's rows.
     sources: frozenset[str] = frozenset()
 
     #: Changes that transforms left out; not in ``rows_in``.

@@ -23,7 +23,7 @@ KEYLESS = "its events have no key, so every change is a row with its `__op`; `ke
 class BatchMarks:
     """Marks by which sinks recognize the writes of a batch: a write whose mark a sink already has is skipped.
 
-    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: of the offsets that the batch reads, if known.
+    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: digest of the batch's offsets, if known.
     """
 
     pipeline: str
@@ -208,7 +208,7 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
 
 
 def _check_key_types(table: str, changes: Changes) -> None:
-    """Raise DataError for a key column that is a struct or a map, by which sinks cannot find rows."""
+    """Raise DataError for a key column that is a struct or a map: sinks cannot find rows by such values."""
     key: Any = changes.frame.schema[KEY].dataType
     for field in key:
         if field.dataType.typeName() in ("struct", "map"):

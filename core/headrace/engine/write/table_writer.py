@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 #: Note for a table when it gets rows of a second source.
-SHARED = "has rows of several sources, and a key must be in one of them only"
+SHARED = "has rows of several sources, and each key must exist in only one of them"
 
 
 class TableWriter:
@@ -72,7 +72,7 @@ class TableWriter:
         self._states = states
 
     def write_table(self, target: Target, batch: int, digest: str = "") -> list[TableProgress]:
-        """Write a table's part of a batch, and return the progress per sink. ``digest``: of the offsets of the part, if known.
+        """Write a table's part of a batch, and return the progress per sink. ``digest``: digest of the part's offsets, if known.
 
         Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
         the part is written again with that handling, from then on for every batch of the table.
@@ -151,7 +151,7 @@ class TableWriter:
                 yield upserts, latest
 
     def _note_first_source(self, target: Target, table_plan: TablePlan, state: TableState) -> None:
-        """Record the first source of a table, whose positions have no tag. This precedes the rows, also in a repeated batch."""
+        """Record the first source of a table before its rows are written, also in a repeated batch. Its positions have no tag."""
         if not table_plan.upsert_sinks or state.sources.names:
             return
         is_unknown = not state.sources.is_recorded
@@ -160,7 +160,7 @@ class TableWriter:
             state.sources.add([EARLIER])
             return
         sources = self._read(target, state).frame.where(names_source())
-        # A row rather than a truncate, whose source may have no rows.
+        # Rows are preferred, because the source of a truncate may have no rows.
         first = sources.where(is_row()).select(SOURCE).first() or sources.select(SOURCE).first()
         if first is not None:
             state.sources.add([first[0]])

@@ -111,7 +111,7 @@ def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
-    """Drop rows before the last truncate of their source; tombstones stay. Tag the positions of the others, and drop SOURCE.
+    """Drop rows, except tombstones, before the last truncate of their source. Tag the other positions, and drop SOURCE.
 
     Needs POSITION in the batch's epoch.
     """

@@ -78,7 +78,7 @@ def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]
 
 @contextmanager
 def _local_address(conf: Mapping[str, str]) -> Iterator[None]:
-    """Make a local session's UI listen on the driver's address, if Spark has one. It has no setting of its own."""
+    """Make a local session's UI listen on the address of the driver. Spark has no setting for the address of the UI."""
     address = conf.get("spark.driver.bindAddress")
     if not conf.get("spark.master", "").startswith("local") or not address or LOCAL_IP in os.environ:
         yield

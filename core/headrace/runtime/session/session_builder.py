@@ -245,8 +245,8 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
 
 
 def _authentication(*, is_local: bool) -> dict[str, str]:
-    """Return the settings with which Spark's ports reject other users of the machine. They hand out broadcasts and blocks."""
-    # If tasks run in the driver, Spark creates a secret of its own in memory.
+    """Return settings with which Spark's ports, which serve broadcasts and blocks, reject other users of the machine."""
+    # If tasks run in the driver, Spark itself creates a secret in memory.
     secret = {} if is_local else {"spark.authenticate.secret": Secret(secrets.token_hex(32))}
     return {"spark.authenticate": "true", **secret}
 

@@ -81,7 +81,7 @@ def find_exposures(spark: SparkSession) -> list[str]:
     if not is_on("spark.io.encryption.enabled"):
         warnings.append(
             "Spark writes shuffle files and spilled rows unencrypted. Set `spark.io.encryption.enabled: true` under `spark:`, "
-            "if others can read the disks of the workers"
+            "if other users can read the disks of the workers"
         )
     return warnings
 

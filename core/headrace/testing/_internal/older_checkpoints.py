@@ -1,4 +1,4 @@
-"""Tests of sinks whose tables are newer than the checkpoint, as after its restore from a backup."""
+"""Tests of sinks with a checkpoint that is older than its tables, for example restored from a backup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PEOPLE = "id int, name string"
 
 
 class OlderCheckpointTests:
-    """Batches with a number that the table has, and with other records."""
+    """Batches with a number that the table already has, and with other records."""
 
     @claims("upsert")
     def test_batch_of_an_older_checkpoint_is_applied(self, target: Target) -> None:

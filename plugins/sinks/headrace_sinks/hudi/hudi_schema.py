@@ -37,7 +37,7 @@ def read_schema(spark: SparkSession, table: Any, *, with_meta_fields: bool = Fal
 def can_widen(stored: DataType, wide: DataType, path: tuple[str, ...], fixed: Collection[str] = ()) -> bool:
     """Return whether Hudi can widen a column that has data. Spark's vectorized reader fails on nested fields of other types.
 
-    ``fixed``: columns whose values are also strings in keys and paths. They are widened only if the strings stay the same.
+    ``fixed``: columns whose values Hudi also stores as strings in keys and paths. They are widened only if the strings stay the same.
     """
     from pyspark.sql import types as T
 
@@ -57,23 +57,23 @@ def hide_members(rows: DataFrame) -> DataFrame:
 
 
 def show_members(rows: DataFrame) -> DataFrame:
-    """Return stored rows with the names before ``hide_members``."""
+    """Return stored rows with the original names, which ``hide_members`` changed."""
     return _rename(rows, _HIDDEN_MEMBER, "m")
 
 
 def check_members(stored: StructType, table: str) -> None:
-    """Raise DataError when an existing table has a union, in which Hudi loses values."""
+    """Raise DataError if an existing table has a column of an Avro union, because Hudi loses its values."""
     for field in stored:
         if rename_members(field.dataType, _MEMBER, "M") != field.dataType:
             raise DataError(
-                f"column {field.name!r} is stored as an Avro union, in which Hudi loses values",
+                f"column {field.name!r} is stored as an Avro union, and Hudi loses its values",
                 where=f"table {table}, sink hudi",
                 fix="rewrite the table in another `path`",
             )
 
 
 def rename_members(data_type: DataType, pattern: re.Pattern[str], first: str) -> DataType:
-    """Return a type with another first letter in the names of structs whose names all match, also in nested types."""
+    """Return a type in which structs whose field names all match have names with another first letter, also in nested types."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):

@@ -196,7 +196,7 @@ class HudiSink(Sink):
             commits = hudi_timeline.NewestCommits(stored)
             self._check_stored(spark, stored, commits, table)
             last = hudi_timeline.find_last_commit(commits, batch)
-            # A batch that may be in the table is applied again: positions decide, and are the keys of appended rows.
+            # A batch that may be in the table is applied again: positions decide, and they are the keys of appended rows.
             if last is not None and batch.is_applied([last.mark]):
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)

@@ -21,11 +21,11 @@ _SLASHED_DATES = f"{_WRITE}slash.separated.date.partitioning"
 _GENERATORS = (f"{_WRITE}keygenerator.class", f"{_WRITE}keygenerator.type")
 #: Message of a task that rejects a partition value, followed by the column.
 REJECTION = "headrace: not a partition value of"
-#: Folder of a null.
+#: Folder for null.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 #: Characters that Hudi encodes in a path, as a regular expression.
 _ENCODED_CHARACTERS = r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
-#: Longest name of a folder, in bytes.
+#: Maximum length of a folder name, in bytes.
 _MAX_NAME = 255
 
 
@@ -49,7 +49,7 @@ class PartitionPaths:
     @classmethod
     def of_new_table(cls, columns: Sequence[str], options: Mapping[str, str]) -> PartitionPaths:
         """Return the layout of a new table. ``options``: the configured options of Hudi."""
-        # The path of another key generator may have slashes of its own.
+        # Another key generator may write slashes into the path.
         flags = {_ENCODED: str(not has_own_generator(options)), _HIVE_STYLE: "false", _SLASHED_DATES: "false"}
         encoded, hive_style, slashed = (options.get(flag, default).lower() == "true" for flag, default in flags.items())
         return cls(columns, is_encoded=encoded, is_hive_style=hive_style, has_slashed_dates=slashed)
@@ -95,14 +95,14 @@ class PartitionPaths:
     def find_unsupported(self, schema: StructType) -> Column:
         """Return a condition that is true for rows with a partition value that would be read as another value.
 
-        Such a value may also be the path of a folder outside of the table.
+        Such a value may also lead to a folder outside of the table.
         """
         from pyspark.sql import functions as F
 
         return any_of(F.coalesce(condition, F.lit(False)) for condition in self._list_conditions(schema).values())
 
     def guard(self, rows: DataFrame) -> DataFrame:
-        """Return rows without unsupported values: a delete has null instead, and another row fails its task."""
+        """Return rows without unsupported values: in a delete, the value becomes null; any other row fails its task."""
         from pyspark.sql import functions as F
 
         guarded = {}
@@ -134,7 +134,7 @@ class PartitionPaths:
         """Regular expression for values that are read as other values, or that leave the partition's folder."""
         separators = ("" if self.is_encoded else "/") + ("-" if self.has_slashed_dates else "")
         patterns = [r"\A\z"]
-        if separators:  # No folder is empty, the current one or its parent.
+        if separators:  # A folder name must not be empty, `.` or `..`.
             patterns.append(rf"(\A|[{separators}])\.{{0,2}}([{separators}]|\z)")
         if not self.is_hive_style:
             patterns.append(r"\A(\.{1,2}\z|\.hoodie)")

@@ -1,7 +1,7 @@
 """Record keys of Hudi tables.
 
-Hudi joins several key columns without escaping them, and rejects an empty string. New tables therefore have a column with an unambiguous
-key, except tables with numeric keys. Existing tables keep their record keys.
+Hudi joins several key columns without escaping them, and rejects an empty string. New tables therefore have a column with an
+unambiguous key, unless all key columns are integers, dates or booleans. Existing tables keep their record keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RECORD_KEY = "hoodie.datasource.write.recordkey.field"
 #: Column with the encoded key.
 ENCODED_KEY = PREFIX + "record_key"
-#: Options that depend on the key columns: with one of them, the columns are Hudi's record key.
+#: Options that name key columns. If one of them is set, the key columns are Hudi's record key.
 _OWN_KEYS = (RECORD_KEY, "hoodie.bucket.index.hash.field")
 #: Types whose record keys are unambiguous, and the same in Hudi's bulk insert and upsert.
 _PLAIN_TYPES = ("int", "bigint", "date", "boolean")
@@ -34,7 +34,7 @@ def choose_record_key(
 ) -> list[str]:
     """Return the columns of Hudi's record key. ``stored``: the HoodieTableConfig of an existing table."""
     if mode != "upsert":
-        # Each appended row has a position of its own. With positions as keys, a repeated batch changes nothing.
+        # Each appended row has its own position. With positions as record keys, a repeated batch changes nothing.
         return [POSITION]
     if stored is not None:
         fields = [str(field) for field in stored.getRecordKeyFields().orElse([])]
@@ -44,18 +44,18 @@ def choose_record_key(
 
 
 def has_plain_key(table: Table, schema: StructType) -> bool:
-    """Return whether each column of the key has a type whose record keys are unambiguous."""
+    """Return whether all key columns have types whose record keys are unambiguous."""
     return all(schema[name].dataType.simpleString() in _PLAIN_TYPES for name in table.key)
 
 
 def add_record_key(rows: DataFrame, table: Table, record_key: Sequence[str]) -> DataFrame:
-    """Return the rows with the column of the record key, if it is not the key columns."""
+    """Return the rows with the column of the record key, unless the record key consists of the key columns."""
     from pyspark.sql import functions as F
 
     if record_key == [ENCODED_KEY]:
         return rows.withColumn(ENCODED_KEY, encode_key(rows, table.key))
     if record_key == [POSITION]:
-        # Hudi may not find the bucket of a string with commas and colons. A position may have the name of a file.
+        # Hudi may not find the bucket of a string with commas and colons. A position may contain the name of a file.
         position = F.col(POSITION)
         separated = F.when(position.contains(","), F.translate(position, ":", ";")).otherwise(position)
         return rows.withColumn(POSITION, separated)
@@ -63,7 +63,7 @@ def add_record_key(rows: DataFrame, table: Table, record_key: Sequence[str]) -> 
 
 
 def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:
-    """Return the key as one string that no other key has; null if a column is null.
+    """Return the key as one unambiguous string; null if a column is null.
 
     Commas separate the columns. No encoded value has a comma, a colon, or a percent sign without two digits.
     """
@@ -76,9 +76,9 @@ def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:
 
 
 def find_ambiguous(schema: StructType, key: Sequence[str], *, has_buckets: bool) -> Column:
-    """Return a condition for rows whose record key may also be the key of another row, when the columns are Hudi's record key.
+    """Return a condition for rows with an ambiguous record key, for a table whose record key consists of the key columns.
 
-    ``has_buckets``: Hudi splits keys to find a row, which does not end for some keys with commas and colons.
+    ``has_buckets``: Hudi splits keys to find the bucket of a row. For some keys with commas and colons, this does not terminate.
     """
     from pyspark.sql import functions as F, types as T
 

@@ -115,10 +115,10 @@ class TableHandle:
             snapshot = self.java.snapshot(parent)
 
     def is_applied(self, batch: Batch) -> bool | None:
-        """Return whether the table has a batch. Only a pipeline's last batch is repeated, so an upsert looks for its newest mark only.
+        """Return whether the table has a batch. Only a pipeline's last batch is repeated, so an upsert searches only the newest mark.
 
-        None when unknown: the checkpoint is older than the table; or the newest snapshots have no mark of the pipeline, and older
-        ones are expired or too many to search.
+        None if unknown: the checkpoint is older than the table; or the newest snapshots have no mark of the pipeline, and older
+        snapshots are expired or too many to search.
         """
         oldest, marks = None, list[str]()
         for snapshot in self.walk_snapshots():

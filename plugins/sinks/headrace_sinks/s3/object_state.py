@@ -56,7 +56,7 @@ class State:
     schemas: list[tuple[str, str]] = field(default_factory=list)
     #: Folder → its staged rows, as long as some are pending.
     staged: dict[str, Staged] = field(default_factory=dict)
-    #: Marks of the newest applied batches, the newest last; only their numbers in states of older versions.
+    #: Marks of the newest applied batches, the newest last. States of older versions have only batch numbers.
     batches: list[str | int] = field(default_factory=list)
     #: Complete files to move: source and target.
     moves: list[tuple[str, str]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class State:
         return sorted({topic for topic, _ in self.partitions})
 
     def has(self, batch: Batch) -> bool | None:
-        """Return whether a batch is among the newest applied ones; None when the checkpoint is older than the state."""
+        """Return whether a batch is among the newest applied batches; None if the checkpoint is older than the state."""
         return batch.is_applied(f"{batch.mark_prefix}{m}" if isinstance(m, int) else m for m in reversed(self.batches))
 
     def note_batch(self, batch: Batch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOPIC, PARTITION, OFFSET, ORDER = "topic", "partition", "offset", "position"
 TIME, ENCODED, TOMBSTONE = "time", "encoded", "tombstone"
 VALUE, RECORD_KEY, HEADERS = "value", "key", "headers"
-#: Option of Spark's JSON functions: unlike others, they accept a time zone other than the session's.
+#: Option of Spark's JSON functions, which accept another time zone than the session's.
 _IN_UTC = {"timeZone": "UTC"}
 #: Percent sign that readers of a path would decode with the next two digits.
 _CODE = "%(?=[0-9A-Fa-f]{2})"
@@ -170,7 +170,7 @@ def _encode_partition(records: DataFrame, config: S3SinkConfig) -> Column:
 
 
 def _partition_text(column: Column, data_type: DataType, config: S3SinkConfig) -> Column:
-    """Build the text of a column in a path. A timestamp is rendered in the sink's time zone, and not in the session's."""
+    """Build the string of a column in a path. Timestamps are converted to the sink's time zone, not to the session's."""
     from pyspark.sql import functions as F
 
     text = column.cast("string")

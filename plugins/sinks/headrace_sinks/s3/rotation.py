@@ -56,7 +56,7 @@ def literal_rows(session: SparkSession, schema: str, rows: Iterable[object]) -> 
 
 
 def drop_processed(records: DataFrame, known: Iterable[TopicPartition]) -> DataFrame:
-    """Leave out the records up to the last processed one of their topic partition."""
+    """Drop the records up to the last processed record of their topic partition."""
     from pyspark.sql import functions as F
 
     last = F.from_json(F.lit(json.dumps({_name(p): p.last for p in known})), "map<string, bigint>")

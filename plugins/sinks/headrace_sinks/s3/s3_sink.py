@@ -120,7 +120,7 @@ class S3Sink(Sink):
     def _stage(self, rows: DataFrame, batch: Batch, work: Folder, state: State, *, is_new: bool) -> list[Span]:
         """Stage a batch's rows, add the pending records to the state, and return the complete spans.
 
-        ``is_new``: no record of the batch was processed before; otherwise those that were are left out.
+        ``is_new``: no record of the batch was processed before; otherwise processed records are skipped.
         """
         config, now, name = self.config, self._now(), str(batch.id)
         records = describe_records(rows, config)

@@ -50,8 +50,9 @@ _ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "tr
 #: Fields of a transaction's BEGIN record. In JSON without schemas it has no others.
 _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
 _TRANSACTION = _TRANSACTION_BEGIN | {"event_count", "data_collections", "ts_us", "ts_ns"}
-#: Fields that only schema changes have, and all fields of a schema change and of a connector's schema history.
+#: Fields that only schema changes have.
 _CHANGE_MARKS = ("ddl", "tableChanges")
+#: All fields of a schema change and of a connector's schema history.
 _SCHEMA_CHANGE = frozenset(
     {*_CHANGE_MARKS, "source", "position", "databaseName", "schemaName", "status", "ts_ms", "ts_us", "ts_ns"}
 )
@@ -170,7 +171,7 @@ class DebeziumDialect(ConnectorDialect):
         )
         reason = F.coalesce(F.col(E.ERROR), rejected)
         marks = find_metadata_fields(schema)
-        if marks:  # The key of a schema change may lack the columns of other keys, which is another error.
+        if marks:  # This reason precedes that of a missing key column, because keys of metadata have other columns.
             is_metadata = op.isNull() & any_of(value.getField(name).isNotNull() for name in marks)
             reason = F.when(is_metadata, RejectReason.OP_NOT_A_ROW).otherwise(reason)
         return Changes(
@@ -213,7 +214,7 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 def _order_events(
     source_fields: tuple[str, ...], connector: Connector | None
 ) -> tuple[Column, Column, Column, list[Column]]:
-    """Return an event's position, its position without the record's offset, whether it lacks one, and the column SNAPSHOT if any."""
+    """Return an event's position, its position without the record's offset, whether it has none, and the column SNAPSHOT if any."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
@@ -288,7 +289,7 @@ def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], na
 
 
 def _position_fields(events: Events) -> Collection[str]:
-    """Return the source fields that orders are chosen by and made from."""
+    """Return the source fields that select the order and form the position."""
     return () if events.by_offset else _names_in(events.schema, "source")
 
 
@@ -308,7 +309,7 @@ def _is_transaction(schema: StructType) -> bool:
 
 
 def find_metadata_fields(schema: StructType) -> list[str]:
-    """Return the fields that only metadata has, in a schema of rows and of metadata of the stream."""
+    """Return the fields that only metadata has, in a schema of a topic with both rows and metadata."""
     names = [*_CHANGE_MARKS] if _has_source_block(schema) else []
     if {"status", "id"} <= set(schema.names) and "op" in schema.names:
         names.append("status")

@@ -126,7 +126,7 @@ def _has_time(events: Events) -> bool:
 
 
 def _position(time: Column | None) -> Column:
-    """Return the time when DMS wrote the record, if it orders the topic, then its place.
+    """Return the time when DMS wrote the record, if it orders the topic, then the location of the record.
 
     The delete of an old key has the higher position.
     """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 _OP, _DELETED = "__op", "__deleted"
-#: Fields of schema changes among rows, which are no columns of the table.
+#: Fields of schema changes among rows. They are not columns of the table.
 _METADATA = ("ddl", "tableChanges", "source")
 #: Columns with SQL that come from the source block although their names lack ``source``.
 _STATEMENTS = ("__query", "__redo_sql")
@@ -148,13 +148,13 @@ def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
 
 
 def _row_names(schema: StructType) -> list[str]:
-    """Return the columns of rows, without the fields of metadata of the stream."""
+    """Return the columns of rows, without the fields of metadata."""
     metadata = _METADATA if find_metadata_fields(schema) else ()
     return [name for name in schema.names if name not in metadata]
 
 
 def _reject_reason(schema: StructType) -> Column:
-    """Return the reject reason of a record. ExtractNewRecordState leaves metadata of the stream as it is."""
+    """Return the reject reason of a record. ExtractNewRecordState does not change metadata records."""
     from pyspark.sql import functions as F
 
     marks = find_metadata_fields(schema)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     #: Returns a source block's field by its name.
     GetField = Callable[[str], Column]
 
-#: Operation of a snapshot's rows. Those without a position are older than all changes: the connector has not read the log yet.
+#: Operation of a snapshot's rows. Rows without a position are older than all changes, because the connector had not read the log yet.
 SNAPSHOT_OP = "r"
 #: Name in the errors of tasks that read an event without a position.
 _DECODER = "position"
@@ -78,7 +78,7 @@ def name_order(fields: Collection[str]) -> str:
 def read_log_position(
     connector: Connector | None, fields: Collection[str], field: GetField
 ) -> tuple[Sequence[Column], Column]:
-    """Return the parts of an event's position in the database's log, and whether the event lacks it; no parts without a connector.
+    """Return the parts of an event's position in the database's log, and whether it has none; no parts without a connector.
 
     ``fields``: the source fields that the events have. Events that name a connector with another order have equal parts, so that
     the record's offset orders them.
@@ -97,7 +97,7 @@ def read_log_position(
 
 
 def fail_without_position(topic: str, lacks_position: Column) -> Column:
-    """Return a null column. It fails the task that reads an event without a position in a topic that is ordered by positions.
+    """Return a null column that fails the task for an event without a position, in a topic that is ordered by positions.
 
     The batch is then planned again, with the record's offset as the order of the topic (``Events.by_offset``).
     """
@@ -113,7 +113,7 @@ def explain_missing_position(error: BaseException) -> UnknownSchemaError | None:
     if not found:
         return None
     return UnknownSchemaError(
-        "an event has no position in the database's log, unlike earlier ones",
+        "an event has no position in the database's log, unlike earlier events",
         where=f"topic {found[0][0].topic}",
         fix="run it again: the batch is planned with the record's offset as the order of the topic",
         schemas=found,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NEW_KEY = "__debezium.newkey"
 #: Source fields with the table's name, and those of its schema and database.
 SOURCE_TABLE_FIELDS = ("db", "schema", "table")
-#: The same, after the field with the name of the server.
+#: The same fields, after the field with the name of the server.
 SOURCE_PATH_FIELDS = ("name", *SOURCE_TABLE_FIELDS)
 #: Key field that Debezium's ByLogicalTableRouter adds when it routes several tables to a topic.
 _PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"

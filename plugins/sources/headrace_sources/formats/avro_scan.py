@@ -38,7 +38,7 @@ class AvroScan(Scan):
     tree: ConnectSchema
     #: Their Avro schema; None if they have several.
     avro_schema: str | None
-    #: Name of their Avro schemas.
+    #: Name of the files' Avro schemas.
     name: str | None = None
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Search for the file whose data do not fit into memory, after a task ran out of it.
+"""Search for the file whose data does not fit into memory, after a task ran out of memory.
 
-A few megabytes inflate to gigabytes, and a few bytes claim to be gigabytes. The search itself needs little memory. It takes
-several calls to Java per block, so that it runs only after an error.
+A few megabytes can decompress to gigabytes, and a few bytes can declare a length of gigabytes. The search needs little memory. It
+runs only after an error, because it makes several calls to Java per block.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STREAMS = {
 
 
 def is_oversized_avro(jvm: Any, conf: Any, file: str) -> bool:
-    """Return whether a block of an Avro file claims, or inflates to, more than the limit."""
+    """Return whether a block of an Avro file decompresses to more than the limit, or declares more bytes than the file has."""
     path = jvm.org.apache.hadoop.fs.Path(file)
     length = path.getFileSystem(conf).getFileStatus(path).getLen()
     source = jvm.org.apache.avro.mapred.FsInput(path, conf)
@@ -75,7 +75,7 @@ def has_long_line(jvm: Any, conf: Any, file: str) -> bool:
 
 
 def _inflated_size(jvm: Any, stream: Any, codec: str, at: int, size: int) -> int:
-    """Return the inflated size of a block, or a number above the limit."""
+    """Return the decompressed size of a block, or a number above the limit."""
     stream.seek(at)
     if codec == "snappy":  # the size is the start of the data
         return _read_long(_read(jvm, stream, _HEADER_BYTES), 0, signed=False)[0]

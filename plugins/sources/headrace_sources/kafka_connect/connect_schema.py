@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: Name of Connect's decimals, and their parameters.
+#: Name of Connect's decimal type, and its parameters.
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: Connect's types without children whose names differ from Spark's.
@@ -31,7 +31,7 @@ _METADATA_KEY = re.compile(
 )
 
 
-#: Names that Connect's converter and Spark give to schemas without one.
+#: Names that Connect's converter and Spark give to unnamed schemas.
 _UNNAMED = ("io.confluent.connect.avro.ConnectDefault", "topLevelRecord")
 
 
@@ -58,7 +58,7 @@ class ConnectSchema:
         return hash((self.data_type, self.name, *(self.fields or ())))
 
     def project(self, data_type: DataType) -> ConnectSchema:
-        """Return the schema restricted to a Spark type's fields, with its own spelling."""
+        """Return the schema restricted to a Spark type's fields, with the schema's own spelling of names."""
         from pyspark.sql.types import StructType
 
         if self.fields is None or not isinstance(data_type, StructType):
@@ -88,7 +88,7 @@ class ConnectSchema:
 
 
 def find_schema_name(schema: Any) -> str | None:
-    """Return the full name of an Avro schema, the name of Connect's, or the title of a JSON Schema; None without one."""
+    """Return the full name of an Avro schema, the name of a Connect schema, or the title of a JSON Schema; None without a name."""
     if not isinstance(schema, dict):
         return None
     name, namespace = schema.get("name", schema.get("title")), schema.get("namespace")
@@ -99,7 +99,7 @@ def find_schema_name(schema: Any) -> str | None:
 
 
 def is_metadata_key(schema: Any) -> bool:
-    """Return whether an Avro or Connect schema is that of the keys of metadata, which are no keys of rows."""
+    """Return whether an Avro or Connect schema describes the keys of metadata, which are not keys of rows."""
     return _METADATA_KEY.fullmatch(find_schema_name(schema) or "") is not None
 
 

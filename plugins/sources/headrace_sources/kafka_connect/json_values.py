@@ -21,7 +21,7 @@ _NUMBER = rf"(?<=[\[:,\s])-?[0-9.]++[eE][-+]?[0-9]{{{EXPONENT_DIGITS + 1},}}"
 _EXPONENT = rf"(?<=[0-9.])[eE](?=[-+]?[0-9]{{{EXPONENT_DIGITS + 1}}})"
 #: The quote and first character of a string that looks like a very long decimal.
 _LONG = rf'"[-+.,0-9eE](?=[-+.,0-9eE]{{{DECIMAL_CHARACTERS}}})'
-#: An escaped character of a number, which no writer escapes.
+#: Escape sequence for a character of a number. No writer escapes such characters.
 _ESCAPED = r"(?<!\\)((?:\\\\)*+)\\u00(?:2[bBdDeE]|3[0-9]|[46]5)"
 _EXTREME = f"{_EXPONENT}|{_LONG}|{_ESCAPED}"
 
@@ -32,8 +32,8 @@ def parse_json(text: Column, schema: StructType, options: Mapping[str, str]) -> 
 
     if not _has_decimal(schema):
         return F.from_json(text, schema, dict(options))
-    # Strings may contain anything, such as hexadecimal digits. If the record fits its type without the extreme numbers, no decimal
-    # is one of them.
+    # Strings may contain anything, such as hexadecimal digits. If the record still fits its type with the extreme numbers replaced,
+    # none of them is a decimal.
     spoiled = spoil_extreme_numbers(text)
     corrupt = F.from_json(spoiled, schema, dict(options)).getField(options["columnNameOfCorruptRecord"])
     safe = F.when(text.rlike(_EXTREME) & corrupt.isNotNull(), spoiled).otherwise(text)

@@ -90,7 +90,7 @@ class RegistryDecoder:
     # Ids of schemas.
 
     def _find_ids(self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog) -> Collection[str] | None:
-        """Return the possibly new ids, those of most records first; None if no record has or had one."""
+        """Return the possibly new ids, the most frequent first; None if no record has or had an id."""
         unknown = log.take_unknown(subject)
         if self._single_schema:
             return [framing.BARE]
@@ -104,7 +104,7 @@ class RegistryDecoder:
     def _collect_ids(
         self, frame: DataFrame, column: str, subject: Subject, log: SchemaLog, head: int | None = None
     ) -> Collection[str]:
-        """Return the ids in all records, or in the first ones; those of most records first."""
+        """Return the ids in all records, or in the first ``head`` records, the most frequent first."""
         from pyspark.sql import functions as F
 
         records = frame.where(F.col(column).isNotNull())
@@ -142,7 +142,7 @@ class RegistryDecoder:
     # Schemas of ids.
 
     def _fetch_schemas(self, subject: Subject, ids: Collection[str], log: SchemaLog) -> dict[str, RejectReason]:
-        """Log new schemas up to the limits. Return the ids of missing ones for whose records the pipeline file has a rule."""
+        """Log new schemas up to the limits. Return the ids of missing schemas, if the pipeline file has a rule for their records."""
         missing = log.missing.setdefault(subject, set())
         refusal: DataError | None = None
         for id_ in [id_ for id_ in ids if id_ not in missing and id_ not in log.writers(subject)]:
@@ -184,7 +184,7 @@ class RegistryDecoder:
 
 
 def _find_metadata_keys(schemas: Mapping[str, str]) -> list[str]:
-    """Return the ids of the schemas of keys of metadata."""
+    """Return the ids of schemas that describe keys of metadata."""
     ids = []
     for id_, text in schemas.items():
         with suppress(ValueError, RecursionError):

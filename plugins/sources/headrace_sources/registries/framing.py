@@ -101,7 +101,7 @@ def front_number(frame: DataFrame, column: str, part: str, known: Sequence[bytes
     value = F.col(column)
     if list(known) == [b""]:
         return F.when(value.isNotNull(), 0)
-    # One expression with many branches. Nested ones would overflow Java's stack.
+    # One expression with many branches. Nested expressions would overflow Java's stack.
     result = F.when(has_header_with_id(frame, part), -1)
     for i, front in enumerate(known):
         result = result.when(F.startswith(value, F.lit(front)) & (F.length(value) > len(front)), i)

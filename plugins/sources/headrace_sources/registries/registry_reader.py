@@ -76,7 +76,7 @@ class RegistryReader(RecordReader):
     schema: StructType
     subject: Subject
     parser: PayloadParser
-    #: Parsed writer schemas. The records of those that are also ``rejected`` are read in part.
+    #: Parsed writer schemas. Records of schemas that are also ``rejected`` are read in part.
     writers: tuple[WriterSchema, ...]
     #: Id → reason why records of that schema are dead letters.
     rejected: Mapping[str, RejectReason]

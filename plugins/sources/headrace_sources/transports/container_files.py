@@ -107,7 +107,7 @@ def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
 
 
 def keep_fields(schema: StructType, wanted: StructType) -> StructType:
-    """Return the part of a schema that ``wanted`` also has, with its own spelling."""
+    """Return the fields of a schema that ``wanted`` also has, with the schema's own spelling of names."""
     from pyspark.sql.types import StructField, StructType
 
     fields, spellings = [], find_spellings(schema.names, wanted.names)

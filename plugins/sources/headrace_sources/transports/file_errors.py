@@ -42,9 +42,9 @@ def explain_read_error(error: BaseException, path: str) -> DataError | None:
 
 
 def find_damaged_compression(spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
-    """Return the first compressed file that cannot be read to its end, when ``error`` comes from a decompressor.
+    """Return the first compressed file that cannot be read completely, if ``error`` comes from a decompressor.
 
-    Hadoop's errors of decompressors do not name the file.
+    The errors of Hadoop's decompressors do not name the file.
     """
     if not _DECOMPRESSION.search(full_text(error)):
         return None
@@ -71,7 +71,7 @@ def _is_whole(jvm: Any, conf: Any, codecs: Any, file: str) -> bool:
 
 
 def make_damage_error(file: str, error: BaseException) -> DataError:
-    """Return the error for a file that cannot be read to its end, from the error of its reader."""
+    """Return the error for a file that cannot be read completely, from the error of its reader."""
     is_oversized = any(name in full_text(error) for name in ERRORS)
     what = (
         "a block or a line of the file is too large for the memory"

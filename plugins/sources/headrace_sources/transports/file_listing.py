@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
 #: File name of keys or headers that an S3 sink stores next to the values: ``t+0+0000000300.keys.avro``, with any delimiter.
 _PART_NAME = re.compile(r".+?(?P<delimiter>\D+)\d+(?P=delimiter)\d+\.(?P<part>keys|headers)(?:\.[A-Za-z0-9]+){1,2}")
-#: Ending of an empty object that stands for a folder.
+#: Suffix of an empty object that represents a folder.
 _FOLDER_MARK = "_$folder$"
 #: Folder in which Confluent's S3 sink stores the keys of records without a value.
 _TOMBSTONES = "tombstone"
@@ -35,7 +35,7 @@ def find_topic(file: str) -> str:
 
 
 def find_omitted_kind(file: str) -> str | None:
-    """Return the kind of a file that holds no events; None for a file of events."""
+    """Return the kind of a file without events; None for a file of events."""
     *folders, name = file.split("/")
     if name.endswith(_FOLDER_MARK):
         return "folder marker"
@@ -47,7 +47,7 @@ def find_omitted_kind(file: str) -> str | None:
 
 
 def group_by_topic(files: Iterable[str]) -> Mapping[str, list[str]]:
-    """Return the files of events by topic, both sorted by name."""
+    """Return topic → its files of events, both sorted by name."""
     topics: dict[str, list[str]] = {}
     for file in sorted(files):
         if find_omitted_kind(file) is None:

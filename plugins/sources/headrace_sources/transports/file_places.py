@@ -1,4 +1,4 @@
-"""Places of records in files, which order changes without a database position."""
+"""Locations of records in files, which order changes without a database position."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from headrace.sdk.positions import sortable
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: Settings with which a record's place depends on its file only. Blocks begin at multiples of a fixed size, because a file costs as
-#: much to open as a whole block, and each task reads one block of one file, so that the rows in the block are the rows in the task.
+#: Settings with which the location of a record depends only on its file. Opening a file costs as much as a whole block, so each task
+#: reads one block of one file. Blocks start at multiples of a fixed size, and the rows of a block are the rows of a task.
 _BLOCK = f"{32 << 20}"
 BLOCK_CONF = {
     "spark.sql.files.maxPartitionBytes": _BLOCK,
@@ -23,8 +23,8 @@ BLOCK_CONF = {
 def place_columns(*, has_offsets: bool) -> list[Column]:
     """Return PARTITION, OFFSET, FILE and PLACE of the records in a frame that was read from files.
 
-    A place is the file's first offset, or the file's time and name; then the block, the row in it, and the partition. The order
-    of two files does not depend on the other files of the batch. With BLOCK_CONF, nor does a record's place in its file.
+    PLACE, the location of a record, is the file's first offset, or the file's time and name; then the block, the row in the block,
+    and the partition. It does not depend on the other files of the batch, if the session has BLOCK_CONF.
     """
     from pyspark.sql import functions as F
 

@@ -1,7 +1,7 @@
 """Files of change events in a folder of any Hadoop file system, as S3 sinks write them.
 
 Spark's file stream finds new files. A batch reads them per topic and schema. The topic comes from the file's name if it has the form
-``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder. Files of keys and headers are left out.
+``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder. Files of keys and headers are skipped.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class FilesSource(NativeSource):
         return self._open_files(context, [files[-1] for files in topics.values()])
 
     def omitted(self, context: SourceContext) -> Mapping[str, int]:
-        """Count files of other content, files that options exclude, and hidden files, which Spark does not list."""
+        """Count files without events, files that options exclude, and hidden files, which Spark does not list."""
         options = self._listing_options()
         visible = self._list_files(context.spark, {})
         listed = self._list_files(context.spark, options) if options else visible

@@ -176,7 +176,7 @@ class KafkaSource(NativeSource):
             self._client_options()
 
     def check_stream(self, context: SourceContext) -> None:
-        # Spark plans no batch for a new topic that is as long as the old one was, so that no batch would report it.
+        # If the new topic has as many records as the old one, Spark plans no batch, so no batch would detect the new topic.
         assert context.stream is not None
         self._admin(context.spark).await_broker()
         if recreated := TopicIds(context.stream, self._admin(context.spark).ids).find_recreated():
@@ -361,7 +361,7 @@ class KafkaSource(NativeSource):
         return self._shares
 
     def _reject_recreated(self, topics: Collection[str]) -> None:
-        """Raise DataError for topics that were created again, unless lost records are accepted."""
+        """Raise DataError for topics that were created again, unless the options accept lost records."""
         if self.config.failOnDataLoss:
             raise DataError(
                 f"a topic was deleted and created again since it was last read: {', '.join(topics)}. Records of the old topic may have "

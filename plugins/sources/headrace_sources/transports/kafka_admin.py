@@ -63,7 +63,7 @@ class KafkaAdmin:
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics, without topics that do not exist. On a cluster without topic ids, all are the same."""
+        """Return the ids of existing topics. On a cluster without topic ids, all ids are equal."""
         found, futures = {}, self._describe_each(topics)
         for topic in futures:
             try:
@@ -125,7 +125,7 @@ _CONSUMER_ONLY = frozenset({"isolation.level"})
 
 
 def with_timeouts(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of Kafka's client with both timeouts of a request. The one for all attempts must not be the shorter one."""
+    """Return options of Kafka's client with both timeouts. The timeout of all attempts must not be below that of one request."""
     api, request = options.get(_API_TIMEOUT), options.get(_REQUEST_TIMEOUT)
     longest = api or max(_TIMEOUT, int(request or 0))
     return {**options, _API_TIMEOUT: str(longest), _REQUEST_TIMEOUT: str(request or min(_TIMEOUT, int(longest)))}

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
 
 FOLDER = "topic_ids"
-#: Files that are kept: the ids before the last batch with a new id, and those of this batch.
+#: Number of files that are kept: the ids of the last batch with a new id, and the ids before it.
 _KEPT = 2
 
 
 class TopicIds:
-    """Topic → id in files ``<batch>`` of a stream's checkpoint, each with all ids from this batch on."""
+    """Topic → id, in files ``<batch>`` of a stream's checkpoint. A file has all ids that apply from its batch on."""
 
     def __init__(self, stream: Folder, find_ids: Callable[[Collection[str]], Mapping[str, str]]) -> None:
-        """``find_ids``: returns the current ids of topics, without topics that do not exist."""
+        """``find_ids``: returns the current ids of existing topics."""
         self._folder, self._find_ids = stream.folder(FOLDER), find_ids
 
     def find_recreated(self) -> list[str]:

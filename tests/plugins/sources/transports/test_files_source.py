@@ -307,11 +307,11 @@ class TestCheck:
         )
         items = [item.found for item in pipeline.check(spark) if item.what == "source files"]
         assert items == [
-            "1 left out: excluded by pathGlobFilter",
-            "3 left out: hidden, with a name that starts with `_` or `.`",
-            "1 left out: keys of tombstones, whose deletes are not applied",
-            "1 left out: record headers",
-            "1 left out: record keys",
+            "1 skipped: excluded by pathGlobFilter",
+            "3 skipped: hidden, with a name that starts with `_` or `.`",
+            "1 skipped: keys of tombstones, whose deletes are not applied",
+            "1 skipped: record headers",
+            "1 skipped: record keys",
         ]
         pipeline.run(spark)
         assert sorted(map(tuple, pipeline.read("t", spark=spark).select("id", "name").collect())) == [

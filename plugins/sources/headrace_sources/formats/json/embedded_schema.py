@@ -66,7 +66,7 @@ class EmbeddedSchemaReader(RecordReader):
     groups: Sequence[SchemaGroup]
     #: Ids of invalid schemas and of schemas without columns.
     unreadable: Sequence[str]
-    #: Schemas that conflict with others. Their records are rejected, and the columns that fit are read.
+    #: Schemas that conflict with others. Their records are rejected, with the columns that fit.
     contradicting: Sequence[SchemaGroup]
     #: Ids of schemas whose records are null, without an error.
     ignored: Sequence[str]
@@ -288,7 +288,7 @@ def _payload() -> Column:
 
 @reuse_columns
 def _id() -> Column:
-    """Return the id of the schema in _HEAD; null if it has none, or a very long one."""
+    """Return the id of the schema in _HEAD; null without a schema, or if the schema is too long."""
     from pyspark.sql import functions as F
 
     head = F.col(_HEAD)
@@ -330,7 +330,7 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
 
 
 def _add_columns(columns: set[tuple[str, ...]], tree: ConnectSchema) -> set[tuple[str, ...]]:
-    """Return the columns with those of another schema; DataError beyond the limit."""
+    """Return the columns and the columns of another schema; DataError above the limit."""
     wider = columns.union(tree.paths())
     if len(wider) > SCHEMA_COLUMNS:
         raise DataError(f"the schemas of the records have more than {SCHEMA_COLUMNS:,} columns")

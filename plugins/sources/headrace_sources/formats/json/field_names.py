@@ -29,7 +29,7 @@ _METADATA_KEYS = ("databaseName", "serverName")
 #: A name with an escape other than `\"` or `\\`. Converters do not write such names, and the pattern of dropped names does not
 #: match them. Neither quote of the name follows a backslash, as a quote inside a string would.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
-#: The name of a field that has a value.
+#: Name of a field that has a value.
 _NAME = r'(?<!\\)"([^"\\]*)"\s*:(?!\s*(?:null|\[\s*\]|\{\s*\}))'
 
 
@@ -53,10 +53,10 @@ def drop_bad_names(
 ) -> tuple[StructType, DroppedFields]:
     """Return a batch's type without the fields that cannot be columns, and those fields.
 
-    These have headrace's own names, blank or very long names, or names that Spark does not distinguish from another, because they
-    differ only by case. ``known`` fields are kept. Of two new fields, the one with the higher ``frequency`` is kept.
+    Such fields have headrace's own names, blank or very long names, or names that Spark does not distinguish from another name, for
+    example because they differ only by case. ``known`` fields are kept. Of two new fields, the one with the higher ``frequency`` is kept.
 
-    If a batch has too many new fields, known topics get none of them, and new topics get the frequent ones.
+    If a batch has too many new fields, a known topic gets none of them, and a new topic gets only the frequent fields.
     """
     schema, dropped, new = _filter_names(inferred, known, frequency, grows=True)
     if new > (FIRST_COLUMNS if known is None else NEW_COLUMNS) or _count(schema) > SCHEMA_COLUMNS:
@@ -175,7 +175,7 @@ def _count(data_type: DataType) -> int:
 
 
 def _keep_frequent(data_type: DataType, is_frequent: Callable[[str], bool]) -> DataType:
-    """Return the type without the fields of other names, at all depths."""
+    """Return the type with only the frequent names, at all depths."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.ArrayType):

@@ -66,7 +66,7 @@ def _infer_types(
 
     types = {name: wire_type(schema) for name, schema in declared.items() if schema.data_type is None}
     body = F.col(BODY)
-    # The type of an extreme number would be a decimal without digits.
+    # Spark would infer a decimal without digits for an extreme number.
     text = _mark_empty_texts(spoil_extreme_numbers(body, "null") if options.get("prefersDecimal") == "true" else body)
     texts = texts.where(~is_too_deep(F.col(BODY))).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001

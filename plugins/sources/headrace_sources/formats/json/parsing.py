@@ -23,7 +23,7 @@ def parse_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_too_deep(text: Column) -> Column:
-    """Return whether a string has more levels of objects and lists than ``JSON_LEVELS``, or brackets that do not match."""
+    """Return whether a string has more levels of objects and lists than ``JSON_LEVELS``, or unbalanced brackets."""
     from pyspark.sql import functions as F
 
     # Levels are only counted if there are that many opening brackets.

@@ -259,7 +259,7 @@ def test_restored_database_is_newer_after_epoch_is_raised(tmp_path: Path, spark:
     artists.delete(BAUER)
     bronze.flush()
     job = pipeline(tmp_path, sink)
-    with pytest.raises(ConfigError, match="nothing was read yet"):
+    with pytest.raises(ConfigError, match="the pipeline has not applied a batch yet"):
         job.raise_epoch(spark=spark)
     job.run(spark)
 

@@ -308,11 +308,13 @@ def test_columns_that_fit_of_an_incompatible_schema_are_kept_masked(
     policy: dict[str, Any] = {"dead.letters": {"schema-incompatible": "dead-letter"}}
     masked_pipeline = pipeline_of(tmp_path, masks={"email": {"characters": 3}}, source=source, **policy)
     write_aged(tmp_path, 0, kind, {"id": 1, "email": PII, "age": 7})
+    masked_pipeline.run(spark)
     write_aged(tmp_path, 1, kind, {"id": 2, "email": PII, "age": ["seven"]})
     masked_pipeline.run(spark)
     [dead_letter] = masked_pipeline.read("dead_letters", spark=spark).collect()
     assert (dead_letter["reason"], dead_letter["masked"]) == ("schema-incompatible", True)
-    assert json.loads(dead_letter["value"]) == {"id": 2, "email": "***"}
+    value = json.loads(dead_letter["value"])
+    assert (value["id"], value["email"]) == (2, "***")
 
 
 def of_table(table: str | None, row: dict[str, Any], lsn: int) -> dict[str, Any]:

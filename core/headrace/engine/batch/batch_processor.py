@@ -168,7 +168,9 @@ class BatchProcessor:
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
             events = self._reader.read_events(context, frame)
-            notices = {e.topic: text for e in events if (text := self._plan.metadata_topic(e.topic, e.schema))}
+            # A part of a routed topic may have only metadata, whose records become dead letters.
+            whole = [e for e in events if e.part is None]
+            notices = {e.topic: text for e in whole if (text := self._plan.metadata_topic(e.topic, e.schema))}
             targets, unrouted = route([e for e in events if e.topic not in notices], self._plan.routes)
             self._check_names(batch, targets)
             notes = self._resources.order_watch.check(self._plan, context, targets, batch)

@@ -78,8 +78,8 @@ def spark_stopped() -> SparkDiedError:
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
     """Return ``error`` as a HeadraceError.
 
-    File systems explain it first, then the plugin whose call raised it, the source, formats, transforms and sinks, then known
-    messages. The write of a sink also reads the source, so it may raise errors of the source, but not errors of another sink.
+    File systems explain it first, then the plugin whose call raised it, the source, formats, dialects, transforms and sinks, then
+    known messages. The write of a sink also reads the source, so it may raise errors of the source, but not errors of another sink.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -96,6 +96,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         plan.source,
         plan.value_format,
         plan.key_format,
+        *plan.dialects,
         *plan.transforms,
         *sinks,
     ]:

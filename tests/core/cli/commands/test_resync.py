@@ -72,7 +72,7 @@ def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
 ) -> None:
     file = pipeline_file(tmp_path)
     nothing = headrace("resync", str(file), TABLE)
-    assert (nothing.exit_code, "nothing was read yet" in nothing.output) == (2, True)
+    assert (nothing.exit_code, "the pipeline has not applied a batch yet" in nothing.output) == (2, True)
 
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.insert(artist(1, "Arp"))

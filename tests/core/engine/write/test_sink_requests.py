@@ -140,7 +140,7 @@ def test_sink_is_called_at_the_start_and_after_each_requested_delay(log: Path, s
         query.stop()
     assert query.exception is None
     (mark,) = table.batches
-    assert set(sink.calls) == {str(mark).rpartition(":")[0]}, "the name must equal that of its batches"
+    assert set(sink.calls) == {str(mark).partition(":")[0]}, "the name must equal that of its batches"
 
 
 def test_retriable_error_of_an_idle_call_is_retried_and_others_end_the_run(log: Path, spark: SparkSession) -> None:

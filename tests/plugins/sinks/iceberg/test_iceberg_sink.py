@@ -88,7 +88,7 @@ def test_snapshots_name_their_batch_and_repeated_batch_is_skipped(target: Target
     again = target.write_again(PEOPLE, put(2, 2, "b"), mode=mode)
     assert again == WriteResult(version=again.version, skipped=True)
     marks = [summary["headrace.batch"] for summary in summaries(tmp_path, target)]
-    assert marks == [f"{target.pipeline}:0", f"{target.pipeline}:1", f"{other.pipeline}:0"]
+    assert marks == [f"{target.pipeline}:0:1", f"{target.pipeline}:1:1", f"{other.pipeline}:0:1"]
 
 
 def test_older_batch_repeats_after_checkpoint_restore(target: Target) -> None:

@@ -286,7 +286,8 @@ class TestKafkaConnectNames:
         events = only_events(events_of(spark, tmp_path, "avro"))
         good, bad = events.load(spark, events.schema).orderBy(PLACE).collect()
         assert (good[VALUE].asDict(), good[ERROR]) == ({"n": 1, "day": date(1989, 12, 27)}, None)
-        assert (bad[VALUE], bad[ERROR], bytes(bad[RAW])) == (None, "undecodable", b'{"n":2,"day":2147483647}')
+        assert (bad[VALUE].asDict(), bad[ERROR]) == ({"n": 2, "day": None}, "undecodable")
+        assert bytes(bad[RAW]) == b'{"n":2,"day":2147483647}'
 
     def test_table_written_without_connect_names_keeps_its_types(self, spark: SparkSession, tmp_path: Path) -> None:
         table = {"born": IntegerType(), "died": DateType(), "connect_millis": TimestampType(), "small": IntegerType()}

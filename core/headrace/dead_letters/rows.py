@@ -6,7 +6,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk.changes import ERROR, FILE, HEADERS, KEY, OFFSET, PARTITION, PLACE, RAW, RAW_KEY, TOPIC, Changes
+from headrace.sdk.changes import (
+    DETAIL,
+    ERROR,
+    FILE,
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    RAW,
+    RAW_KEY,
+    TOPIC,
+    Changes,
+)
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
 from headrace.spark.columns import has_any_field, quote_name
 
@@ -75,7 +88,7 @@ def dead_letter_rows(
         .where(is_rejected)
         .select(
             reason.alias("reason"),
-            _text_for(reason, {known: known.meaning for known in RejectReason}).alias("error"),
+            _explain(changes, reason).alias("error"),
             _text_for(reason, plugins).alias("plugin"),
             F.lit(table).alias("table"),
             F.col(TOPIC).alias("topic"),
@@ -89,6 +102,23 @@ def dead_letter_rows(
             (F.timestamp_micros(F.lit(replay.seen)) if replay else F.current_timestamp()).alias("seen"),
             is_masked.alias(MASKED),
         )
+    )
+
+
+def _explain(changes: Changes, reason: Column) -> Column:
+    """Return the description of the error: of the field that caused it, if that is known, or of the reason."""
+    from pyspark.sql import functions as F
+
+    key = F.col(KEY)
+    missing = [
+        F.when(key.isNull() | key.getField(name).isNull(), F.lit(f"the key column {quote_name(name)} is null"))
+        for name in changes.key_columns
+    ]
+    is_missing = reason == F.lit(str(RejectReason.KEY_MISSING))
+    return F.coalesce(
+        F.when(is_missing, F.coalesce(*missing)) if missing else F.lit(None),
+        F.when(reason.isin(*UNREADABLE), _column_or_null(changes.frame, DETAIL, "string")),
+        _text_for(reason, {known: known.meaning for known in RejectReason}),
     )
 
 

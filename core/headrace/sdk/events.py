@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.sdk.format import RecordReader
+
 #: Columns of an events frame.
 VALUE = (
     "value"  # struct: the decoded body, or its decodable part; null for a tombstone, and when nothing could be decoded
@@ -27,6 +29,7 @@ FILE = "file"  # string: the file, null for a broker's record
 PLACE = "place"  # string: sorts records in the order of the source; unique in a topic
 TYPE = "record_type"  # string: the name of the record's schema; absent unless the topic's records have several
 ERROR = "error"  # string: why the body, or a part of it, could not be decoded, or null
+DETAIL = "detail"  # string: which field caused the error, and its type, never its value; only for dead letters
 RAW = "raw"  # binary: the body as it arrived, when a record has its own bytes
 RAW_KEY = "raw_key"  # binary: the key as it arrived; absent when the transport has none
 HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise
@@ -69,6 +72,8 @@ class Events:
     error: Exception | None = None
     #: For a topic whose changes a rule routes by a field: the field's value in these events.
     part: str | None = None
+    #: Adds DETAIL to a frame that ``load`` returned for a schema; None: the frame has it already, or has none.
+    locate_errors: Callable[[DataFrame, StructType], DataFrame] | None = None
     #: Names of the records' schemas, as far as schemas have names.
     types: tuple[str, ...] = ()
     #: Returns the events of a part of the topic with their own column types; None: all parts have the topic's column types.
@@ -116,6 +121,15 @@ def reject_large(frame: DataFrame) -> DataFrame:
     return frame.select(*[F.col(name) for name in frame.columns if name not in (ERROR, TOO_LARGE)], error.alias(ERROR))
 
 
+def locate_errors(reader: RecordReader, frame: DataFrame, schema: StructType, body: str = RAW) -> DataFrame:
+    """Add DETAIL to decoded events: the reader's description of each undecodable record, from the bytes in ``body``."""
+    from pyspark.sql import functions as F
+
+    is_undecodable = F.col(ERROR) == RejectReason.UNDECODABLE
+    frame = frame.select("*", F.when(is_undecodable, F.col(body)).alias(DETAIL))
+    return reader.locate_errors(frame, DETAIL, schema).withColumn(DETAIL, F.when(is_undecodable, F.col(DETAIL)))
+
+
 def drop_tombstones(frame: DataFrame) -> DataFrame:
     """Return the events that have a value or an error."""
     from pyspark.sql import functions as F
@@ -136,7 +150,7 @@ def record_columns(topic: str, frame: DataFrame) -> list[Column]:
     """Return columns with the record and its location, for dead letters and for sinks that store records."""
     from pyspark.sql import functions as F
 
-    optional = {RAW_KEY: C.RAW_KEY, HEADERS: C.HEADERS, TIMESTAMP: C.TIMESTAMP, TYPE: C.RECORD_TYPE}
+    optional = {RAW_KEY: C.RAW_KEY, HEADERS: C.HEADERS, TIMESTAMP: C.TIMESTAMP, TYPE: C.RECORD_TYPE, DETAIL: C.DETAIL}
     return [
         *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
         F.lit(topic).alias(C.TOPIC),

@@ -119,6 +119,15 @@ class RecordReader(ABC):
         part or is null: without a struct a dead letter keeps the record's bytes, including values that a mask would hide.
         """
 
+    def locate_errors(self, frame: DataFrame, column: str, schema: StructType) -> DataFrame:
+        """Return the frame with ``column`` (binary) as a string: which field does not fit in an undecodable record, and its type.
+
+        Null where it is unknown. The string never contains a value of the record. It is computed for dead letters only.
+        """
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(column, F.lit(None).cast("string"))
+
 
 class Format(Plugin):
     """Decoder of bytes. A file format implements ``scans`` and ``read``; a record format implements ``open``.
@@ -144,7 +153,8 @@ class Format(Plugin):
         """Return the rows of the scan's files with the columns of ``schema``; ``_metadata`` stays available.
 
         Where values may not fit the schema there are two more columns: ``changes.ERROR``, the reason for a dead letter or null, and
-        ``changes.RAW``, the stored record as JSON (binary).
+        ``changes.RAW``, the stored record as JSON (binary). They may come with ``changes.DETAIL``: which field does
+        not fit, and its type. It is only computed for dead letters.
         """
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 

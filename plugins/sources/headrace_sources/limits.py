@@ -52,6 +52,11 @@ EMBEDDED_SCHEMA_CHARACTERS = 1 << 20
 #: Bytes of a registry's response. The schema of a thousand columns has less than one megabyte.
 REGISTRY_RESPONSE_BYTES = 32 << 20
 
+# Descriptions of dead letters.
+
+#: Columns that the plan of dead letters examines for one topic, including nested ones. It begins with those of the newest schema.
+DESCRIBED_FIELDS = 2000
+
 # Compressed data.
 
 #: Decompressed bytes of a record that AWS Glue's serializer compressed. Longer values are truncated and cannot be decoded.

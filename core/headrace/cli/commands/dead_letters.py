@@ -59,8 +59,14 @@ def _count_by_kind(frame: DataFrame) -> DataFrame:
     """Count dead letters by table, reason and error."""
     from pyspark.sql import functions as F
 
+    # The file's name without its folder, and the record's number in it; for a broker, topic and partition.
+    place = F.coalesce(F.substring_index("file", "/", -1), F.concat_ws("/", "topic", "partition"))
+    first = F.min(F.struct("seen", "batch", place.alias("place"), "offset"))
     counts = frame.groupBy("table", "reason", "error").agg(
-        F.count("*").alias("records"), F.min("seen").alias("first seen"), F.max("seen").alias("last seen")
+        F.count("*").alias("records"), first.alias("first"), F.max("seen").alias("last seen")
     )
-    shown = ("table", "reason", "records", "first seen", "last seen", "error")
+    counts = counts.withColumns(
+        {"first seen": F.col("first.seen"), "first record": F.concat_ws("/", "first.place", "first.offset")}
+    )
+    shown = ("table", "reason", "records", "first seen", "last seen", "first record", "error")
     return counts.orderBy("table", F.desc("records")).select(*shown)

@@ -156,6 +156,10 @@ class ChangeReader:
         key = route.key if events.schema.fields else ()
         schema = self._plan.dialect_of(events).read_schema(events.schema, key=key, with_row_before=with_row_before)
         frame = events.load(session, schema)
+        if not every_field:
+            frame = frame.drop(E.DETAIL)
+        elif events.locate_errors:
+            frame = events.locate_errors(frame, schema)
         if every_field and self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
         if not is_numbered:

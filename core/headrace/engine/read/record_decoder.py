@@ -28,7 +28,7 @@ Records = Callable[["SparkSession"], "DataFrame"]
 
 #: Topics whose schemas are determined at the same time. A new topic takes a few small jobs.
 PARALLEL_TOPICS = 8
-_KEY_ERROR = "_key_error"
+_KEY_ERROR, _VALUE_DETAIL = "_key_error", "_value_detail"
 _IS_NO_TOMBSTONE = f"value IS NOT NULL OR {E.TOO_LARGE}"
 
 
@@ -82,14 +82,22 @@ class RecordDecoder:
         if not value.schema.fields:
             if frame.where(_IS_NO_TOMBSTONE if limit else "value IS NOT NULL").isEmpty():
                 return None
-            return Events(topic, value.schema, _EventLoader(records, value, limit=limit))
+            loader = _EventLoader(records, value, limit=limit)
+            return Events(topic, value.schema, loader, locate_errors=loader.locate_errors)
         # Keys of metadata have other columns than the keys of rows, which may follow.
         key = None if self.metadata_topic(topic, value.schema) else self._open_key(context, topic, frame, part)
         names = self.key_columns(topic) if key else ()
         loader = _EventLoader(records, value, key, names, limit)
         narrow = partial(self._open_part, context, topic, loader)
-        types = tuple(value.types)
-        return Events(topic, value.schema, loader, key.schema if key else None, types=types, narrow=narrow)
+        return Events(
+            topic,
+            value.schema,
+            loader,
+            key.schema if key else None,
+            types=tuple(value.types),
+            narrow=narrow,
+            locate_errors=loader.locate_errors,
+        )
 
     def _open_part(self, context: SourceContext, topic: str, loader: _EventLoader, part: Part) -> Events | None:
         with context.schemas.hold(topic):
@@ -139,6 +147,17 @@ class _EventLoader:
         if self.key and self.key.schema.fields:
             frame = _decode_key(frame, self.key, self.key_columns)
         return E.reject_large(frame)
+
+    def locate_errors(self, frame: DataFrame, schema: StructType) -> DataFrame:
+        """Add the description of an error in the value, or else in the key."""
+        from pyspark.sql import functions as F
+
+        frame = E.locate_errors(self.value, frame, schema)
+        if not self.key or not self.key.schema.fields:
+            return frame
+        frame = frame.withColumnRenamed(E.DETAIL, _VALUE_DETAIL)
+        frame = E.locate_errors(self.key, frame, self.key.schema, E.RAW_KEY)
+        return frame.withColumn(E.DETAIL, F.coalesce(_VALUE_DETAIL, E.DETAIL)).drop(_VALUE_DETAIL)
 
     def load_part(self, part: Part, session: SparkSession) -> DataFrame:
         """Load the records of a part of the topic, as the broker sent them."""

@@ -22,6 +22,7 @@ from headrace_sources.kafka_connect.connect_types import (
     table_type,
     wire_type,
 )
+from headrace_sources.kafka_connect.misfits import first_misfit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Prefix of a column as it was read; its number follows.
 _WIRE = PREFIX + "wire"
+#: A record that does not fit, as it was read.
+_RECORD = PREFIX + "record"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class AvroScan(Scan):
         return replace(self, schema=_row_type(tree), tree=tree)
 
     def read(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        """Return the columns of ``schema``, and ERROR and RAW if values may not fit."""
+        """Return the columns of ``schema``, and ERROR, DETAIL and RAW if values may not fit."""
         tree = self.tree.project(schema)
         reader = spark.read.format("avro").schema(_row_type(tree, wire_type)).options(**options)
         if self.reader_schema:
@@ -116,7 +119,7 @@ def _can_hold(data_type: DataType, field: ConnectSchema) -> bool:
 
 
 def _convert_columns(frame: DataFrame, tree: ConnectSchema, schema: StructType) -> DataFrame:
-    """Return the files' columns in the table's types, the reason why a record does not fit, and the raw record."""
+    """Return the files' columns in the table's types, the reason why a record does not fit, the field, and the raw record."""
     from pyspark.sql import functions as F
 
     fields = tree.fields or {}
@@ -127,5 +130,9 @@ def _convert_columns(frame: DataFrame, tree: ConnectSchema, schema: StructType) 
     checks = [conversion_failed(wires[name], F.col(quote_name(name)), fields[name]) for name in schema.names]
     failed = reduce(lambda a, b: a | b, [check for check in checks if check is not None], F.lit(False))
     reason = F.when(failed, F.lit(RejectReason.UNDECODABLE))
-    raw = F.to_json(F.struct(*[column.alias(name) for name, column in wires.items()])).cast("binary")
-    return frame.select(*map(quote_name, schema.names), barrier(reason).alias(C.ERROR), raw.alias(C.RAW))
+    record = F.struct(*[column.alias(name) for name, column in wires.items()])
+    raw = F.to_json(record).cast("binary")
+    # Spark leaves out the description where no dead letters are saved.
+    frame = frame.select("*", barrier(F.when(failed, record)).alias(_RECORD))
+    detail = first_misfit((_RECORD,), (tree,), schema).alias(C.DETAIL)
+    return frame.select(*map(quote_name, schema.names), barrier(reason).alias(C.ERROR), detail, raw.alias(C.RAW))

@@ -28,6 +28,7 @@ class JsonPayloadParser(PayloadParser):
     fix_without_ids = "remove `registry:`: JSON without ids contains its schema or has none"
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        self.json_options = options
         self._options = {**options, "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:

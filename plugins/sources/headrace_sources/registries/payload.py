@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,6 +19,7 @@ class PayloadReader:
 
     tree: ConnectSchema
     #: Steps of a plan from a record's bytes to its parsed struct, restricted to a part of ``tree``; null if it is unreadable.
+    #: The first step of JSON returns its string.
     steps: Callable[[ConnectSchema], Sequence[Callable[[Column], Column]]]
 
 
@@ -27,6 +28,8 @@ class PayloadParser(ABC):
 
     #: Whether ids may also be in JSON around a record (``framing``).
     texts: ClassVar[bool] = False
+    #: Options of Spark's JSON reader; None for other encodings.
+    json_options: Mapping[str, str] | None = None
     #: Payload that has the meaning of a tombstone.
     null_payload: ClassVar[bytes | None] = None
     #: Fix for records without ids.

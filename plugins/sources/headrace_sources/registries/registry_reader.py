@@ -10,6 +10,7 @@ from headrace.sdk import RecordReader, RejectReason, Subject, events as E
 from headrace.sdk.columns import barrier, quote_name, reuse_columns
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
+from headrace_sources.kafka_connect.misfits import JsonMisfits, first_misfit, take_newest
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
@@ -108,6 +109,24 @@ class RegistryReader(RecordReader):
         types = [self._type().alias(E.TYPE)] if len(self.types) > 1 else []
         return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error), *types)
 
+    def locate_errors(self, frame: DataFrame, column: str, schema: StructType) -> DataFrame:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        others = [frame[quote_name(name)] for name in frame.columns if name != column]
+        frame = self._number_frames(frame, column, others)
+        rows = [w for w in self.writers if isinstance(w.table_type, StructType) and w.id not in self.rejected]
+        plans = [
+            _MisfitPlan(f"{i}", writer, schema, self.parser, is_key=self.subject.part == "key")
+            for i, writer in enumerate(take_newest(rows, lambda writer: writer.readers[0].tree))
+        ]
+        frame = frame.select("*", *[plan.take(self._payload(frame, plan.writer.id, None)) for plan in plans])
+        frame = frame.select("*", *[plan.read() for plan in plans])
+        frame = frame.select("*", *[column for plan in plans for column in plan.parse()])
+        noun = "record key" if self.subject.part == "key" else "record"
+        unframed = F.when(F.col(_NUMBER) < 0, F.lit(f"the {noun} does not start with a schema id"))
+        return frame.select(*others, F.coalesce(unframed, *[plan.describe() for plan in plans]).alias(column))
+
     def _type(self) -> Column:
         """Return the name of a record's schema."""
         from pyspark.sql import functions as F
@@ -195,6 +214,51 @@ class RegistryReader(RecordReader):
             ids = [id_ for id_ in self.rejected if self.rejected[id_] == name]
             reason = reason.when(number.isin(self.known.numbers(*ids)), F.lit(name))
         return reason.otherwise(F.lit(RejectReason.UNDECODABLE))
+
+
+class _MisfitPlan:
+    """Steps that describe the undecodable records of a writer schema. ``name`` is the suffix of their columns."""
+
+    def __init__(
+        self, name: str, writer: WriterSchema, schema: StructType, parser: PayloadParser, *, is_key: bool
+    ) -> None:
+        self.writer, self._schema, self._parser, self._is_key = writer, schema, parser, is_key
+        self._payload, self._wire = f"{_PAYLOAD}{name}", f"{_WIRE}{name}"
+        self._trees = tuple(reader.tree.project(schema) for reader in writer.readers)
+        self._json = None
+        if parser.json_options is not None:
+            self._json = JsonMisfits(self._wire, self._trees, schema, parser.json_options, is_key)
+
+    def take(self, payload: Column) -> Column:
+        """Return the payload; null if it is a tombstone."""
+        from pyspark.sql import functions as F
+
+        null = self._parser.null_payload
+        return barrier(payload if null is None else F.when(payload != F.lit(null), payload)).alias(self._payload)
+
+    def read(self) -> Column:
+        """Return the JSON string, or the struct of other encodings."""
+        from pyspark.sql import functions as F
+
+        step = self.writer.readers[0].steps(self._trees[0])[0]
+        return barrier(step(F.col(self._payload))).alias(self._wire)
+
+    def parse(self) -> list[Column]:
+        """Return the columns of parsed JSON."""
+        return self._json.parse() if self._json else []
+
+    def describe(self) -> Column:
+        """Return the description of a record, or null."""
+        from pyspark.sql import functions as F
+
+        noun = "record key" if self._is_key else "record"
+        if self._json:
+            unread, misfit = f"the {noun} is not UTF-8", self._json.describe()
+        else:
+            unread = f"the {noun} does not match its schema {self.writer.id}"
+            misfit = first_misfit((self._wire,), self._trees, self._schema, None, self._is_key)
+        is_unread = F.col(self._payload).isNotNull() & F.col(self._wire).isNull()
+        return F.when(is_unread, F.lit(unread)).otherwise(misfit)
 
 
 class _PayloadPlan:

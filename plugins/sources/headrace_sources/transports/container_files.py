@@ -63,7 +63,7 @@ def open_container_files(
         if len(types) > 1:
             names = [F.lit(plan.scan.record_type).cast("string") for plan in plans]
             frames = [frame.withColumn(E.TYPE, name) for frame, name in zip(frames, names, strict=True)]
-        return reduce(lambda a, b: a.unionByName(b), frames)
+        return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
 
     return Events(topic, schema, load, types=types)
 
@@ -86,6 +86,8 @@ def read_scan(
         reason = F.col(C.ERROR)
     places = place_columns(has_offsets=plan.has_offsets)
     columns = [value.alias(E.VALUE), reason.alias(E.ERROR), *places]
+    if C.DETAIL in frame.columns:
+        columns.append(F.col(C.DETAIL).alias(E.DETAIL))
     # A record of a container file has no bytes of its own. Dead letters get it as JSON, which is only computed for them.
     if is_checked or plan.is_incompatible:
         return frame.select(*columns, (F.col(C.RAW) if is_checked else _to_json(record)).alias(E.RAW))

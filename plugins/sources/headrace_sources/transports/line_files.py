@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ def open_line_files(
     if not reader.schema.fields and frame.isEmpty():
         return None
     narrow = partial(_open_part, record_format, context, topic, lines, reader)
-    return Events(topic, reader.schema, partial(_load, lines, reader), types=tuple(reader.types), narrow=narrow)
+    return replace(_make_events(topic, lines, reader), types=tuple(reader.types), narrow=narrow)
 
 
 def _open_part(
@@ -45,7 +46,12 @@ def _open_part(
     with context.schemas.hold(topic):
         frame = read_part(lambda frame: frame.where(part.condition), context.spark)
         reader = record_format.open(context.spark, frame, E.VALUE, part.subject(topic, "value"), context.schemas)
-    return Events(topic, reader.schema, partial(_load, partial(read_part, part.select), reader))
+    return _make_events(topic, partial(read_part, part.select), reader)
+
+
+def _make_events(topic: str, lines: Lines, reader: RecordReader) -> Events:
+    load, locate_errors = partial(_load, lines, reader), partial(E.locate_errors, reader)
+    return Events(topic, reader.schema, load, locate_errors=locate_errors)
 
 
 def _load(lines: Lines, reader: RecordReader, session: SparkSession, wanted: StructType) -> DataFrame:

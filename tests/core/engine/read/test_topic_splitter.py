@@ -78,6 +78,11 @@ def list_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any
     return [tuple(row) for row in found.collect()]
 
 
+def list_errors(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]]:
+    found = pipeline.read("dead_letters", spark=spark).select("table", "offset", "error").orderBy("table", "offset")
+    return [tuple(row) for row in found.collect()]
+
+
 def test_second_table_of_a_topic_is_not_mixed_with_the_first_without_a_rule(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -146,11 +151,13 @@ def test_tables_of_a_topic_have_their_own_types(spark: SparkSession, tmp_path: P
     run(pipeline, spark)
     deliver(tmp_path, 100, make("texts", 20, **texts[0]))
     run(pipeline, spark)
-    deliver(tmp_path, 200, *[make("numbers", 30 + n, **numbers[n]) for n in (1, 2)], make("texts", 40, **texts[1]))
+    more = [make("numbers", 30 + n, **numbers[n]) for n in (1, 2)]
+    deliver(tmp_path, 200, *more, make("texts", 40, **texts[1]), make("numbers", 41, id="x", status=3))
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.numbers") == numbers
     assert rows(pipeline, spark, "shop.texts") == texts
-    assert pipeline.read_dead_letters(spark) is None
+    error = f"the field `{'data' if dialect == 'dms' else 'after'}.id` does not fit its type bigint"
+    assert list_errors(pipeline, spark) == [("shop.numbers", 203, error)]
 
 
 def test_tables_of_a_topic_with_writer_schemas_have_their_own_types(spark: SparkSession, tmp_path: Path) -> None:
@@ -186,10 +193,13 @@ def test_tables_of_a_topic_with_writer_schemas_have_their_own_types(spark: Spark
     )
     append(log, [make("numbers", 1, 1), make("texts", 2, "a")])
     run(pipeline, spark)
-    append(log, [make("numbers", 3, 2), make("texts", 4, "b")])
+    bad = make("numbers", 5, 3)
+    bad.value["payload"]["after"]["id"] = "x"
+    append(log, [make("numbers", 3, 2), make("texts", 4, "b"), bad])
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.numbers") == [{"id": 1}, {"id": 2}]
     assert rows(pipeline, spark, "shop.texts") == [{"id": "a"}, {"id": "b"}]
+    assert list_errors(pipeline, spark) == [("shop.numbers", 5, "the field `after.id` does not fit its type bigint")]
 
 
 def write_typed(folder: Path, offset: int, kind: str, name: str, row: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from tests.support.files import batch_of, events_of, in_order
 from tests.support.pipelines import pipeline, rows
 
 from headrace.errors import DataError, HeadraceError
-from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
+from headrace.sdk.events import DETAIL, ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.transports.files import FilesSource
@@ -284,7 +284,11 @@ class TestKafkaConnectNames:
         row = record(n="int", day=connect_type("int", DEBEZIUM + "Date"))
         write_files(tmp_path, (row, [{"n": 1, "day": 7300}, {"n": 2, "day": 2**31 - 1}]))
         events = only_events(events_of(spark, tmp_path, "avro"))
-        good, bad = events.load(spark, events.schema).orderBy(PLACE).collect()
+        frame = events.load(spark, events.schema)
+        good, bad = frame.orderBy(PLACE).collect()
+        assert [good[DETAIL], bad[DETAIL]] == [None, "the field `day` does not fit its type date"]
+        plans = [f._jdf.queryExecution().optimizedPlan().toString() for f in (frame, frame.drop(DETAIL))]
+        assert ["does not fit" in plan for plan in plans] == [True, False]
         assert (good[VALUE].asDict(), good[ERROR]) == ({"n": 1, "day": date(1989, 12, 27)}, None)
         assert (bad[VALUE].asDict(), bad[ERROR]) == ({"n": 2, "day": None}, "undecodable")
         assert bytes(bad[RAW]) == b'{"n":2,"day":2147483647}'

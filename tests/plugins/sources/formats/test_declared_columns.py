@@ -96,6 +96,17 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
     (summary,) = pipeline.run(spark).tables
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (8, 1, 7)
     assert set(read_texts(pipeline, spark)) == {1}
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    assert [row["error"].split(" does not fit its type ") for row in dead_letters.orderBy("offset").collect()] == [
+        ["the field `after.price`", "decimal(20,4)"],
+        ["the field `after.at`", "timestamp_ntz"],
+        ["the field `after.seen`", "timestamp"],
+        ["the field `after.price`", "decimal(20,4)"],
+        ["the field `after.price`", "decimal(20,4)"],
+        ["the field `after.n`", "bigint"],
+        ["the field `after.n`", "bigint"],
+    ]
 
 
 def test_later_batch_keeps_types_and_adds_columns(tmp_path: Path, spark: SparkSession) -> None:

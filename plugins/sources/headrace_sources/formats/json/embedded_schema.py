@@ -31,6 +31,7 @@ from headrace_sources.kafka_connect.connect_schema import (
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
 from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.kafka_connect.misfits import JsonMisfits, take_newest
 from headrace_sources.limits import EMBEDDED_SCHEMA_CHARACTERS, SCHEMA_COLUMNS, WRITER_SCHEMAS
 from headrace_sources.registries.registry_reader import EmptyReader
 
@@ -107,6 +108,34 @@ class EmbeddedSchemaReader(RecordReader):
             type_ = F.when(F.col(_ID).isin(list(ids)), F.lit(name)).otherwise(type_)
         types = [type_.alias(E.TYPE)] if len(self.types) > 1 else []
         return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error), *types)
+
+    def locate_errors(self, frame: DataFrame, column: str, schema: StructType) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        others = [F.col(quote_name(name)) for name in frame.columns if name != column]
+        text, id_ = F.col(column).cast("string"), F.col(_ID)
+        frame = frame.select(*others, F.when(~text.rlike(NULL_WITH_SCHEMA), text).alias(BODY))
+        frame = frame.select("*", barrier(_head()).alias(_HEAD))
+        frame = frame.select("*", barrier(_payload()).alias(_PAYLOAD), barrier(_id()).alias(_ID))
+        noun = "the record key" if self.subject.part == "key" else "the record"
+        long = f"{noun} has a schema of more than {EMBEDDED_SCHEMA_CHARACTERS:,} characters"
+        found = [
+            F.when(F.length(_HEAD) > EMBEDDED_SCHEMA_CHARACTERS, F.lit(long)),
+            F.when(F.col(BODY).isNotNull() & id_.isNull(), F.lit(f"{noun} has no schema, or is not valid JSON")),
+            F.when(id_.isin(list(self.unreadable)), F.lit(f"{noun} has a schema that is not a row of Kafka Connect")),
+        ]
+        groups = take_newest(self.groups, lambda group: group.tree)
+        texts = {f"{_PAYLOAD}{i}": group for i, group in enumerate(groups)}
+        misfits = [self._misfits_of(group, schema, name) for name, group in texts.items()]
+        payloads = [F.when(id_.isin(list(group.ids)), F.col(_PAYLOAD)) for group in groups]
+        frame = frame.select("*", *[barrier(text).alias(name) for text, name in zip(payloads, texts, strict=True)])
+        frame = frame.select("*", *[parsed for each in misfits for parsed in each.parse()])
+        return frame.select(*others, F.coalesce(*found, *[each.describe() for each in misfits]).alias(column))
+
+    def _misfits_of(self, group: SchemaGroup, schema: StructType, text: str) -> JsonMisfits:
+        tree = group.tree.project(schema)
+        trees = (tree, *filter(None, [with_numeric_decimals(tree)]))
+        return JsonMisfits(text, trees, schema, self.options, self.subject.part == "key", ("payload",))
 
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str

@@ -39,6 +39,8 @@ from headrace_sources.formats.json.parsing import (
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.kafka_connect.misfits import JsonMisfits
+from headrace_sources.limits import JSON_LEVELS
 from headrace_sources.registries.registry_reader import KEY_FIX
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class SchemalessReader(RecordReader):
     dropped: DroppedFields
     #: Options of Spark's JSON reader.
     options: Mapping[str, str]
+    is_key: bool
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -95,6 +98,18 @@ class SchemalessReader(RecordReader):
             .alias(error),
         )
 
+    def locate_errors(self, frame: DataFrame, column: str, schema: StructType) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        others = [F.col(quote_name(name)) for name in frame.columns if name != column]
+        frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
+        tree = to_wire_schema(schema, self.row_fields, self.declared)
+        misfits = JsonMisfits(BODY, (tree,), schema, self.options, self.is_key)
+        frame = frame.select("*", *misfits.parse())
+        noun = "the record key" if self.is_key else "the record"
+        deep = F.lit(f"{noun} has more than {JSON_LEVELS} levels of objects and arrays")
+        return frame.select(*others, F.when(is_too_deep(F.col(BODY)), deep).otherwise(misfits.describe()).alias(column))
+
 
 def open_by_data(
     spark: SparkSession,
@@ -122,7 +137,7 @@ def open_by_data(
     known = None if stored is None else keep_distinct_names(stored)
     if known is None and not inferred.fields:
         if texts.isEmpty():
-            return SchemalessReader(inferred, (), {}, DroppedFields(), options)
+            return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
         fix = KEY_FIX if subject.part == "key" else "check `format:`, and that each line is one event"
         raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     if known is None:
@@ -140,7 +155,7 @@ def open_by_data(
     columns = known_types.columns
     schema = to_table_schema(schema, row_fields, columns) if columns else schema
     log.remember(subject, schema)
-    return SchemalessReader(schema, row_fields, columns, dropped, options)
+    return SchemalessReader(schema, row_fields, columns, dropped, options, is_key=subject.part == "key")
 
 
 def _refuse_payload(inferred: StructType, subject: Subject) -> None:

@@ -220,7 +220,7 @@ def test_check_reports_the_pipeline(headrace: Headrace, lake: Path) -> None:
     assert found["topic moma.public.artists"].startswith(
         "table moma.artists, key artist_id, columns artist_id, name, country"
     )
-    assert result.output.splitlines()[-1] == "artists.yaml can be run"
+    assert result.output.splitlines()[-1] == "artists.yaml can be run, with the warnings above"
 
     (lake / "wrong.yaml").write_text(absolute(SAMPLE.replace("{nationality:", "{nationalty:"), lake))
     result = headrace("check", "wrong.yaml")

@@ -67,7 +67,7 @@ def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession) -> 
 def test_undecodable_key_without_key_columns_is_a_dead_letter(spark: SparkSession) -> None:
     events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, b"garbage", 1)]
     unnamed, other = keys(spark, events), keys(spark, events, key=["item"])
-    assert unnamed == other == [((1,), None), (None, "undecodable")]
+    assert unnamed == other == [((1,), None), ((None,), "undecodable")]
     # A tombstone has no value that could identify the deleted row.
     rows = [record({"id": 1}, key={"id": 1}), record(None, key=b"garbage", offset=1)]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), (None, "undecodable")]

@@ -36,10 +36,11 @@ def envelope(op: str, id_: int, key: Any, offset: int) -> dict[str, Any]:
 
 
 def keys(spark: SparkSession, records: list[dict[str, Any]], **options: Any) -> list[tuple[Any, str | None]]:
-    """Return the key and the error of each change, in the order of the records."""
+    """Return the key and the error of each change, in the order of the records. A key of nulls is none."""
     (changes,) = make_changes(spark, records, **options).values()
     found = rows_of(changes, KEY, ERROR) if KEY in changes.frame.columns else rows_of(changes, ERROR)
-    return [(row.get(KEY) and tuple(row[KEY].values()), row[ERROR]) for row in found]
+    known = [tuple((row.get(KEY) or {}).values()) for row in found]
+    return [(key if set(key) - {None} else None, row[ERROR]) for key, row in zip(known, found, strict=True)]
 
 
 def test_keys_other_than_objects_are_ignored_with_key_columns(spark: SparkSession) -> None:
@@ -67,7 +68,7 @@ def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession) -> 
 def test_undecodable_key_without_key_columns_is_a_dead_letter(spark: SparkSession) -> None:
     events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, b"garbage", 1)]
     unnamed, other = keys(spark, events), keys(spark, events, key=["item"])
-    assert unnamed == other == [((1,), None), ((None,), "undecodable")]
+    assert unnamed == other == [((1,), None), (None, "undecodable")]
     # A tombstone has no value that could identify the deleted row.
     rows = [record({"id": 1}, key={"id": 1}), record(None, key=b"garbage", offset=1)]
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), (None, "undecodable")]

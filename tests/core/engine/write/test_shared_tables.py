@@ -68,7 +68,7 @@ def test_truncate_concerns_the_rows_of_its_server(spark: SparkSession, tmp_path:
     # All positions of the second server are below the truncate of the first.
     [note, *_] = shards.run({US: [event("c", "us", 10, 1), event("c", "us", 20, 2)], EU: [late]})
     assert note is not None
-    assert note.endswith(f"one of them only: {EU}/eu/shop/orders, {US}/us/shop/orders")
+    assert note.endswith(f"only one of them: {EU}/eu/shop/orders, {US}/us/shop/orders")
     for sink in pipelines.TABLE_SINKS:
         assert shards.keys(sink) == [("eu", 3), ("us", 1), ("us", 2)]
     shards.run({EU: [event("t", "eu", 70)], US: [event("u", "us", 30, 2)]})

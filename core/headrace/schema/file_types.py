@@ -16,7 +16,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 def check_names(schema: StructType, file_format: str) -> None:
     """Raise DataError for a column or nested field whose name a file format does not allow."""
-    for name in _field_names(schema):
+    for name in (name for _, struct in list_structs(schema) for name in struct.names):
         if not _NAME.fullmatch(name):
             raise DataError(
                 f"{file_format} does not allow the column name {name!r}: names consist of letters, digits and '_' and do not start with a digit",
@@ -33,18 +33,19 @@ def widen_small_ints(schema: StructType) -> StructType:
     return widened
 
 
-def _field_names(data_type: DataType) -> Iterator[str]:
-    """Yield the names of all fields of a type, including nested fields."""
+def list_structs(data_type: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructType]]:
+    """Yield each struct of a type with the names of the fields that lead to it: outer structs first, in lists and maps too."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):
+        yield path, data_type
         for field in data_type:
-            yield field.name
-            yield from _field_names(field.dataType)
+            yield from list_structs(field.dataType, (*path, field.name))
     elif isinstance(data_type, T.ArrayType):
-        yield from _field_names(data_type.elementType)
+        yield from list_structs(data_type.elementType, path)
     elif isinstance(data_type, T.MapType):
-        yield from _field_names(data_type.valueType)
+        yield from list_structs(data_type.keyType, path)
+        yield from list_structs(data_type.valueType, path)
 
 
 def _widen(data_type: DataType) -> DataType:

@@ -49,6 +49,7 @@ from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class ChangeReader:
@@ -128,7 +129,9 @@ class ChangeReader:
         reject_lookalikes(events.schema, events.topic, session)
         key = route.key if events.schema.fields else ()
         is_numbered = every_field and self._numbers_records()
-        frame = self._load(session, events, route, every_field=every_field, is_numbered=is_numbered)
+        with_row_before = every_field or needs_row_before(self._plan, events, route)
+        schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
+        frame = self._load(session, events, schema, every_field=every_field, is_numbered=is_numbered)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
@@ -149,18 +152,15 @@ class ChangeReader:
         return reject_missing_keys(changes)
 
     def _load(
-        self, session: SparkSession, events: Events, route: Route, *, every_field: bool, is_numbered: bool
+        self, session: SparkSession, events: Events, schema: StructType, *, every_field: bool, is_numbered: bool
     ) -> DataFrame:
-        """Load events. ``is_numbered``: OFFSET is the number of the record in its file."""
-        with_row_before = every_field or needs_row_before(self._plan, events, route)
-        key = route.key if events.schema.fields else ()
-        schema = self._plan.dialect_of(events).read_schema(events.schema, key=key, with_row_before=with_row_before)
+        """Load events. ``every_field``: for dead letters; ``is_numbered``: OFFSET is the number of the record in its file."""
         frame = events.load(session, schema)
         if not every_field:
-            frame = frame.drop(E.DETAIL)
-        elif events.locate_errors:
+            return frame.drop(E.DETAIL)
+        if events.locate_errors:
             frame = events.locate_errors(frame, schema)
-        if every_field and self._plan.hides_values:
+        if self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
         if not is_numbered:
             return frame

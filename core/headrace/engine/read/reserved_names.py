@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
+from headrace.schema.file_types import list_structs
 from headrace.sdk.changes import PREFIX
 from headrace.spark.columns import name_fold
 
@@ -35,54 +36,28 @@ def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
 
 def reject_empty_structs(columns: Iterable[StructField], table: str) -> None:
     """Raise DataError for a column that is or contains a struct without fields: no table format can store it."""
-    path = _find_empty_struct(columns)
-    if path:
-        raise DataError(
-            f"the column {'.'.join(path)!r} is a struct without fields, which no table can store",
-            where=f"table {table}",
-            fix="exclude the topic, or remove the field in the producer of the events",
-        )
-
-
-def _find_empty_struct(fields: Iterable[StructField]) -> tuple[str, ...] | None:
-    """Return the path of the first struct without fields; None without one."""
-    for field in fields:
-        inner: DataType = field.dataType
-        while inner.typeName() in ("array", "map"):
-            inner = getattr(inner, "elementType" if inner.typeName() == "array" else "valueType")
-        if (children := getattr(inner, "fields", None)) is not None:
-            path = _find_empty_struct(children) if children else ()
-            if path is not None:
-                return (field.name, *path)
-    return None
+    for path, struct in (found for column in columns for found in list_structs(column.dataType, (column.name,))):
+        if not struct.fields:
+            raise DataError(
+                f"the column {'.'.join(path)!r} is a struct without fields, which no table can store",
+                where=f"table {table}",
+                fix="exclude the topic, or remove the field in the producer of the events",
+            )
 
 
 def reject_lookalikes(data_type: DataType, topic: str, session: SparkSession) -> None:
     """Raise DataError for two names in one struct that the session does not distinguish."""
-    from pyspark.sql import types as T
-
-    if isinstance(data_type, T.StructType):
-        fold, spellings = name_fold(session), dict[str, str]()
-        for field in data_type:
-            other = spellings.setdefault(fold(field.name), field.name)
-            if other != field.name:
+    fold = name_fold(session)
+    for _, struct in list_structs(data_type):
+        spellings: dict[str, str] = {}
+        for name in struct.names:
+            other = spellings.setdefault(fold(name), name)
+            if other != name:
                 raise DataError(
-                    f"the names {other!r} and {field.name!r} differ only by case, and tables do not distinguish them",
+                    f"the names {other!r} and {name!r} differ only by case, and tables do not distinguish them",
                     where=f"topic {topic}",
                     fix="rename one of them at the source, or exclude it in the producer of the events",
                 )
-    for inner in _list_inner_types(data_type):
-        reject_lookalikes(inner, topic, session)
-
-
-def _list_inner_types(data_type: DataType) -> list[DataType]:
-    from pyspark.sql import types as T
-
-    if isinstance(data_type, T.StructType):
-        return [field.dataType for field in data_type]
-    if isinstance(data_type, T.MapType):
-        return [data_type.keyType, data_type.valueType]
-    return [data_type.elementType] if isinstance(data_type, T.ArrayType) else []
 
 
 def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:

@@ -23,10 +23,8 @@ def reject_unsupported(changes: Changes, table: str, sinks: Iterable[Sink], sess
 
     if not changes.event_columns:  # No record could be read.
         return changes
-    target, row = (
-        Table(table, tuple(changes.key_columns)),
-        StructType([changes.frame.schema[c] for c in changes.event_columns]),
-    )
+    target = Table(table, tuple(changes.key_columns))
+    row = StructType([changes.frame.schema[c] for c in changes.event_columns])
     found = [sink.find_unsupported(session, target, decide_mode(sink, changes), row) for sink in sinks]
     conditions = [condition for condition in found if condition is not None]
     if not conditions:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class TopicIds:
 
     def find_recreated(self) -> list[str]:
         """Return the topics of the stream that were created again since they were last read."""
-        known = self._read(self._batches()[-1:])
+        known = self._before(sys.maxsize)
         return _compare(known, self._find_ids(known) if known else {})
 
     def note(self, batch: int, topics: Collection[str], reject: Callable[[list[str]], None]) -> list[str]:
@@ -31,23 +33,27 @@ class TopicIds:
 
         A repeated batch returns the same topics. ``reject``: may raise an error for them; then nothing is stored.
         """
-        batches = self._batches()
-        before = self._read([number for number in batches if number < batch][-1:])
-        now = self._read([batch]) if batch in batches else {**before, **self._find_ids(topics)}
+        before = self._before(batch)
+        now = self._stored[batch] if batch in self._stored else {**before, **self._find_ids(topics)}
         recreated = _compare(before, now)
         if recreated:
             reject(recreated)
-        if now != before and batch not in batches:
+        if now != before and batch not in self._stored:
             self._folder.write(f"{batch}", json.dumps(now, sort_keys=True))
-            for number in [*batches, batch][:-_KEPT]:
+            self._stored[batch] = now
+            for number in sorted(self._stored)[:-_KEPT]:
                 self._folder.delete(f"{number}")
+                del self._stored[number]
         return recreated
 
-    def _batches(self) -> list[int]:
-        return sorted(int(name) for name in self._folder.names())
+    def _before(self, batch: int) -> dict[str, str]:
+        """Return the ids that applied before a batch."""
+        return self._stored[max(earlier)] if (earlier := [n for n in self._stored if n < batch]) else {}
 
-    def _read(self, batches: list[int]) -> dict[str, str]:
-        return (self._folder.load(f"{batches[0]}", _parse) or {}) if batches else {}
+    @cached_property
+    def _stored(self) -> dict[int, dict[str, str]]:
+        """Batch → ids of its file. The files are read once: only this run writes them."""
+        return {int(name): self._folder.load(name, _parse) or {} for name in self._folder.names()}
 
 
 def _parse(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import ConfigError
 from headrace.sdk.changes import DELETED
-from headrace.sdk.columns import any_of, quote_name
+from headrace.sdk.columns import any_of, fold_name, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -107,7 +107,7 @@ class PartitionPaths:
 
         guarded = {}
         for name, condition in self._list_conditions(rows.schema).items():
-            field = next((field for field in rows.columns if field.lower() == name.lower()), None)
+            field = next((field for field in rows.columns if fold_name(field) == fold_name(name)), None)
             if field is not None:
                 column, error = F.col(quote_name(field)), F.raise_error(F.lit(f"{REJECTION} {name}")).cast("string")
                 is_unsupported = F.coalesce(condition, F.lit(False))
@@ -155,5 +155,5 @@ def _find_type(schema: StructType, name: str) -> DataType | None:
     kind: DataType | None = schema
     for part in name.split("."):
         fields = kind.fields if isinstance(kind, StructType) else []
-        kind = next((field.dataType for field in fields if field.name.lower() == part.lower()), None)
+        kind = next((field.dataType for field in fields if fold_name(field.name) == fold_name(part)), None)
     return kind

@@ -8,7 +8,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 help:  ## the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: $(TOX)  ## lint, then a test of every guarantee (docs/test-tiers.md) on Spark 3.5, within 25 minutes on two cores; at the end, the time of each part
+test: $(TOX)  ## lint, then a test of every guarantee (docs/test-tiers.md) on Spark 3.5; at the end, the time of each part
 	@rm -f .tox/times-*.json .tox/result.json; \
 	$(TOX) run -e test --result-json .tox/result.json; code=$$?; \
 	$(VENV)/bin/python .ci/times.py .tox; exit $$code

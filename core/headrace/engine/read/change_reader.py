@@ -258,6 +258,12 @@ class ChangeReader:
         error = F.when((name != table) & is_row, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
         return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
+    def only_source(self, target: Target) -> str | None:
+        """Return the source of all changes of a table; None if only the records name it."""
+        topics = {events.topic for events, _ in target.sources}
+        paths = [self._plan.dialect_of(events).source_path(events.schema) for events, _ in target.sources]
+        return topics.pop() if len(topics) == 1 and all(path is None for path in paths) else None
+
     def may_leave_out(self, target: Target) -> bool:
         """Return whether events of a table's topics can have unavailable values."""
         return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)

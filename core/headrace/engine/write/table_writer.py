@@ -159,6 +159,9 @@ class TableWriter:
         if is_unknown and self._sinks.read_stored(table_plan.upsert_sinks[0], table_plan.table) is not None:
             state.sources.add([EARLIER])
             return
+        if (only := self._reader.only_source(target)) is not None:
+            state.sources.add([only])
+            return
         sources = self._read(target, state).frame.where(names_source())
         # Rows are preferred, because the source of a truncate may have no rows.
         first = sources.where(is_row()).select(SOURCE).first() or sources.select(SOURCE).first()

@@ -21,6 +21,8 @@ from tests.support.waiting import until
 from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
 from headrace.engine.commands.replay import replay
 from headrace.progress.model import BatchProgress
+from headrace.spark.storage import Folder
+from headrace.spark.stream_files import find_damaged_file
 from headrace.testing.sources import SourceConformance
 from headrace_sources.transports.kafka import KafkaSource
 from headrace_sources.transports.kafka_admin import KafkaAdmin
@@ -99,6 +101,7 @@ def test_changes_reach_the_table_and_the_next_run_resumes(
     (summary,) = pipeline.run(spark).tables
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (3, 2, 0)
     assert names(pipeline, spark, topic) == {1: "A", 2: "b"}
+    assert find_damaged_file(Folder(spark, f"{pipeline.checkpoint}/stream")) is None
     assert pipeline.run(spark).batches == 0
     kafka.produce(topic, change("d", 2, "b", lsn=4), tombstone(2), change("c", 3, "c", lsn=5))
     pipeline.run(spark)

@@ -79,6 +79,7 @@ def test_tickit(
     # 1. Debezium writes each change of the database to a topic of the cluster.
     postgres.execute(TICKIT)
     connect.put("tickit", {**postgres.debezium("prod"), "schema.include.list": "tickit", **WITH_SCHEMAS})
+    msk.read("prod.tickit.sales", 3)
 
     # 2. The pipeline runs with a role, which is a key that the broker accepts. AWS clients in Python read the key from the
     #    environment. AWS clients in the running JVM read it from system properties.

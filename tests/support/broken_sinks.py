@@ -136,7 +136,7 @@ class WritesAtMostThousandRows(MemorySink):
 @fails("test_append_keeps_every_row")
 class AlwaysUpserts(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        return super().write(table, rows, Batch(batch.pipeline, batch.id, "upsert"))
+        return super().write(table, rows, replace(batch, mode="upsert"))
 
 
 @fails("test_empty_batch_changes_nothing")
@@ -158,7 +158,7 @@ class LeavesPartOfAFailedWrite(MemorySink):
         try:
             return super().write(table, rows, batch)
         except Exception:
-            part = Batch(batch.pipeline + "part", batch.id, batch.mode)
+            part = replace(batch, pipeline=f"{batch.pipeline}part")
             # The kit's error is in the column name.
             super().write(table, rows.where(f"{POSITION} <= '0000000002'").drop("name"), part)
             raise
@@ -173,7 +173,7 @@ class IdentifiesBatchesByIdOnly(MemorySink):
 @fails("test_replay_does_not_replace_its_batch")
 class IdentifiesPipelinesByPrefix(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
-        return batch.pipeline[:8], batch.id
+        return batch.pipeline[:8], batch.id, batch.digest
 
 
 @fails("test_batch_of_an_older_checkpoint_is_applied")
@@ -334,7 +334,7 @@ class RetriesWithoutCheck(MemorySink):
         try:
             return super().write(table, rows, batch)
         except ConnectionError:
-            return super().write(table, rows, Batch(f"{batch.pipeline} again", batch.id, batch.mode))
+            return super().write(table, rows, replace(batch, pipeline=f"{batch.pipeline} again"))
 
 
 @fails(FAULT_IN_APPEND)
@@ -345,7 +345,7 @@ class WritesRowByRow(MemorySink):
             super().write(
                 table,
                 rows.where(rows[POSITION] == row[POSITION]),
-                Batch(f"{batch.pipeline} {row[POSITION]}", batch.id, batch.mode),
+                replace(batch, pipeline=f"{batch.pipeline} {row[POSITION]}"),
             )
         return super().write(table, rows.limit(0), batch)
 

@@ -198,7 +198,7 @@ class Observer:
 
     def _watch(self) -> None:
         requested = 0.0
-        while not self._ended.wait(0.05):
+        while not self._ended.wait(0.2):
             before = len(self._commands)
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
@@ -206,7 +206,7 @@ class Observer:
             if len(self._commands) > before:
                 (self._folder / "commands").write_text("\n".join(self._commands))
             # The pages keep their content, and rendering all plans continuously would use a whole core.
-            if time.monotonic() < requested + 1:
+            if time.monotonic() < requested + 3:
                 continue
             requested = time.monotonic()
             with suppress(OSError, ValueError, IndexError):  # no UI, or a UI that starts

@@ -11,6 +11,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
 from tests.support.memory_sink import MemorySink
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.engine.commands.replay import ReplayResult, replay
@@ -64,7 +65,9 @@ def write_files(folder: Path) -> tuple[Path, Path]:
     return numbered, plain
 
 
-@pytest.mark.parametrize("options", [{}, {"dead.letters.table": "ops.dead_letters"}], ids=["files", "table"])
+@pytest.mark.parametrize(
+    "options", nightly_after(1, [{}, {"dead.letters.table": "ops.dead_letters"}]), ids=["files", "table"]
+)
 def test_dead_letters_of_files_are_replayed_once(tmp_path: Path, spark: SparkSession, options: dict[str, str]) -> None:
     write_files(tmp_path)
     narrow, wide = job(tmp_path, "decimal(5,2)", **options), job(tmp_path, "decimal(9,2)", **options)

@@ -70,6 +70,7 @@ def options(proxy: KinesisProxy, name: str = "etl") -> dict[str, Any]:
     }
 
 
+@pytest.mark.nightly
 def test_split_shards_push_all_records(
     kinesis: Kinesis, sender: Sender, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:

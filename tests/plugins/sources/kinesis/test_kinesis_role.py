@@ -109,6 +109,7 @@ def stream(kinesis: Kinesis) -> str:
     return name
 
 
+@pytest.mark.nightly
 def test_driver_and_executors_read_as_the_role(
     kinesis: Kinesis, sts: Glue, proxy: RecordingProxy, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:

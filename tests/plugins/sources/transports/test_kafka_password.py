@@ -86,6 +86,7 @@ def login(kafka: Kafka, tmp_path: Path) -> Login:
     return login
 
 
+@pytest.mark.nightly
 def test_program_uses_new_password_and_logs_no_password(login: Login, spark: SparkSession) -> None:
     file, log = login.folder / "orders.yaml", login.folder / "log"
     settings = {"spark.master": "local[2]", "spark.log.level": "INFO", "spark.driver.memory": "1g"}

@@ -75,7 +75,7 @@ class Folder:
 
     def folder(self, name: str) -> Folder:
         """Return a folder in this folder."""
-        return Folder(self._spark, f"{self.path}/{name}", self._conf)
+        return type(self)(self._spark, f"{self.path}/{name}", self._conf)
 
     def read(self, name: str) -> str | None:
         """Return the text of a file; None if it does not exist."""
@@ -264,6 +264,13 @@ class Folder:
         statuses = path.getFileSystem(self._conf).listStatus(path)
         sizes = {str(status.getPath().getName()): int(status.getLen()) for status in statuses if status.isFile()}
         return {file: sizes[file] for file in sorted(sizes) if not file.startswith((".", "_"))}
+
+
+class UnchangedFolder(Folder):
+    """Folder for a command that changes nothing: it drops what is written."""
+
+    def write(self, name: str, text: str) -> None:
+        pass
 
 
 def _put_local(path: Path, text: str, *, replace: bool) -> None:

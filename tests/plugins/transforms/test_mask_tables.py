@@ -123,6 +123,19 @@ def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_pat
     assert rows(masked_pipeline, spark, "staff", "id") == [{"email": PII, "id": 2}]
 
 
+def test_masked_column_is_known_from_earlier_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """The newest file of a topic may have no row with the column, or no row at all."""
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"nullify": True}}, target="{table}")
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
+    write_events(tmp_path, STAFF, event({"id": 1}, 1))
+    masked_pipeline.run(spark)
+    write_events(tmp_path, PEOPLE, event({"id": 2}, 2))
+    masked_pipeline.run(spark)
+    write_events(tmp_path, PEOPLE, {**event({}, 3, op="t"), "after": None})
+    masked_pipeline.run(spark)
+    assert rows(masked_pipeline, spark, "people", "id") == []
+
+
 def test_key_columns_and_types_ignore_case(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"Id": 1, "Price": "1.50"}, 1), event({"Id": 1, "Price": "2.50"}, 2))
     rule = {"source": PEOPLE, "target": "people", "key": ["ID"], "columns": {"PRICE": "decimal(9,2)"}}

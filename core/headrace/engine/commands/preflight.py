@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.layout import CheckpointFolders
 from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
@@ -18,7 +19,7 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import SourceContext
-from headrace.spark.storage import Folder
+from headrace.spark.storage import Folder, UnchangedFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,11 +91,17 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     They are checked at every start, in what the topics hold now: the first batch may lack a topic that gets its first record a
     moment later, and a repeated batch stays the same.
     """
-    has_names = any(transform.reads() for transform in plan.transforms)
-    if not has_names or plan_columns(plan, session):
+    if not any(transform.reads() for transform in plan.transforms):
         return True
-    if not plan.source.yields_records:
+    topics = _list_topics(plan, session)
+    if any(events.error for events in topics):  # Its table reports it, and might have the columns.
         return False
+    if _plan_topics(plan, session, topics):
+        return True
+    return plan.source.yields_records and _find_names_in_samples(plan, session)
+
+
+def _find_names_in_samples(plan: Plan, session: SparkSession) -> bool:
     seen = SeenColumns()
     reader = ChangeReader(plan)
     try:
@@ -115,10 +122,21 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Plan every topic's changes from the schemas that the source can show, without reading data."""
-    seen = SeenColumns()
+    return _plan_topics(plan, session, _list_topics(plan, session))
+
+
+def _list_topics(plan: Plan, session: SparkSession) -> list[Events]:
+    """Return the events of every topic, from the schemas that the source can show."""
     try:
         context = _make_context(plan, session)
-        topics = ChangeReader(plan).split(context, plan.source.known_schemas(context))
+        return ChangeReader(plan).split(context, plan.source.known_schemas(context))
+    except Exception as error:
+        raise translate(error, plan) from error
+
+
+def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events]) -> list[CheckItem]:
+    seen = SeenColumns()
+    try:
         items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
         items += _list_shared_tables(plan, topics)
     except Exception as error:
@@ -149,8 +167,10 @@ def plan_known_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
 
 
 def _make_context(plan: Plan, session: SparkSession) -> SourceContext:
+    """Return a context with the schemas of the checkpoint: the newest records may lack columns of earlier ones."""
+    folders = CheckpointFolders(UnchangedFolder(session, plan.checkpoint))
     limit = plan.settings.max_message_bytes
-    return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)
+    return SourceContext(session, plan.open_schema_log(session, folders.topic_schemas), max_message_bytes=limit)
 
 
 def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:

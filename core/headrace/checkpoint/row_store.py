@@ -83,9 +83,18 @@ class RowStore:
         self._schemas.setdefault(types, rows.schema)
         return rows
 
-    def add(self, rows: DataFrame, batch: int, merge: Callable[[DataFrame], DataFrame]) -> None:
-        """Add rows, and compact folders. ``merge``: merges the rows of several folders."""
-        self._write(rows, 0, batch, int(time.time() * 1000))
+    def add(
+        self,
+        rows: DataFrame,
+        batch: int,
+        merge: Callable[[DataFrame], DataFrame],
+        newest_change: int | None = None,
+    ) -> None:
+        """Add rows, and compact folders. ``merge``: merges the rows of several folders; ``newest_change`` as in ``expire``.
+
+        The rows are as new as the change if the clock is behind it, so that they do not expire when the clock is corrected.
+        """
+        self._write(rows, 0, batch, max(int(time.time() * 1000), newest_change or 0))
         for level in range(_LAST_LEVEL):
             full = [name for name in self.names if int(name.split("-")[0]) == level]
             if len(full) < _FOLDERS_PER_LEVEL:

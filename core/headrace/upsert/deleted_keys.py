@@ -64,16 +64,22 @@ class DeletedKeys:
             )
             yield _drop_where(batch, F.broadcast(deleted) if is_small else deleted, key, is_dropped)
 
-    def remember(self, rows: DataFrame, key: Sequence[str], batch: int) -> None:
-        """Add the keys of the rows that are DELETED. A repeated batch changes nothing."""
+    def remember(self, rows: DataFrame, key: Sequence[str], batch: int, newest_change: int | None = None) -> None:
+        """Add the keys of the rows that are DELETED. A repeated batch changes nothing. ``newest_change`` as in ``expire``."""
         from pyspark.sql import functions as F
 
         deleted = rows.where(F.col(DELETED)).select(key_text(rows, key).alias("key"), F.col(POSITION).alias("position"))
-        self._store.add(deleted, batch, lambda several: several.groupBy("key").agg(F.max("position").alias("position")))
+        self._store.add(deleted, batch, _latest_per_key, newest_change)
 
     def expire(self, batch: int, newest_change: int | None) -> None:
         """Forget keys that were deleted longer ago than the retention (``RowStore.expire``)."""
         self._store.expire(batch, newest_change)
+
+
+def _latest_per_key(deleted: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return deleted.groupBy("key").agg(F.max("position").alias("position"))
 
 
 def _schema() -> StructType:

@@ -118,3 +118,16 @@ def test_clock_that_jumps_forward_expires_nothing(
     assert store.names == names
     store.expire(2, int((now + 3601) * 1000))
     assert store.names == names[2:]
+
+
+def test_rows_stay_after_a_slow_clock_is_corrected(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = int(time.time() * 1000)
+    store = RowStore(Folder(spark, str(tmp_path)), 3600)
+    with monkeypatch.context() as slow:
+        slow.setattr(time, "time", lambda: change / 1000 - 365 * 86400)
+        store.add(row_of(spark, "int", n="7"), 1, lambda rows: rows, change)
+    names = store.names
+    store.expire(2, change)
+    assert store.names == names

@@ -129,11 +129,11 @@ class TableWriter:
             ):  # Otherwise Spark delivers no counts, and waiting for them again is useless.
                 counts = counts.with_filtered(balance.count_filtered())
             if table_plan.remembers_deletes and counts.upsert_deletes != 0:
-                state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch)
+                state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch, counts.newest_ms)
             note = self._note_origins(changes, table_plan, state, counts, origins)
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
-                removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
+                removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks, counts.newest_ms)
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         seconds = time.monotonic() - started
         return _progress(table_plan, results, counts, rejected, removed, readable, seconds, note)

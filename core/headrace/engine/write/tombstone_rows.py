@@ -35,11 +35,12 @@ class Removed:
 
 
 def remove_rows(
-    tombstones: DataFrame, table_plan: TablePlan, state: TableState, sinks: SinkWriter
+    tombstones: DataFrame, table_plan: TablePlan, state: TableState, sinks: SinkWriter, newest_change: int | None
 ) -> Mapping[Sink, Removed]:
     """Remove the stored rows that are older than a tombstone of their key, from each upsert sink that has some.
 
-    Repeating it removes nothing. ``tombstones``: one per key, with the key's columns and POSITION.
+    Repeating it removes nothing. ``tombstones``: one per key, with the key's columns and POSITION; ``newest_change`` as in
+    ``DeletedKeys.expire``.
     """
     key = table_plan.table.key
     deleted = state.deleted_keys if table_plan.remembers_deletes else None
@@ -55,5 +56,5 @@ def remove_rows(
         if counts and deleted:
             # This precedes the tables: once a row is removed, a repeated batch would not find the delete to remember.
             rows = reduce(lambda a, b: a.unionByName(b), [deletes[sink] for sink in counts])
-            deleted.remember(rows, key, table_plan.marks.batch)
+            deleted.remember(rows, key, table_plan.marks.batch, newest_change)
         return {sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink])) for sink, count in counts.items()}

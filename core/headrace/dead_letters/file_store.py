@@ -35,23 +35,20 @@ class DeadLetterFiles:
             if (seen := first_seen(older)) is not None:
                 dead_letters = dead_letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
         self._write(dead_letters, name)
-        self._folder.mark_complete(name)
         return WriteResult()
 
     def read(self, session: SparkSession) -> DataFrame | None:
         """Return all dead letters in files; None if there are none."""
-        batches = [f"{self._folder.path}/{name}/*" for name in self._folder.names()]
-        return session.read.option("mergeSchema", "true").load(batches) if batches else None
+        paths = [f"{self._folder.path}/{name}" for name in self._list_folders()]
+        return session.read.option("mergeSchema", "true").load(paths) if paths else None
 
     def claim(self, session: SparkSession, select: Select, queue: ReplayQueue) -> None:
         """Move each folder with selected dead letters to the queue, with its other dead letters."""
-        for batch in self._folder.names():
-            folder = self._folder.folder(batch)
-            for name in folder.names():
-                path = f"{folder.path}/{name}"
-                if not select(session.read.load(path)).isEmpty():
-                    queue.claim(path, batch, name)
-            if not folder.names():
+        for name in self._list_folders():
+            path, (batch, table) = f"{self._folder.path}/{name}", name.split("/")
+            if not select(session.read.load(path)).isEmpty():
+                queue.claim(path, batch, table)
+            if not self._folder.folder(batch).names():
                 self._folder.delete(batch)
 
     def has_stored(self, dead_letters: DataFrame) -> bool:
@@ -62,5 +59,16 @@ class DeadLetterFiles:
         """Put back claimed dead letters that were not replayed."""
         self._write(dead_letters, f"{item.batch_name}/{item.origin}+{item.unique}+kept")
 
+    def _list_folders(self) -> list[str]:
+        """Return the folders with files, as ``<batch>/<name>``. ConfigError for damaged files.
+
+        A killed process may leave a folder without files.
+        """
+        folders = {file.rpartition("/")[0] for file in self._folder.list_files() if file.count("/") == 2}
+        for name in folders:
+            self._folder.check_complete(name)
+        return sorted(folders)
+
     def _write(self, dead_letters: DataFrame, name: str) -> None:
         dead_letters.coalesce(1).write.mode("overwrite").save(f"{self._folder.path}/{name}")
+        self._folder.mark_complete(name)

@@ -56,13 +56,15 @@ class ReplayQueue:
         return [ReplayItem.parse(name) for name in self._folder.names()]
 
     def path(self, item: ReplayItem) -> str:
-        """Return the path of a claimed folder."""
+        """Return the path of a claimed folder. ConfigError for damaged files."""
+        self._folder.check_complete(item.name)
         return f"{self._folder.path}/{item.name}"
 
     def add(self, dead_letters: DataFrame, batch: int, origin: str) -> ReplayItem:
         """Write dead letters of one batch into a new item."""
         path = f"{self._folder.path}/{_UNFINISHED}"
         dead_letters.coalesce(1).write.mode("overwrite").save(path)
+        self._folder.mark_complete(_UNFINISHED)
         return self.claim(path, f"{batch:010d}", quote(origin, safe=""))
 
     def claim(self, path: str, batch_name: str, origin: str) -> ReplayItem:

@@ -53,7 +53,11 @@ def find_damaged_file(stream: Folder) -> str | None:
     """Return the path of a damaged file in the checkpoint of a stream; None without one. It reads the whole log."""
     for file in stream.list_files():
         folder, _, name = file.rpartition("/")
-        is_log = name.isdigit() and folder.partition("/")[0] in ("offsets", "commits", "sources")
+        is_log = name.removesuffix(".compact").isdigit() and folder.partition("/")[0] in (
+            "offsets",
+            "commits",
+            "sources",
+        )
         if (is_log or file == "metadata") and not _is_complete(stream.read(file) or "", is_log=is_log):
             return f"{stream.path}/{file}"
     return None

@@ -87,7 +87,7 @@ def deletes_before(
 
 def _parse(text: str) -> dict[str, str]:
     if not text.startswith("{"):
-        if not text:
+        if not text[:1].isdigit():
             raise ValueError("no position")
         return {ANY_SOURCE: text}
     positions = json.loads(text)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.dead_letters.file_store import DeadLetterFiles
+from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.rows import DeadLetterBatch
+from headrace.errors import ConfigError
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -27,3 +29,22 @@ def test_repeated_batch_keeps_the_first_timestamp(spark: SparkSession, tmp_path:
         DeadLetterFiles(folder).save(rows, DeadLetterBatch(7, "shop.orders", "checkpoint", "mark"))
     ((topic, seen),) = session.read.load(f"{tmp_path}/0000000007/shop.orders").collect()
     assert (topic, seen.minute) == ("shop.orders", 1)
+
+
+def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark skips empty files without an error, and cannot read a folder without files."""
+    store = DeadLetterFiles(Folder(spark, str(tmp_path)))
+    (tmp_path / "0000000006/shop.orders/_temporary").mkdir(parents=True)  # left by a killed process
+    assert store.read(spark) is None
+    rows = spark.sql("select 'shop.orders' as topic, timestamp'2026-01-31 12:01:00' as seen")
+    store.save(rows, DeadLetterBatch(7, "shop.orders", "checkpoint", "mark"))
+    found = store.read(spark)
+    assert found is not None
+    assert found.count() == 1
+    (file,) = tmp_path.glob("0000000007/shop.orders/*.parquet")
+    file.write_bytes(b"")
+    with pytest.raises(ConfigError, match="is damaged: it has 0 bytes") as caught:
+        store.read(spark)
+    assert str(caught.value.where).endswith(f"0000000007/shop.orders/{file.name}")
+    with pytest.raises(ConfigError, match="is damaged: it has 0 bytes"):
+        store.claim(spark, lambda rows: rows, ReplayQueue(spark, Folder(spark, str(tmp_path / "replay"))))

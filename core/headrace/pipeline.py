@@ -31,7 +31,7 @@ from headrace.engine.plan.pipeline_spec import PipelineSpec
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_notes, find_warnings
-from headrace.engine.run.start import start
+from headrace.engine.run.start import hold_checkpoint, start
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, HeadraceError, LoginError
 from headrace.progress.model import BatchProgress
@@ -224,8 +224,9 @@ class Pipeline(PipelineSpec):
             spark = self._session(spark)
             fix = "run the pipeline; no epoch is needed before its first batch, because no stored row can win over a new change"
             self._require_batches(spark, fix)
-            checkpoint = Checkpoint(spark, self.checkpoint, self.name)
-            return checkpoint.epochs.add(checkpoint.next_batch, reason)
+            with hold_checkpoint(spark, self.checkpoint):
+                checkpoint = Checkpoint(spark, self.checkpoint, self.name)
+                return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
     def resync(self, table: str, *, now: bool = False, spark: SparkSession | None = None) -> list[Resync]:
         """Remove the rows of a table that its newest snapshot does not have; return the result for each sink.
@@ -236,7 +237,8 @@ class Pipeline(PipelineSpec):
         with redacted_errors(self.plan):
             spark = self._session(spark)
             self._require_batches(spark, "run the pipeline until it has applied the snapshot")
-            return resync(self.plan, spark, table, now=now)
+            with hold_checkpoint(spark, self.checkpoint):
+                return resync(self.plan, spark, table, now=now)
 
     def replay(
         self, *, reason: str | None = None, table: str | None = None, spark: SparkSession | None = None
@@ -246,7 +248,9 @@ class Pipeline(PipelineSpec):
         Stop the pipeline before. Rows are applied in the order of their positions, and at most once.
         """
         with redacted_errors(self.plan):
-            yield from replay(self.plan, self._session(spark), reason=reason, table=table)
+            spark = self._session(spark)
+            with hold_checkpoint(spark, self.checkpoint):
+                yield from replay(self.plan, spark, reason=reason, table=table)
 
     def history(self, spark: SparkSession | None = None) -> list[BatchProgress]:
         """Return the progress of the last 100 batches, oldest first.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,15 @@ class RunNote:
         if self._earlier is not None and self._earlier.is_active_here:
             raise self.error()
         self._folder.write(_FILE, json.dumps(asdict(self._run)))
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep the note for the time of a block. InUseError if another run is active on this machine."""
+        self.write()
+        try:
+            yield
+        finally:
+            self.delete()
 
     def delete(self) -> None:
         """Delete the note, unless another run has replaced it. Errors are ignored, because the note is only informative."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from headrace.checkpoint.run_note import RunNote
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.native_query import NativeQuery
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.ranged_query import RangedQuery
 from headrace.errors import ConfigError
 from headrace.sdk.source import NativeSource, RangedSource, Source
-from headrace.spark.storage import qualify_path
+from headrace.spark.storage import Folder, qualify_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +37,26 @@ def start(current: CurrentPlan, spark: SparkSession, options: RunOptions) -> Que
         )
     path = qualify_path(spark, plan.checkpoint)
     with _LOCK:
-        other = _LAST_QUERIES.get(path)
-        if other is not None and other.is_active:
-            raise ConfigError("is in use by another run", where=f"checkpoint {path}", fix="stop that run first")
+        _refuse_used(path)
         query = query_class(current, spark, options)
         query.start()
         _LAST_QUERIES[path] = query
     return query
+
+
+@contextmanager
+def hold_checkpoint(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+    """Keep runs on this machine from using a checkpoint for the time of a block. ConfigError if a run is active."""
+    folder = Folder(spark, checkpoint)
+    with _LOCK:
+        _refuse_used(folder.path)
+    folder.make_private()
+    with RunNote(folder).hold():
+        yield
+
+
+def _refuse_used(path: str) -> None:
+    """Raise ConfigError if this process runs a pipeline on a checkpoint."""
+    other = _LAST_QUERIES.get(path)
+    if other is not None and other.is_active:
+        raise ConfigError("is in use by another run", where=f"checkpoint {path}", fix="stop that run first")

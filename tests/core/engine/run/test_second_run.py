@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,9 +46,17 @@ def test_run_of_another_process_is_detected_at_the_start(spark: SparkSession, tm
         assert other.stdout
         note(orders).write_text(other.stdout.readline())
         text = f"is in use by another run: process {other.pid} on {socket.gethostname()}, started "
-        with pytest.raises(ConfigError, match=re.escape(text)) as caught:
-            orders.pipeline().run(spark)
-        assert str(orders.checkpoint) in str(caught.value.where)
+        pipeline = orders.pipeline()
+        commands: list[Callable[[], object]] = [
+            lambda: pipeline.run(spark),
+            lambda: pipeline.raise_epoch(spark=spark),
+            lambda: pipeline.resync("orders", spark=spark),
+            lambda: list(pipeline.replay(spark=spark)),
+        ]
+        for command in commands:
+            with pytest.raises(ConfigError, match=re.escape(text)) as caught:
+                command()
+            assert str(orders.checkpoint) in str(caught.value.where)
         other.communicate("\n")
     orders.add(2)
     orders.pipeline().run(spark)  # The note of a process that has ended is replaced.

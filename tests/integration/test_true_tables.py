@@ -279,6 +279,14 @@ def test_restored_database_is_newer_after_epoch_is_raised(tmp_path: Path, spark:
     log = json.loads((tmp_path / "checkpoint" / "epochs.json").read_text())
     assert [(epoch["number"], epoch["reason"]) for epoch in log] == [(1, "restored from the backup of Monday")]
 
+    # A new checkpoint continues the epoch of the rows.
+    for folder in ("checkpoint", "bronze"):
+        shutil.rmtree(tmp_path / folder)
+    artists.update(ARP, {**ARP, "name": "Jean Arp"})
+    bronze.flush()
+    job.run(spark)
+    assert rows(job, spark) == [{**ARP, "name": "Jean Arp"}, BAUER]
+
 
 def test_repeated_batch_keeps_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
-_FILE = "epochs.json"
+FILE = "epochs.json"
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class Epoch:
 
 
 class Epochs:
-    """The epochs that were raised, oldest first, in a file of the checkpoint. Only the thread of the batch raises one."""
+    """The epochs that were raised, oldest first, in a file of the checkpoint. Threads may share it."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self.all = folder.load(_FILE, _parse) or []
+        self._folder, self._lock = folder, threading.Lock()
+        self.all = folder.load(FILE, _parse) or []
 
     def of(self, batch: int, table: str) -> int:
         """Return the epoch of a table in a batch.
@@ -43,14 +44,26 @@ class Epochs:
         return max(numbers, default=0)
 
     def add(self, from_batch: int, reason: str, table: str | None = None) -> Epoch:
-        """Raise the epoch from a batch that was not applied yet. For one table it is raised once per batch."""
-        repeated = [e for e in self.all if table is not None and (e.table, e.from_batch) == (table, from_batch)]
-        if repeated:
-            return repeated[-1]
-        number = self.all[-1].number + 1 if self.all else 1
+        """Raise the epoch from a batch that was not applied yet. For one table it is raised once per batch.
+
+        Numbers of a table do not depend on other tables: a restored checkpoint raises them again, maybe in another order.
+        """
+        with self._lock:
+            repeated = [e for e in self.all if table is not None and (e.table, e.from_batch) == (table, from_batch)]
+            if repeated:
+                return repeated[-1]
+            numbers = [e.number for e in self.all if table is None or e.table in (None, table)]
+            return self._append(max(numbers, default=0) + 1, from_batch, reason, table)
+
+    def adopt(self, number: int, from_batch: int, reason: str, table: str) -> Epoch:
+        """Raise the epoch of a table to that of its stored rows."""
+        with self._lock:
+            return self._append(number, from_batch, reason, table)
+
+    def _append(self, number: int, from_batch: int, reason: str, table: str | None) -> Epoch:
         epoch = Epoch(number, from_batch, datetime.now(UTC).isoformat(timespec="seconds"), reason, table)
         self.all = [*self.all, epoch]
-        self._folder.write(_FILE, json.dumps([_to_dict(item) for item in self.all], ensure_ascii=False))
+        self._folder.write(FILE, json.dumps([_to_dict(item) for item in self.all], ensure_ascii=False))
         return epoch
 
 

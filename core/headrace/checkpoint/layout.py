@@ -1,6 +1,6 @@
 """Layout of a checkpoint folder, described in docs/checkpoint.md.
 
-``headrace.json``      layout version, name of the pipeline, id by which tables mark its batches
+``headrace.json``      layout version, name of the pipeline, id by which tables mark its batches, whether epochs.json must exist
 ``run.json``           host, process and start of the active run
 ``epochs.json``        the epochs that were raised
 ``orders.json``        what orders the changes of each topic
@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from headrace.checkpoint.epochs import Epochs
+from headrace.checkpoint.epochs import FILE as EPOCHS, Epochs
 from headrace.checkpoint.orders import Orders
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.checkpoint.source_tables import SourceTables
@@ -197,7 +197,7 @@ class Checkpoint(CheckpointFolders):
             if header is None:
                 self.folder.make_private()
                 header = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
-                self.folder.write(HEADER, json.dumps(header))
+            self._require_epochs(header, where)
         except HeadraceError:
             raise
         except Exception as error:
@@ -205,3 +205,11 @@ class Checkpoint(CheckpointFolders):
                 f"cannot be used: {first_line(error)}", where=where, fix="check the path and its permissions"
             ) from error
         return str(header["id"])
+
+    def _require_epochs(self, header: dict[str, Any], where: str) -> None:
+        """Raise ConfigError if epochs.json is missing: in a lower epoch, all changes would lose against the stored rows."""
+        if not header.get("epochs"):  # a new checkpoint, or one of an older version
+            self.folder.create(EPOCHS, "[]")
+            self.folder.write(HEADER, json.dumps({**header, "epochs": True}))
+        elif self.folder.read(EPOCHS) is None:
+            raise ConfigError(f"{EPOCHS} is missing", where=where, fix="restore it, or use a new checkpoint folder")

@@ -68,6 +68,11 @@ def in_epoch(position: Column, epoch: int) -> Column:
     return F.when(is_tombstone(position), position).otherwise(raised)
 
 
+def read_epoch(position: str) -> int:
+    """Return the epoch of a position."""
+    return int(position[1 : 1 + int(position[0], 36)] or "0", 16)
+
+
 def epoch_text(epoch: int) -> str:
     """Return the prefix of an epoch's positions, in the format of ``sortable``."""
     digits = f"{epoch:X}"

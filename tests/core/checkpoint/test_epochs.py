@@ -39,6 +39,18 @@ def test_epoch_of_one_table_is_raised_once_per_batch(folder: Folder) -> None:
     assert [Epochs(folder).of(6, table) for table in ("a", "b")] == [2, 2]
 
 
+def test_numbers_of_a_table_do_not_depend_on_other_tables(folder: Folder) -> None:
+    """A restored checkpoint may raise the epochs of its tables again in another order."""
+    epochs = Epochs(folder)
+    assert [epochs.add(batch, "ordered anew", table).number for batch, table in ((1, "a"), (2, "b"), (3, "b"))] == [
+        1,
+        1,
+        2,
+    ]
+    assert epochs.adopt(5, 4, "older", "a").number == epochs.of(4, "a") == 5
+    assert epochs.add(5, "restored").number == 6
+
+
 def test_file_without_epochs_per_table_is_read(folder: Folder) -> None:
     old = {"number": 1, "from_batch": 2, "raised": "2026-11-01T00:00:00+00:00", "reason": ""}
     folder.write("epochs.json", json.dumps([old]))

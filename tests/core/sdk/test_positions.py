@@ -80,9 +80,10 @@ def test_positions_of_an_epoch_are_higher_than_those_of_earlier_epochs(
 ) -> None:
     from pyspark.sql import functions as F
 
-    from headrace.sdk.positions import in_epoch, position, sortable
+    from headrace.sdk.positions import in_epoch, position, read_epoch, sortable
 
     columns = [in_epoch(position(sortable(F.lit(number)), place=F.lit("10")), epoch) for epoch, number in numbers]
     (row,) = spark.range(1).select(*columns).collect()
     order = range(len(numbers))
     assert sorted(order, key=lambda i: (row[i], i)) == sorted(order, key=lambda i: (numbers[i], i))
+    assert [read_epoch(text) for text in row] == [epoch for epoch, _ in numbers]

@@ -65,6 +65,8 @@ class TablePlan:
     position_parts: str | None = None
     #: Sinks whose table a truncate empties; in the others it is a dead letter.
     truncated_sinks: tuple[Sink, ...] = ()
+    #: Note for the user about the epoch of the stored rows, if any.
+    epoch_note: str | None = None
 
     @classmethod
     def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TablePlan:
@@ -140,7 +142,8 @@ class TablePlan:
     @property
     def note(self) -> str | None:
         """Note for the user about the table, if any."""
-        return KEYLESS if "changelog" in self.modes.values() and not self.table.key else None
+        is_keyless = "changelog" in self.modes.values() and not self.table.key
+        return self.epoch_note or (KEYLESS if is_keyless else None)
 
 
 def decide_mode(sink: Sink, changes: Changes) -> TableMode:

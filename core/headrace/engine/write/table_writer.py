@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,8 @@ from headrace.engine.write.upsert_steps import (
 )
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
-from headrace.sdk.changes import Changes
+from headrace.sdk.changes import POSITION, Changes
+from headrace.sdk.positions import SORTABLE, epoch_text, read_epoch
 from headrace.sdk.sink import Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.upsert.table_sources import EARLIER, SOURCE, is_row, names_source
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
 
 #: Note for a table when it gets rows of a second source.
 SHARED = "has rows of several sources, and each key must exist in only one of them"
+
+#: Note for a table that an earlier checkpoint wrote.
+OLDER = "has rows in an epoch that an earlier checkpoint raised"
 
 
 class TableWriter:
@@ -97,8 +102,8 @@ class TableWriter:
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)
         self._check_modes(table_plan, state)
-        self._note_first_source(target, table_plan, state)
-        origins = origin_aggregates(marks.epoch, has_snapshots=table_plan.has_snapshots)
+        table_plan = self._begin_table(target, table_plan, state)
+        origins = origin_aggregates(table_plan.marks.epoch, has_snapshots=table_plan.has_snapshots)
         is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
         changes = changes if is_given_tombstones else drop_tombstones(changes)
         counter = RowCounter(
@@ -150,10 +155,32 @@ class TableWriter:
             with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield upserts, latest
 
+    def _begin_table(self, target: Target, table_plan: TablePlan, state: TableState) -> TablePlan:
+        """Record what must be known about a table before its first rows are written."""
+        if not table_plan.upsert_sinks or state.sources.names:
+            return table_plan
+        if not state.sources.is_recorded:
+            table_plan = self._adopt_epoch(table_plan)
+        self._note_first_source(target, table_plan, state)
+        return table_plan
+
+    def _adopt_epoch(self, table_plan: TablePlan) -> TablePlan:
+        """Continue the epoch of stored rows in a new checkpoint. In a lower epoch, all changes would lose against these rows."""
+        from pyspark.sql import functions as F
+
+        table, marks = table_plan.table, table_plan.marks
+        stored = [self._sinks.read_stored(sink, table) for sink in table_plan.upsert_sinks]
+        is_newer = F.col(POSITION).rlike(f"^{SORTABLE}") & (F.col(POSITION) >= epoch_text(marks.epoch + 1))
+        newer = [rows.where(is_newer) for rows in stored if rows is not None and POSITION in rows.columns]
+        highest = [row[0] for rows in newer if (row := rows.agg(F.max(POSITION)).first()) and row[0]]
+        if not highest:
+            return table_plan
+        epoch = self._checkpoint.epochs.adopt(read_epoch(max(highest)), marks.batch, OLDER, table.name)
+        note = f"{OLDER}: the changes are in this epoch too (epoch {epoch.number})"
+        return replace(table_plan, marks=replace(marks, epoch=epoch.number), epoch_note=note)
+
     def _note_first_source(self, target: Target, table_plan: TablePlan, state: TableState) -> None:
         """Record the first source of a table before its rows are written, also in a repeated batch. Its positions have no tag."""
-        if not table_plan.upsert_sinks or state.sources.names:
-            return
         is_unknown = not state.sources.is_recorded
         is_unknown = is_unknown and may_have_several(self._plan, self._checkpoint, target.name, target.topics)
         if is_unknown and self._sinks.read_stored(table_plan.upsert_sinks[0], table_plan.table) is not None:

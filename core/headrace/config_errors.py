@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Location = tuple[Any, ...]
 
 #: Parts of a pydantic location that are not in the file.
-_TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
+_TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]|constrained-\w+")
 #: The same for a value of one of several types.
 _TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
@@ -38,7 +38,7 @@ def list_problems(
 ) -> list[ConfigError]:
     """Return the problems of a pydantic error, one for each location."""
     by_place: dict[str | None, list[ConfigError]] = {}
-    for item in error.errors(include_url=False, include_input=False):
+    for item in error.errors(include_url=False):
         problem = _describe_problem(item, where, prefix, known)
         by_place.setdefault(problem.where, []).append(problem)
     return [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
@@ -72,7 +72,7 @@ def _to_details(item: ErrorDetails) -> InitErrorDetails:
     kind: Any = item["type"]
     if kind not in get_args(ErrorType):
         kind = PydanticCustomError(kind, item["msg"], item.get("ctx", {}))
-    return InitErrorDetails(type=kind, loc=item["loc"], input=None, ctx=item.get("ctx", {}))
+    return InitErrorDetails(type=kind, loc=item["loc"], input=item["input"], ctx=item.get("ctx", {}))
 
 
 def _describe_problem(
@@ -94,25 +94,56 @@ def _describe_problem(
     return ConfigError(what, where=where(loc), fix=fix)
 
 
+#: Kind of a pydantic error → message and fix in the terms of YAML. ``{…}`` is a value of the error's context.
+_EXPLANATIONS = {
+    "string_type": ("must be text", "put it in quotes"),
+    "dict_type": ("must be a mapping of keys", "write its keys below it, indented"),
+    "tuple_type": ("must be a list", "put a '-' before each item"),
+    "int_type": ("must be a whole number", "write digits only"),
+    "float_type": ("must be a number", "write a number without quotes or units"),
+    "bool_type": ("must be true or false", "write `true` or `false`"),
+    "too_short": ("is empty or too short", "write {min_length} or more entries or characters"),
+    "greater_than_equal": ("must be {ge} or more", "write a larger number"),
+    "greater_than": ("must be more than {gt}", "write a larger number"),
+    "less_than_equal": ("must be {le} or less", "write a smaller number"),
+    "less_than": ("must be less than {lt}", "write a smaller number"),
+}
+#: Kinds with the explanation of another kind.
+_SAME = {
+    "model_type": "dict_type",
+    "list_type": "tuple_type",
+    "int_parsing": "int_type",
+    "int_parsing_size": "int_type",
+    "int_from_float": "int_type",
+    "float_parsing": "float_type",
+    "bool_parsing": "bool_type",
+    "string_too_short": "too_short",
+}
+
+
 def _explain(item: Any) -> tuple[str, str | None]:
-    """Return message and fix in the terms of YAML instead of pydantic's."""
-    if item["type"] == "value_error":
-        return str(item["ctx"]["error"]), None
-    if item["type"] == "string_type":
-        return "must be text", "put it in quotes"
-    if item["type"] in ("dict_type", "model_type"):
-        return "must be a mapping of keys", "write its keys below it, indented"
-    if item["type"] in ("tuple_type", "list_type"):
-        return "must be a list", "put a '-' before each item"
-    message = item["msg"].replace("Input should be", "must be", 1)
-    return message[0].lower() + message[1:], "see `headrace schema` for valid values"
+    """Return message and fix in the terms of YAML instead of pydantic's. Neither contains the value, which may be a secret."""
+    kind, context, value = item["type"], item.get("ctx", {}), item.get("input")
+    if kind == "value_error":
+        return str(context["error"]), None
+    if value is None:
+        return "has no value", "write a value, or remove the key"
+    if explanation := _EXPLANATIONS.get(_SAME.get(kind, kind)):
+        what, fix = explanation
+        return what.format(**context), fix.format(**context)
+    message = item["msg"].replace("Input should be", "must be", 1).replace("True", "true").replace("False", "false")
+    fix = "see `headrace schema` for valid values"
+    if kind in ("literal_error", "enum"):
+        hint = did_you_mean(str(value), re.findall(r"'([^']*)'", context["expected"]))
+        fix = hint if hint.startswith("did") else "write one of these values"
+    return message[0].lower() + message[1:], fix
 
 
 def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
     """Return one error for a value that has none of several types, or several problems."""
-    if not all(problem.what.startswith("must be ") for problem in problems):
-        fix = "; ".join(problem.fix for problem in problems if problem.fix)
-        return ConfigError("; ".join(problem.what for problem in problems), where=problems[0].where, fix=fix or None)
-    whats = [problem.what.removeprefix("must be ") for problem in problems]
-    fixes = [problem.fix for problem in problems if problem.fix]
+    whats = list(dict.fromkeys(problem.what for problem in problems))
+    fixes = list(dict.fromkeys(problem.fix for problem in problems if problem.fix))
+    if not all(what.startswith("must be ") for what in whats):
+        return ConfigError("; ".join(whats), where=problems[0].where, fix="; ".join(fixes) or None)
+    whats = [what.removeprefix("must be ") for what in whats]
     return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

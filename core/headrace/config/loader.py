@@ -39,7 +39,8 @@ class _Builder:
         self._problems: list[HeadraceError] = []
         self._resolver = Resolver(_Providers(self._registry))
         self._written = document.data if document.data is not None else {}
-        self._document = replace(document, data=self._resolver.resolve(self._written, document.where))
+        data, self._missing = self._resolver.resolve_known(self._written, document.where)
+        self._document = replace(document, data=data)
 
     def build(self, make: Callable[..., Built]) -> Built:
         try:
@@ -89,11 +90,11 @@ class _Builder:
 
     def _validate(self, data: dict[str, Any]) -> tuple[PipelineConfig | None, set[Any]]:
         """Return the file's model, or None; and the keys of the file with errors."""
-        self._problems = []
+        self._problems = [self._missing.error] if self._missing else []
         try:
             return PipelineConfig.model_validate(data), set()
         except ValidationError as error:
-            self._problems += self._document.list_problems(error)
+            self._add_problems(error)
             return None, {item["loc"][0] for item in error.errors(include_input=False) if item["loc"]}
 
     def _build_plugins(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,6 +129,11 @@ class _Builder:
         except (ConfigError, PluginError) as error:
             self._problems.append(error)
             return None
+
+    def _add_problems(self, error: ValidationError, prefix: tuple[Any, ...] = ()) -> None:
+        """Add the problems of a pydantic error, except those of values with a reference that cannot be resolved."""
+        unknown = self._missing.places if self._missing else set()
+        self._problems += [p for p in self._document.list_problems(error, prefix) if p.where not in unknown]
 
     def _join_problems(self) -> HeadraceError:
         """Return one error for all problems; a single one stays as it is."""
@@ -166,11 +172,12 @@ class _Builder:
         try:
             with as_plugin_error(f"{registration} cannot be built", ValidationError, HeadraceError, _InvalidBlockError):
                 options = plugin.Config.model_validate(config)
-                if len(self._problems) > before:  # of an inner block
+                # An inner block has a problem, or an option has no value yet.
+                if len(self._problems) > before or (self._missing and self._missing.affects((*loc, name))):
                     raise _InvalidBlockError
                 return plugin(options)
         except ValidationError as error:
-            self._problems += self._document.list_problems(error, (*loc, name))
+            self._add_problems(error, (*loc, name))
             raise _InvalidBlockError from None
         except PluginError as error:
             raise error.at(self._document.where((*loc, name))) from error.__cause__

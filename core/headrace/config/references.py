@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +69,28 @@ class _Problem(NamedTuple):
     is_temporary: bool = False
 
 
+class Missing:
+    """References without a value, by their location in the file. ``places``: these locations for users."""
+
+    def __init__(self, problems: Mapping[tuple[Any, ...], Sequence[_Problem]], where: Where) -> None:
+        self._problems = problems
+        self.places = {where(loc) for loc in problems}
+
+    @property
+    def error(self) -> HeadraceError:
+        """One error for all references."""
+        problems = [problem for found in self._problems.values() for problem in found]
+        count = "1 reference" if len(problems) == 1 else f"{len(problems)} references"
+        message = "\n  ".join([f"{count} cannot be resolved:", *(problem.text for problem in problems)])
+        if all(problem.is_temporary for problem in problems):
+            return RetriableError(message, fix="retry later")
+        return ConfigError(message, fix="give each reference a value")
+
+    def affects(self, loc: tuple[Any, ...]) -> bool:
+        """Return whether a reference is at this location or below it."""
+        return any(found[: len(loc)] == loc for found in self._problems)
+
+
 @dataclass
 class Resolver:
     """Replacement of references by the values of their providers, as secrets; ``redact`` removes these from texts."""
@@ -83,17 +105,20 @@ class Resolver:
 
         RetriableError if each missing value can be available later, otherwise ConfigError.
         """
-        missing: list[_Problem] = []
-        resolved = self._walk(data, (), where, missing)
+        resolved, missing = self.resolve_known(data, where)
         if missing:
-            count = "1 reference" if len(missing) == 1 else f"{len(missing)} references"
-            message = "\n  ".join([f"{count} cannot be resolved:", *(problem.text for problem in missing)])
-            if all(problem.is_temporary for problem in missing):
-                raise RetriableError(message, fix="retry later")
-            raise ConfigError(message, fix="give each reference a value")
+            raise missing.error
         return resolved
 
-    def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[_Problem]) -> Any:
+    def resolve_known(self, data: Any, where: Where) -> tuple[Any, Missing | None]:
+        """Replace the references in ``data`` that have a value, and return the others as well."""
+        missing: dict[tuple[Any, ...], list[_Problem]] = {}
+        resolved = self._walk(data, (), where, missing)
+        return resolved, Missing(missing, where) if missing else None
+
+    def _walk(
+        self, data: Any, loc: tuple[Any, ...], where: Where, missing: dict[tuple[Any, ...], list[_Problem]]
+    ) -> Any:
         if isinstance(data, dict):
             return {key: self._walk(value, (*loc, key), where, missing) for key, value in data.items()}
         if isinstance(data, list | tuple):
@@ -102,7 +127,8 @@ class Resolver:
             return data
         problems: list[_Problem] = []
         text = self._expand(data, problems, is_jaas=bool(loc) and str(loc[-1]).endswith(_JAAS))
-        missing += [problem._replace(text=f"{where(loc)}: {problem.text}") for problem in problems]
+        if problems:
+            missing[loc] = [problem._replace(text=f"{where(loc)}: {problem.text}") for problem in problems]
         has_reference = any(not start["escaped"] for start in _REFERENCE_START.finditer(data))
         return Secret(text, written=data) if has_reference else text
 

@@ -66,8 +66,8 @@ class TestFile:
 
     def test_empty_checkpoint_is_rejected(self) -> None:
         text = error_text(replace_in_shortest("_checkpoints/moma", "''"))
-        assert text.startswith("pipeline.yaml:4 checkpoint: string should have at least 1")
-        assert text.endswith("fix: see `headrace schema` for valid values")
+        assert text.startswith("pipeline.yaml:4 checkpoint: is empty or too short")
+        assert text.endswith("fix: write 1 or more entries or characters")
 
     def test_sink_and_sinks_together_are_rejected(self) -> None:
         assert (

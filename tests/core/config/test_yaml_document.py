@@ -221,7 +221,7 @@ class TestModels:
 
     def test_other_pydantic_error_is_reported(self) -> None:
         assert error_text("sink: {hudi: {path: x, columns: {email: {characters: many}}}}").startswith(
-            "pipeline.yaml:1 sink.hudi.columns.email.characters: must be a valid integer"
+            "pipeline.yaml:1 sink.hudi.columns.email.characters: must be a whole number"
         )
 
     def test_invalid_value_of_a_union_is_reported_once(self) -> None:

@@ -113,10 +113,12 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
     java = [part for part in (merge_session_conf(plugins).get(JAVA_OPTIONS), conf.get(JAVA_OPTIONS)) if part]
     for key, value in [*conf.items(), *((JAVA_OPTIONS, part) for part in java)]:
         if key.startswith(_EARLY) and _is_secret(key, value):
+            has_plain_name = not (key == JAVA_OPTIONS or has_secret_name(key))
             raise ConfigError(
                 "it is a secret, and must be set before the program starts, by a command that any user can read",
                 where=f"spark: {key}",
-                fix="write the value into the file if it is not secret, or set it in the cluster's spark-defaults.conf",
+                fix="set it in the cluster's spark-defaults.conf"
+                + ("; if it is not a secret, write its value without a reference" if has_plain_name else ""),
             )
     # plain strings: a setting that names a secret has a secret's name
     # The package has the jars. The addresses of repositories may have a login.

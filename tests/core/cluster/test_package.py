@@ -225,6 +225,9 @@ def test_setting_that_cannot_be_packaged_is_rejected(
     monkeypatch.setenv("SALT", CANARY)
     result = headrace("package", str(write(tmp_path, spark=spark)), "--output", str(tmp_path / "out"))
     assert (result.exit_code, complaint in result.output, CANARY in result.output) == (2, True, False), result.output
+    assert ("without a reference" in result.output) == (
+        complaint in ("spark.driver.memory", "spark.yarn.appMasterEnv.SALT")
+    )
     assert not (tmp_path / "out").exists()
 
 

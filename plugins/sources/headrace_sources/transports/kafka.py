@@ -11,14 +11,13 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, model_validator
-
-from headrace.sdk import Auth, Config, ConfigError, DataError, HeadraceError, NativeSource, Plugin, SourceContext
+from headrace.sdk import ConfigError, DataError, HeadraceError, NativeSource, Plugin, SourceContext
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_timeouts
+from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
 from headrace_sources.transports.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_offsets import (
     EARLIEST,
@@ -33,16 +32,6 @@ from headrace_sources.transports.kafka_topic_ids import TopicIds
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
-#: Options that limit a batch and set the start of the first one. Only the stream has them.
-_STREAM_OPTIONS = (
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-)
 #: Default limit of a batch's records, so that a backlog is applied, and its progress reported, in parts.
 MAX_RECORDS_PER_BATCH = 1_000_000
 #: Newest records of each partition that `headrace check --connect` reads.
@@ -54,95 +43,6 @@ _RECORDS_PER_TASK = 50_000
 #: limits the bytes of a poll.
 _CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-#: Options that ``auth`` sets.
-_LOGIN_OPTIONS = (
-    "kafka.security.protocol",
-    "kafka.sasl.mechanism",
-    "kafka.sasl.jaas.config",
-    "kafka.sasl.client.callback.handler.class",
-    "kafka.sasl.login.callback.handler.class",
-)
-_READER_OPTIONS = (
-    "minPartitions",
-    "groupIdPrefix",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "kafkaConsumer.pollTimeoutMs",
-)
-#: Options of Kafka's consumer that users write without Spark's prefix.
-_CONSUMER_OPTIONS = (
-    "group.id",
-    "client.id",
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.jaas.config",
-    *(f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "password", "type")),
-    "ssl.key.password",
-    "isolation.level",
-    "fetch.max.wait.ms",
-    "max.poll.records",
-    "max.partition.fetch.bytes",
-    "request.timeout.ms",
-    "session.timeout.ms",
-)
-_EXPLAINED = {
-    **{
-        name: (f"Spark's name of Kafka's option `{name}` is `kafka.{name}`", f"write `kafka.{name}:`")
-        for name in _CONSUMER_OPTIONS
-    },
-    **{
-        name: (f"Spark does not use `{name}`: the checkpoint holds the offsets", "write `startingOffsets:`")
-        for name in ("auto.offset.reset", "kafka.auto.offset.reset")
-    },
-    "schema.registry.url": (
-        "the schema registry is an option of the format",
-        "write `value: {avro: {registry: …}}` next to `kafka:`",
-    ),
-}
-
-
-class KafkaConfig(Config):
-    """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) go next to these."""
-
-    explained: ClassVar[Mapping[str, tuple[str, str]]] = _EXPLAINED
-    passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
-
-    bootstrap_servers: str | list[str] | None = Field(None, alias="bootstrap.servers", min_length=1)
-    """Bootstrap brokers: ``host:port``, comma separated or as a list. Required, unless ``auth`` finds them."""
-
-    auth: Auth = None
-    """Authentication by a plugin: ``{msk-iam: {…}}``. Without it, the options of Kafka's client apply."""
-
-    subscribe: str | list[str] | None = None
-    """The topics: a name, comma separated names, or a list. Exactly one of ``subscribe``, ``subscribePattern`` and ``assign``.
-    """
-
-    subscribePattern: str | None = None  # noqa: N815 - Spark's name
-    """A Java regular expression of topic names. Topics that are created later are included."""
-
-    assign: dict[str, list[int]] | None = None
-    """Partitions by topic: ``{orders: [0, 1]}``."""
-
-    startingOffsets: Literal["earliest", "latest"] | Offsets = "earliest"  # noqa: N815 - Spark's name
-    """Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition."""
-
-    failOnDataLoss: bool = True  # noqa: N815 - Spark's name
-    """Stop if records were deleted before they were read. ``false``: continue with the oldest available records."""
-
-    @model_validator(mode="after")
-    def _one_login(self) -> KafkaConfig:
-        if not self.bootstrap_servers and not (self.auth and self.auth.finds_brokers):
-            raise ValueError("needs `bootstrap.servers`: host:port of one broker or more")
-        if self.auth and (named := [key for key in self.options() if key in _LOGIN_OPTIONS]):
-            raise ValueError(f"has `auth` and {', '.join(named)}, which `auth` sets: remove one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _one_topic_option(self) -> KafkaConfig:
-        named = [name for name in _TOPIC_OPTIONS if getattr(self, name)]
-        if len(named) != 1:
-            raise ValueError(f"needs one of {', '.join(_TOPIC_OPTIONS)}, and has {' and '.join(named) or 'none'}")
-        return self
 
 
 class KafkaSource(NativeSource):
@@ -191,7 +91,7 @@ class KafkaSource(NativeSource):
             "maxOffsetsPerTrigger": f"{MAX_RECORDS_PER_BATCH}",
             # The stream only reads offsets. headrace repeats a failed request itself, and reports it first.
             "fetchOffset.numRetries": "2",
-            **self._options(_READER_OPTIONS + _STREAM_OPTIONS),
+            **self._options(READER_OPTIONS + STREAM_OPTIONS),
             **{f"kafka.{name}": value for name, value in with_timeouts(self._client_options()).items()},
         }
         reader = spark.readStream.format("kafka").options(**options)
@@ -298,7 +198,7 @@ class KafkaSource(NativeSource):
     @property
     def _topic_option(self) -> tuple[str, Any]:
         """Name and value of the option that selects the topics."""
-        name = next(name for name in _TOPIC_OPTIONS if getattr(self.config, name))
+        name = next(name for name in TOPIC_OPTIONS if getattr(self.config, name))
         return name, getattr(self.config, name)
 
     @cached_property
@@ -379,7 +279,7 @@ class KafkaSource(NativeSource):
         return reduce(lambda a, b: a.unionByName(b), frames)
 
     def _read(self, session: SparkSession, *, topic: str, offsets: Ranges) -> DataFrame:
-        options = {**_CONSUMER_DEFAULTS, **self._options(_READER_OPTIONS)}
+        options = {**_CONSUMER_DEFAULTS, **self._options(READER_OPTIONS)}
         reader = session.read.format("kafka").options(**options)
         tasks = -(-count_records(offsets) // _RECORDS_PER_TASK)
         if tasks > 1 and not self.config.options().get("minPartitions"):

@@ -18,9 +18,14 @@ from headrace_sources.transports.kafka_admin import with_timeouts
         ("auto.offset.reset", "write `startingOffsets:`"),
         ("kafka.auto.offset.reset", "write `startingOffsets:`"),
         ("schema.registry.url", "write `value: {avro: {registry: …}}` next to `kafka:`"),
+        ("kafka.bootstrap.servers", "write `bootstrap.servers:`"),
+        ("kafka.bootstrap.server", "did you mean `bootstrap.servers`?"),
+        ("kafka.sasl.mecanism", "did you mean `kafka.sasl.mechanism`?"),
+        ("kafka.sasl.jaas.conf", "did you mean `kafka.sasl.jaas.config`?"),
+        ("kafka.ssl.trustore.location", "did you mean `kafka.ssl.truststore.location`?"),
     ],
 )
-def test_option_with_the_name_of_another_client_is_explained(key: str, fix: str) -> None:
+def test_option_with_another_or_misspelled_name_is_explained(key: str, fix: str) -> None:
     with pytest.raises(ConfigError) as raised:
         KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "orders", key: "x"})
     assert f"fix: {fix}" in str(raised.value)

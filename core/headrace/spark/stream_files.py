@@ -71,5 +71,5 @@ def _is_complete(text: str, *, is_log: bool) -> bool:
         values = [json.loads(line) for line in rest if line != "-"]  # "-": a source without an offset
     except ValueError:
         return False
-    # The first offsets of Spark's Kafka source start with a zero byte (SPARK-19517).
+    # The first offsets of a source may start with a zero byte (SPARK-19517).
     return bool(values) and (version.removeprefix("\0").startswith("v") or not is_log)

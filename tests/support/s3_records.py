@@ -67,10 +67,10 @@ class Orders:
         self.batch += 1
         return result
 
-    def write_as(self, batch: int, records: Iterable[Record]) -> WriteResult:
+    def write_as(self, batch: int, records: Iterable[Record], digest: str = "") -> WriteResult:
         sink = self.sink
         rows = frame(self.session, self.schema, records, sink)
-        return sink.write(Table("orders"), rows, Batch(self.pipeline, batch, "append"))
+        return sink.write(Table("orders"), rows, Batch(self.pipeline, batch, "append", digest=digest))
 
     def on_idle(self) -> float | None:
         return self.sink.on_idle(self.session, self.pipeline)

@@ -126,6 +126,7 @@ class S3Sink(Sink):
         records = describe_records(rows, config)
         if not is_new:
             records = drop_processed(records, state.partitions.values())
+            name = f"{name}-{batch.digest}"  # The number may be that of a batch with pending records.
         path = f"{work.path}/{STAGED}/{name}"
         schema = state.number_schema(*describe_schema(records))
         if config.format != "bytes":

@@ -121,6 +121,15 @@ def test_repeated_batch_after_a_crash_leaves_the_same_objects(
     assert table.objects() == found
 
 
+def test_batch_of_an_older_checkpoint_keeps_waiting_records(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"flush.size": 3})
+    for batch, offsets in enumerate([(0,), (1,), (1, 2)]):
+        table.write_as(min(batch, 1), map(order, offsets), f"digest{batch}")
+    assert {name: [row["id"] for row in rows] for name, rows in table.objects().items()} == {
+        f"{PREFIX}0000000000.avro": [0, 1, 2]
+    }
+
+
 def crash(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Simulate the end of the process at one of CRASHES."""
     name, when = CRASHES[place]

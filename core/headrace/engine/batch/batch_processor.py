@@ -88,7 +88,9 @@ class BatchProcessor:
         context.schemas.missing.clear()
 
         def read_and_write() -> tuple[TableProgress, ...]:
-            targets, _ = route(self._reader.read_replay(context), self._plan.routes)
+            targets, unrouted = route(self._reader.read_replay(context), self._plan.routes)
+            if unrouted and not targets:
+                raise _no_rule(table, unrouted[0])
             own_targets = self._choose_targets(table, targets, entry)
             try:
                 return tuple(
@@ -251,6 +253,15 @@ class BatchProcessor:
             return
         seen.check_names()
         self._resources.names_checked = True
+
+
+def _no_rule(table: str, topic: str) -> ConfigError:
+    return ConfigError(
+        f"has a backlog of the topic {topic!r}, and no rule of `tables:` matches the topic",
+        where=f"table {table}",
+        fix="add the rule that it had; or stop the run and delete the table's folder in `backlog/` of the checkpoint: the table then "
+        "lacks these records",
+    )
 
 
 def _digest(target: Target, ranges: Mapping[str, list[Any]]) -> str:

@@ -150,6 +150,8 @@ def test_finite_run_reports_a_failed_table_and_a_later_run_catches_up(shop: Shop
         assert f"table {BAD}" in str(caught.value)
     assert (shop.ids(GOOD), shop.ids(BAD)) == ([0, 1], [])
     shop.broken.unlink()
+    with pytest.raises(ConfigError, match=f"table {BAD}: has a backlog of the topic '{BAD}', and no rule"):
+        shop.pipeline(tables=[{"source": GOOD}]).run(spark)
     shop.pipeline().run(spark)  # there are no new records
     assert shop.ids(BAD) == [0, 1]
     shop.add(2)

@@ -50,7 +50,7 @@ FILES: dict[str, tuple[Callable[[SparkSession, Folder], object], str]] = {
 @pytest.mark.parametrize("name", FILES)
 def test_error_names_the_file(spark: SparkSession, tmp_path: Path, name: str) -> None:
     read, other = FILES[name]
-    for text in ("", "{", other):
+    for text in ("", "{", "\0" * 20, other):
         (tmp_path / name).write_text(text)
         with pytest.raises(ConfigError, match="is damaged\n  fix: restore it") as error:
             read(spark, Folder(spark, str(tmp_path)))

@@ -65,9 +65,9 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
 
 def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     """Plan the tables of a few records of each topic."""
-    context = _make_context(plan, session)
     reader, samples, found = ChangeReader(plan), dict[str, Records](), list[Events]()
     try:
+        context = _make_context(plan, session)
         samples.update(plan.source.sample_records(context))
     except Exception as raised:  # noqa: BLE001
         yield _make_failed_item(raised, plan, f"source {plan.source.name}")

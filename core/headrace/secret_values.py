@@ -25,7 +25,10 @@ _HEADER = re.compile(
 )
 _BASIC = re.compile(r"\b(Basic\s+)([A-Za-z0-9+/_-]{4,}={0,2})", re.IGNORECASE)
 _BEARER = re.compile(r"\b(Bearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*", re.IGNORECASE)
-_URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")
+#: The password may contain `/` and `@`, which should be escaped. Digits before a slash are a port.
+_URL_PASSWORD = re.compile(r"""(?<=://)([^/\s:@]*:)(?!\d{1,5}/)[^\s"'<>]+(?=@)""")
+#: A login of one part, such as an access token.
+_URL_TOKEN = re.compile(r"""(?:(?<=https://)|(?<=http://))[^/\s:@"'<>]{20,}(?=@)""")
 
 
 class Secret(str):
@@ -56,7 +59,8 @@ def hide_credentials(text: str) -> str:
     """Return the text without the logins of requests: Authorization headers, plain or as base64, and passwords of URLs."""
     text = _HEADER.sub(lambda match: f"{match[1]}{match[2] or ''}{HIDDEN}", text)
     text = _BASIC.sub(lambda match: match[1] + HIDDEN if _is_login(match[2]) else match[0], text)
-    return _URL_PASSWORD.sub(rf"\1{HIDDEN}", _BEARER.sub(rf"\1{HIDDEN}", text))
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    return _URL_TOKEN.sub(HIDDEN, _URL_PASSWORD.sub(rf"\1{HIDDEN}", text))
 
 
 def _is_login(text: str) -> bool:

@@ -77,6 +77,8 @@ def test_base64_of_a_secret_is_redacted(user: str) -> None:
         ("rejected: Basic dXNlcjpwYXNz, retry", "rejected: Basic ******, retry"),
         ("Bearer eyJhbGciOiJIUzI1NiJ9.e30.x1 is invalid", "Bearer ****** is invalid"),
         ("https://me:pass@host/x and http://:pass@host", "https://me:******@host/x and http://:******@host"),
+        ("https://me:p/ss@word@host:80/x", "https://me:******@host:80/x"),
+        ("git+https://ghp_0123456789abcdefghij@host/x", "git+https://******@host/x"),
     ],
 )
 def test_logins_of_quoted_requests_are_hidden_without_known_secrets(text: str, shown: str) -> None:
@@ -91,6 +93,8 @@ def test_logins_of_quoted_requests_are_hidden_without_known_secrets(text: str, s
         "Bearer authentication is not configured",
         "authorization: denied",
         "https://host:8081/subjects and me@example.org",
+        "https://host:8081/users/me@example.org",
+        "abfss://a-container-with-a-long-name@account.dfs.core.windows.net/x",
     ],
 )
 def test_text_about_logins_stays(text: str) -> None:

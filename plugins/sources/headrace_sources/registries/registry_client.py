@@ -73,7 +73,7 @@ class RegistryClient:
                 problem = ConfigError(f"the server is not a schema registry: {error}", where=address, fix=_FIX_ADDRESS)
             except (OSError, HTTPException) as error:
                 problem = self._explain_connection(error)
-            except ValueError:
+            except (ValueError, RecursionError):
                 what = "the server is not a schema registry: its response is not JSON"
                 problem = ConfigError(what, where=address, fix=_FIX_ADDRESS)
             if pause is None or not isinstance(problem, RetriableError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema
 
 from headrace.sdk import Config
 from headrace_sources.registries.http_registries import is_apicurio, open_registry
@@ -14,6 +15,20 @@ from headrace_sources.registries.schema_registry import SchemaRegistry
 
 #: Names of the registry's address in Kafka Connect and Confluent's clients.
 _ADDRESS_OPTIONS = ("schema.registry.url", "schema.registry", "registry.url", "apicurio.registry.url")
+_ADDRESS = r"^(https?://[^/?#]+|glue$)"
+_ADDRESS_SCHEMA = {"type": "string", "pattern": _ADDRESS}
+
+
+def _check_address(address: str) -> str:
+    if not re.match(_ADDRESS, address):  # The message does not repeat the address, which may contain a login.
+        raise ValueError(
+            "it is not the address of a registry: write `https://HOST:PORT` or `http://HOST:PORT`, or `glue`"
+        )
+    if "@" in address:  # Python would take the login for the name of a host, and print it.
+        raise ValueError(
+            "the address contains a login: write `basic.auth.user.info: USER:PASSWORD` next to `registry:`"
+        )
+    return address
 
 
 class RegistryConfig(Config):
@@ -23,7 +38,7 @@ class RegistryConfig(Config):
         name: (f"the address of the registry is not `{name}`", "write `registry:`") for name in _ADDRESS_OPTIONS
     }
 
-    registry: str | None = Field(default=None, pattern=r"^(https?://[^/?#]+|glue$)")
+    registry: Annotated[str, AfterValidator(_check_address), WithJsonSchema(_ADDRESS_SCHEMA)] | None = None
     """The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio),
     ``glue`` (AWS, for Avro only).
     """

@@ -50,3 +50,22 @@ def test_timeouts_never_contradict_each_other(options: dict[str, str], api: str,
 def test_address_of_the_registry_with_another_name_is_explained(format_class: type) -> None:
     with pytest.raises(ConfigError, match="fix: write `registry:`"):
         format_class({"schema.registry.url": "http://registry:8081"})
+
+
+@pytest.mark.parametrize("format_class", [AvroFormat, JsonFormat])
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        (
+            "http://me:hunter2@registry:8081",
+            "the address contains a login: write `basic.auth.user.info: USER:PASSWORD`",
+        ),
+        ("registry:8081", "it is not the address of a registry: write `https://HOST:PORT`"),
+        ("https://", "it is not the address of a registry"),
+    ],
+)
+def test_invalid_address_of_the_registry_is_rejected(format_class: type, address: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        format_class({"registry": address})
+    assert problem in str(raised.value)
+    assert "hunter2" not in str(raised.value)

@@ -38,6 +38,7 @@ class Screen:
         self._totals, self._file = totals, file
         self._console = console
         self._step, self._since, self._running = "", monotonic(), False
+        self._detail: str | None = None
         self._status: dict[tuple[str, str], TableStatus] = {}
         self._spinner = Spinner("dots", style="cyan")
         # Hidden at the end, because the summary repeats it.
@@ -60,6 +61,7 @@ class Screen:
     def show(self, status: Status) -> None:
         self._running = True
         self.step(status.message)
+        self._detail = status.step
         if status.silent_seconds is not None and not status.error:
             self._since = monotonic() - status.silent_seconds
         self._status = {(table.table, table.sink): table for table in status.tables}
@@ -86,6 +88,8 @@ class Screen:
         hint = "  Ctrl-C: end after the batch" if self._running else ""
         head.add_row(self._spinner, "", f"up {format_duration(self._totals.age)}{hint}")
         parts: list[RenderableType] = [head]
+        if self._detail:
+            parts.append(make_text(f"  {self._detail}", "dim"))
         if self._totals.tables:
             parts += [Text(), self._table(live=True)]
         parts += [make_text(line, "red", keep_lines=True) for line in self._describe_failures()]

@@ -25,8 +25,9 @@ class Status:
     tables: tuple[TableStatus, ...] = ()
     #: Error of an unreachable source.
     error: str | None = None
-    #: The batch in progress.
+    #: The batch in progress, and its current step: tables, sinks and records.
     applying: int | None = None
+    step: str | None = None
     #: Seconds since the last answer of a source that does not answer. Lags are then unknown.
     silent_seconds: float | None = None
 
@@ -55,10 +56,12 @@ def describe_run(
     applying: int | None,
     away: HeadraceError | None,
     answer_age: float = 0.0,
+    step: str | None = None,
 ) -> Status:
     """Return the status of an active run.
 
-    ``applying``: the current batch; ``away``: why the source is unreachable; ``answer_age``: seconds since its last answer.
+    ``applying`` and ``step``: the current batch and its step; ``away``: why the source is unreachable; ``answer_age``: seconds
+    since its last answer.
     """
     message = "waiting for data" if applying is None else f"applying batch {applying}"
     is_silent = away is not None or (applying is None and answer_age > SILENT_SECONDS)
@@ -69,7 +72,7 @@ def describe_run(
             batches, failures, "waiting for an answer of the source" if is_silent else message, active=True
         )
     if not is_silent:
-        return replace(status, applying=applying)
+        return replace(status, applying=applying, step=None if applying is None else step)
     tables = tuple(replace(table, lag=None, lag_seconds=None) for table in status.tables)
     return replace(status, tables=tables, silent_seconds=answer_age)
 

@@ -17,6 +17,7 @@ from headrace.cli.live_screen import Screen
 from headrace.cli.run_log import JsonLines, TextLines
 from headrace.cli.run_totals import Totals
 from headrace.cli.table_output import print_records, print_rows
+from headrace.progress.activity import BatchActivity
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.progress.rates import TableFailure, TableStatus
 from headrace.progress.status import Status, describe_run
@@ -119,6 +120,33 @@ def test_screen_during_a_run() -> None:
     ]
     assert works.split() == ["moma.artworks", "hudi", "40", "40", "–", "0", "–", "–", "–", "#0,", "0.0", "s", "ago"]
     assert max(map(len, (head, names, artists, works))) <= 100
+
+
+def test_screen_during_a_batch() -> None:
+    activity = BatchActivity()
+    screen = Screen(Totals("moma"), "moma.yaml", terminal())
+
+    def lines() -> list[str]:
+        screen.show(describe_run([], {}, 3, None, step=activity.describe(["iceberg", "hudi"])))
+        return [line.strip() for line in render(screen)]
+
+    activity.begin()
+    assert lines()[1] == "finding the tables of the records"
+    activity.begin_tables(15)
+    for name in ("a", "b", "c", "d"):
+        activity.begin_table(name)
+    activity.end_table("a", 1200)
+    activity.end_table("c", 0)
+    head, step = lines()
+    assert "moma  applying batch 3 0.0 s" in head
+    assert step == "table 3 of 15 → iceberg, hudi: b and 1 more; 1,200 records so far"
+    activity.begin_tables(1)
+    activity.begin_table("b\x1b[31m")
+    assert lines()[1] == "table 1 of 1 → iceberg, hudi: b\\x1b[31m"
+    activity.end_table("b\x1b[31m", 7)
+    assert lines()[1] == "saving the progress of 7 records"
+    screen.show(describe_run([], {}, None, None, step="table 1 of 1"))
+    assert len(render(screen)) == 1
 
 
 def test_failed_table_is_shown_until_it_recovers() -> None:

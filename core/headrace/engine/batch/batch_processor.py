@@ -73,6 +73,7 @@ class BatchProcessor:
         started, start = datetime.now(UTC), time.monotonic()
         context = replace(self._resources.context, batch=batch, range=span)
         context.schemas.missing.clear()
+        self._resources.activity.begin()
         routed, outcomes = self._process_tables(context, frame, batch)
         tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
         left_out = self._reader.count_records(context.spark, routed.metadata)

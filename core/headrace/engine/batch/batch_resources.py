@@ -8,6 +8,7 @@ from headrace.engine.batch.order_watch import OrderWatch
 from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.batch.table_pool import TablePool
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.progress.activity import BatchActivity
 from headrace.sdk.source import SourceContext
 from headrace.spark.job_tags import cancel_jobs
 from headrace.spark.sessions import Sessions
@@ -32,6 +33,9 @@ class BatchResources:
         self.states = TableStates(checkpoint, plan.settings.delete_retention_seconds)
         self.backlogs = Backlogs(checkpoint.backlog)
         self.order_watch = OrderWatch(checkpoint)
+        self.activity = BatchActivity()
         self.pool = TablePool(
-            lambda table: cancel_jobs(self.session, plan.checkpoint, table), plan.settings.table_timeout_seconds
+            lambda table: cancel_jobs(self.session, plan.checkpoint, table),
+            plan.settings.table_timeout_seconds,
+            self.activity,
         )

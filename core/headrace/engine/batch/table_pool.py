@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from headrace.engine.plan.routing import Target
 from headrace.errors import HeadraceError, RetriableError
+from headrace.progress.activity import BatchActivity
 from headrace.progress.model import TableProgress
 from headrace.sdk.format import UnknownSchemaError
 
@@ -33,9 +34,10 @@ class TableOutcome:
 class TablePool:
     """Pool that processes tables in parallel, and stops waiting for a table that takes too long."""
 
-    def __init__(self, cancel: Callable[[str], None], timeout: float) -> None:
-        """``cancel``: cancels a table's Spark jobs; ``timeout``: seconds that a table may take."""
+    def __init__(self, cancel: Callable[[str], None], timeout: float, activity: BatchActivity | None = None) -> None:
+        """``cancel``: cancels a table's Spark jobs; ``timeout``: seconds that a table may take; ``activity``: notes the tables."""
         self._cancel, self._timeout = cancel, timeout
+        self._activity = activity or BatchActivity()
         self._lock = threading.Lock()
         #: Start time of each table, and tables that are no longer waited for.
         self._start_times: dict[str, float] = {}
@@ -48,6 +50,7 @@ class TablePool:
         with self._lock:  # A table that waits for a thread has not started.
             for target in targets:
                 self._start_times.pop(target.name, None)
+        self._activity.begin_tables(len(targets))
         pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="headrace-table")
         parts = {target.name: pool.submit(self._start, target, process_table) for target in targets}
         pool.shutdown(wait=False)
@@ -63,7 +66,10 @@ class TablePool:
     def _start(self, target: Target, process_table: Callable[[Target], TableOutcome]) -> TableOutcome:
         with self._lock:
             self._start_times[target.name] = time.monotonic()
-        return process_table(target)
+        self._activity.begin_table(target.name)
+        outcome = process_table(target)
+        self._activity.end_table(target.name, max((table.rows_in or 0 for table in outcome.progress), default=0))
+        return outcome
 
     def _wait(self, table: str, part: Future[TableOutcome]) -> TableOutcome:
         while True:

@@ -55,6 +55,11 @@ class BatchRunner:
         self.backlogs = self._resources.backlogs
         self.catch_up = CatchUp(self.backlogs, self._run_backlog_entry)
 
+    @property
+    def step(self) -> str:
+        """Current step of the batch in progress."""
+        return self._resources.activity.describe([sink.name for sink in self._current.plan.sinks])
+
     def start(self) -> None:
         """Start the catch-up of tables that an earlier run set aside."""
         self.catch_up.start()

@@ -147,7 +147,8 @@ class Query(ABC):
             return describe_end(self.recent_progress, self._failures(), error)
         state = self._state
         batch, age = state.batch if state.is_applying else None, state.answer_age if self._watches_answers else 0.0
-        return describe_run(self.recent_progress, self._failures(), batch, state.source_error, age)
+        step = None if batch is None else self._runner.step
+        return describe_run(self.recent_progress, self._failures(), batch, state.source_error, age, step)
 
     @property
     def exception(self) -> HeadraceError | None:

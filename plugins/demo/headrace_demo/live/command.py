@@ -112,7 +112,7 @@ def _run(
     spark = start_spark(pipeline, console)
     stack.callback(spark.stop)
     listen_again()
-    follower = Follower(pipeline, spark)
+    follower = Follower(pipeline, spark, console)
     stack.callback(follower.stop)
     try:
         _follow_snapshot(servers, follower, console)

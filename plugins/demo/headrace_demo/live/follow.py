@@ -9,10 +9,12 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError
+from headrace.sdk.options import escape_controls
 from headrace_demo.live.changes import ShopChange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+    from rich.console import Console
 
     from headrace.pipeline import Pipeline
     from headrace.progress.model import BatchProgress
@@ -28,11 +30,12 @@ _COMMITS = {"iceberg": "metadata/v*.metadata.json", "hudi": ".hoodie/timeline/*c
 class Follower:
     """Running pipeline on a session."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
-        self.pipeline, self.spark = pipeline, spark
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, console: Console) -> None:
+        self.pipeline, self.spark, self._console = pipeline, spark, console
         self._batches: Queue[BatchProgress] = Queue()
         self._query = pipeline.start(spark, on_progress=self._batches.put)
         self.dead_letters = 0
+        self._trouble: str | None = None
 
     def await_rows(self, expected: Mapping[str, int]) -> None:
         """Wait until each table has received the expected number of rows."""
@@ -82,11 +85,30 @@ class Follower:
             except Empty:
                 if not self._query.is_active:
                     self._query.await_termination()
+                self._print_trouble()
                 if time.monotonic() > deadline:
-                    raise FatalError(f"{message} after {_TIMEOUT} s", fix="see the log lines above") from None
+                    what = f"{message} after {_TIMEOUT} s" + (f": {self._trouble}" if self._trouble else "")
+                    raise FatalError(what, fix="see the lines above, and run the demo again") from None
             else:
                 self.dead_letters += sum(table.dead_letters for table in batch.tables)
+                self._print_errors(batch)
                 return batch
+
+    def _print_trouble(self) -> None:
+        """Print an error of the source, which the pipeline retries, when it begins and when it ends."""
+        error = self._query.status.error
+        if error != self._trouble:
+            self._trouble = error
+            self._print(error or "the source answers again")
+
+    def _print_errors(self, batch: BatchProgress) -> None:
+        """Print the errors of tables, which the pipeline retries."""
+        for table in batch.tables:
+            if table.error:
+                self._print(f"{table.table} → {table.sink}: {table.error}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(escape_controls(text, keep_lines=True), style="yellow", markup=False)
 
     def _is_readable(self, change: ShopChange, sink: str) -> bool:
         rows = self.read_table(change.table, sink).where(change.row)

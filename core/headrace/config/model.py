@@ -69,9 +69,19 @@ class TableRule(Config):
             return {name: cls._one_or_many(columns) for name, columns in value.items()}
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("key")
+    @classmethod
+    def _distinct_columns(cls, value: Any) -> Any:
+        for columns in value.values() if isinstance(value, dict) else [value]:
+            if repeated := [name for name in columns if columns.count(name) > 1]:
+                raise ValueError(f"names the column {repeated[0]!r} more than once")
+        return value
+
     @field_validator("source")
     @classmethod
     def _regular_expression(cls, value: str) -> str:
+        if value.startswith("/") and not is_regex(value):
+            raise ValueError("a regular expression also ends with '/'; the name of a topic does not start with it")
         if is_regex(value):
             try:
                 re.compile(value[1:-1])

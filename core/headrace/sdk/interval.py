@@ -11,7 +11,8 @@ from headrace.errors import ConfigError
 
 _UNITS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _SECONDS = {**_UNITS, "ms": 0.001, **{unit[0]: seconds for unit, seconds in _UNITS.items() if seconds >= 1}}
-_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
+#: Eight digits: Java counts in microseconds, and overflows above 292,000 years.
+_PART = r"(\d{1,8}(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
 
 
 def seconds_of(interval: str) -> float:

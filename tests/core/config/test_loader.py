@@ -90,6 +90,14 @@ def test_block_of_another_shape_is_one_problem(source: str) -> None:
         ("checkpoint:", "checkpoint: has no value", "write a value, or remove the key"),
         ("max.message.bytes: 16MB", "max.message.bytes: must be a whole number", "write digits only"),
         ("max.message.bytes: 0", "max.message.bytes: must be 1 or more", "write a larger number"),
+        ("trigger: 99999999999 hours", "trigger: '99999999999 hours' is not an interval", None),
+        ("tables: [{source: a, key: [id, id]}]", "tables.0.key: names the column 'id' more than once", None),
+        ("tables: [{source: /a.*}]", "tables.0.source: a regular expression also ends with '/'", None),
+        (
+            "source: {files: {path: a, format: json, maxFilesPerTrigger: 5x}}",
+            "is not a whole number",
+            "write digits only",
+        ),
         ("max.dead.letters: -1", "max.dead.letters: '-1' is not a limit", None),
         ("max.dead.letters: 150%", "max.dead.letters: '150%' is not a limit", None),
         ("dead.letters: {undecodeable: stop}", "dead.letters.undecodeable: must be", "did you mean 'undecodable'?"),
@@ -100,8 +108,14 @@ def test_block_of_another_shape_is_one_problem(source: str) -> None:
     ],
 )
 def test_problem_has_no_text_of_pydantic(line: str, problem: str, fix: str | None) -> None:
-    lines = {"checkpoint": "checkpoint: c", "sink": "sink: console", line.split(":", maxsplit=1)[0]: line}
-    error = error_of("\n".join(["name: p", "source: {files: {path: a, format: json}}", *lines.values()]))
+    source = "source: {files: {path: a, format: json}}"
+    lines = {
+        "checkpoint": "checkpoint: c",
+        "source": source,
+        "sink": "sink: console",
+        line.split(":", maxsplit=1)[0]: line,
+    }
+    error = error_of("\n".join(["name: p", *lines.values()]))
     assert problem in str(error)
     assert not re.search(
         "pydantic|valid integer|dictionary|constrained|after validation|unable|Input|problems", str(error)

@@ -70,6 +70,11 @@ class PipelineSpec:
                 f"the source {self.source.name!r} yields bytes, and no format decodes them",
                 fix="add `value: {json: {}}` next to it",
             )
+        if not self.source.yields_records and (self.value is not None or self.key is not None):
+            raise ConfigError(
+                f"the source {self.source.name!r} decodes its records itself, and does not use `value:` and `key:`",
+                fix="remove them next to it",
+            )
         for _, secret in find_secrets(self.spark):
             self.redact.add(secret)
         self.spark = wrap_secrets(self.spark)

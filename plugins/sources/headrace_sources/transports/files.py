@@ -56,6 +56,10 @@ _LISTING_OPTIONS = ("pathGlobFilter", "modifiedBefore", "modifiedAfter", "recurs
 _READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
 
 
+#: Options that Spark reads as numbers.
+_NUMBERS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
+
+
 class FilesConfig(Config):
     """Files of change events. Options of Spark's file stream and of its reader of the format go next to ``path``."""
 
@@ -66,6 +70,12 @@ class FilesConfig(Config):
 
     format: str
     """Format of the files: ``avro``, ``json`` (one event per line) or ``parquet``."""
+
+    @classmethod
+    def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:
+        if key in _NUMBERS and not (str(value).isascii() and str(value).isdigit() and int(value)):
+            return f"`{key}` is not a whole number above 0", "write digits only"
+        return super().explain_key(key, value)
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:

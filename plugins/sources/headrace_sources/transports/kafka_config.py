@@ -67,6 +67,8 @@ _EXPLAINED = {
     ),
     "kafka.bootstrap.servers": ("the brokers have an option without a prefix", "write `bootstrap.servers:`"),
 }
+#: Options that Spark reads as numbers.
+_NUMBERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "minPartitions")
 #: Similarity from which an unknown option is a misspelled one. Different options are less similar.
 _MISSPELLED = 0.9
 
@@ -101,6 +103,8 @@ class KafkaConfig(Config):
 
     @classmethod
     def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:
+        if key in _NUMBERS and not (str(value).isascii() and str(value).isdigit() and int(value)):
+            return f"`{key}` is not a whole number above 0", "write digits only"
         known = [f"kafka.{name}" for name in ("bootstrap.servers", *_CONSUMER_OPTIONS)]
         is_known = not str(key).startswith("kafka.") or key in known or key in cls.explained
         # Kafka's client ignores unknown options.

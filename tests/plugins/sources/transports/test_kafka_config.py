@@ -18,6 +18,7 @@ from headrace_sources.transports.kafka_admin import with_timeouts
         ("auto.offset.reset", "write `startingOffsets:`"),
         ("kafka.auto.offset.reset", "write `startingOffsets:`"),
         ("schema.registry.url", "write `value: {avro: {registry: …}}` next to `kafka:`"),
+        ("maxOffsetsPerTrigger", "write digits only"),
         ("kafka.bootstrap.servers", "write `bootstrap.servers:`"),
         ("kafka.bootstrap.server", "did you mean `bootstrap.servers`?"),
         ("kafka.sasl.mecanism", "did you mean `kafka.sasl.mechanism`?"),

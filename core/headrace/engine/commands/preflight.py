@@ -181,6 +181,8 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     route = plan.routes.of(events.topic, events.part)
     if route is None:
         return [CheckItem(name, "no rule of `tables:` matches it: left out")]
+    if route.error:
+        return [CheckItem(name, route.error.what, route.error)]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
@@ -215,7 +217,7 @@ def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckI
     by_table: dict[str, list[str]] = {}
     for events in topics:
         route = plan.routes.of(events.topic, events.part)
-        if route is not None and not plan.metadata_topic(events.topic, events.schema):
+        if route is not None and not route.error and not plan.metadata_topic(events.topic, events.schema):
             by_table.setdefault(route.table, []).append("/".join(filter(None, (events.topic, events.part))))
     for table, names in by_table.items():
         if len(names) > 1:

@@ -190,7 +190,7 @@ class Plan:
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Return the column types of the stored table of a topic, without columns that a transform changes; empty without a table."""
         route = self.routes.of_subject(topic)
-        if route is None:
+        if route is None or route.error:
             return {}
         fold = name_fold(session)
         changed = {fold(name) for transform in self.transforms for name in transform.reads_in(route.table)}

@@ -6,17 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.config.model import TableRule, is_regex
 from headrace.config.table_names import check_table_name
 from headrace.errors import DataError
+from headrace.sdk.events import Events
 from headrace.sdk.schema_log import PART_MARK
-
-if TYPE_CHECKING:
-    from headrace.sdk.events import Events
-
 
 #: Maximum length of a topic and the name of one of its tables, encoded as a file name. File systems allow 255 bytes.
 MAX_PART_CHARACTERS = 200
@@ -34,6 +30,8 @@ class Route:
     by: tuple[str, ...] = ()
     #: Whether several source tables of a topic form one target table.
     is_logical_table: bool = False
+    #: The name of the topic gives no valid table name. ``table`` is the topic's name; only this table fails.
+    error: DataError | None = None
 
 
 class Routes:
@@ -46,13 +44,17 @@ class Routes:
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
         """Return the route of a topic or of one part of it; None if there are rules and none matches."""
-        if not self._rules:
-            return Route(_table_name(None, topic))
         rule = self._rule_of(topic)
-        if rule is None:
+        if rule is None and self._rules:
             return None
-        table = _table_name(rule.target, part or topic)
-        return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table)
+        name = part or topic
+        try:
+            table, error = _table_name(rule.target if rule else None, name), None
+        except DataError as raised:
+            table, error = name, raised
+        if rule is None:
+            return Route(table, error=error)
+        return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table, error)
 
     def table_of(self, topic: str) -> str | None:
         """Return the table of a whole topic; None if no rule matches it."""
@@ -85,11 +87,8 @@ class Routes:
         """Return whether the name of a part of a topic is a valid table name."""
         if len(quote(f"{topic}{PART_MARK}{part}", safe="")) > MAX_PART_CHARACTERS:
             return False
-        try:
-            self.of(topic, part)
-        except DataError:
-            return False
-        return True
+        found = self.of(topic, part)
+        return found is not None and found.error is None
 
     def _rule_of(self, topic: str) -> TableRule | None:
         return next((rule for rule in self._rules if _matches(rule.source, topic)), None)
@@ -108,7 +107,10 @@ class Target:
 
 
 def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
-    """Return the target tables with the events of all their topics, and the topics that no rule matches."""
+    """Return the target tables with the events of all their topics, and the topics that no rule matches.
+
+    A topic whose name gives no valid table name is a table that cannot be read.
+    """
     by_table: dict[str, list[tuple[Events, Route]]] = {}
     unrouted = []
     for item in events:
@@ -116,7 +118,8 @@ def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple
         if found is None:
             unrouted.append(item.topic)
         else:
-            by_table.setdefault(found.table, []).append((item, found))
+            readable = Events.of_failure(item.topic, found.error) if found.error else item
+            by_table.setdefault(found.table, []).append((readable, found))
     return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
 

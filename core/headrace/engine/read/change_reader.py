@@ -90,7 +90,13 @@ class ChangeReader:
         found: list[Events] = []
         for events in (order_by_offset(context, events) for events in batch_events):
             route = self._plan.routes.of(events.topic)
-            if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
+            if (
+                route is None
+                or route.error
+                or not route.by
+                or events.error
+                or self._plan.metadata_topic(events.topic, events.schema)
+            ):
                 found.append(events)
                 continue
             in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)

@@ -96,6 +96,9 @@ def wrap_secrets(value: Any, key: str = "") -> Any:
 def restore_secrets(value: Any, given: Any) -> Any:
     """Return ``value`` with the secrets of its input: models convert them to plain strings."""
     if isinstance(given, Secret):
+        if isinstance(value, list | tuple) and len(value) == 1:  # an option that takes one value or a list
+            items = [restore_secrets(value[0], given)]
+            return tuple(items) if isinstance(value, tuple) else items
         return Secret(value, given.written) if type(value) is str else value
     if isinstance(given, Mapping) and isinstance(value, dict):
         kept = {name: restore_secrets(item, given.get(name)) for name, item in value.items()}

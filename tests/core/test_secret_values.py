@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr
 
 from headrace.sdk import Config
 from headrace.sdk.options import option_text
-from headrace.secret_values import Secret
+from headrace.secret_values import Secret, restore_secrets
 
 
 class Login(Config):
@@ -73,3 +73,8 @@ def test_option_derived_from_a_secret_is_a_secret() -> None:
     assert all("s3cr3t" not in repr(option_text(text)) for text in texts)
     assert repr(option_text(secret())) == "'${env:PW}'"
     assert [type(option_text(value)) for value in (True, "a", ["a"])] == [str, str, str]
+
+
+def test_secret_in_an_option_that_takes_one_value_or_a_list_stays_a_secret() -> None:
+    assert repr(restore_secrets(("s3cr3t",), secret())) == "('${env:PW}',)"
+    assert repr(restore_secrets({"a": ["s3cr3t"]}, {"a": secret()})) == "{'a': ['${env:PW}']}"

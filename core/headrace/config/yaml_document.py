@@ -92,6 +92,9 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                what = "a key is a list or a mapping, as in `{{ NAME }}` without quotes"
+                raise document.error(loc, what, "put the text in quotes")
             key = str(key_node.value)
             line, first = key_node.start_mark.line + 1, document.lines.get((*loc, key))
             document.lines[(*loc, key)] = line
@@ -106,4 +109,6 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     try:
         return yaml.SafeLoader("").construct_object(node)
     except ValueError as error:  # it looks like a date or a number, but is invalid
-        raise document.error(loc, f"{node.value!r} is not valid: {error}", "put it in quotes if it is text") from None
+        raise document.error(
+            loc, f"{node.value[:50]!r} is not valid: {error}", "put it in quotes if it is text"
+        ) from None

@@ -128,6 +128,10 @@ class TestInvalidYaml:
             "pipeline.yaml:2: not valid YAML: expected a single document in the stream, but found another document"
         )
 
+    @pytest.mark.parametrize("text", ["a: {{ NAME }}", "{[a, b]: c}"])
+    def test_key_that_is_not_text_is_rejected(self, text: str) -> None:
+        assert "a key is a list or a mapping, as in `{{ NAME }}` without quotes" in error_of(text)
+
     def test_tag_is_rejected(self) -> None:
         assert "pipeline.yaml:1: not valid YAML: could not determine a constructor" in error_of("a: !secret x\n")
 

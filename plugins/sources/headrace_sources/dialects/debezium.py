@@ -311,7 +311,8 @@ def _is_transaction(schema: StructType) -> bool:
 def find_metadata_fields(schema: StructType) -> list[str]:
     """Return the fields that only metadata has, in a schema of a topic with both rows and metadata."""
     names = [*_CHANGE_MARKS] if _has_source_block(schema) else []
-    if {"status", "id"} <= set(schema.names) and "op" in schema.names:
+    # Flat rows may have these columns themselves. The fields of an envelope have other names.
+    if {"status", "id"} <= set(schema.names) and any(_is_struct(schema, image) for image in C.IMAGES):
         names.append("status")
     return [name for name in names if name in schema.names]
 

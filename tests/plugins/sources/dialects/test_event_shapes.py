@@ -155,7 +155,8 @@ class TestMetadataTopics:
         assert [each["reason"] for each in dead_letters] == ["op-not-a-row"] * (1 + len(others))
 
     def test_transaction_table_is_written_and_metadata_is_counted(self, spark: SparkSession, tmp_path: Path) -> None:
-        write_events(tmp_path, "shop.public.transaction", {"id": 1, "status": "paid"}, {"id": 2, "status": "open"})
+        rows = [{"id": 1, "op": "sale", "status": "paid"}, {"id": 2, "op": "refund", "status": "open"}]
+        write_events(tmp_path, "shop.public.transaction", *rows)
         begin = {"status": "BEGIN", "id": "571:1", "event_count": None, "data_collections": None, "ts_ms": 1}
         end = {**begin, "status": "END", "event_count": 2}
         write_events(tmp_path, "shop.transaction", begin, end, begin)
@@ -163,10 +164,7 @@ class TestMetadataTopics:
         rule = {"source": "shop.public.*", "key": ["id"]}
         pipeline = pipeline_of(tmp_path, tables=[rule, {"source": "*"}])
         pipeline.run(spark, on_progress=batches.append)
-        assert pipelines.rows(pipeline, spark, "shop.public.transaction", key="id") == [
-            {"id": 1, "status": "paid"},
-            {"id": 2, "status": "open"},
-        ]
+        assert pipelines.rows(pipeline, spark, "shop.public.transaction", key="id") == rows
         assert [batch.notices for batch in batches] == [{"shop.transaction": "transaction boundaries"}]
         assert [batch.left_out for batch in batches] == [{"shop.transaction": 3}]
 

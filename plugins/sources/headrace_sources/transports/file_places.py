@@ -23,8 +23,9 @@ BLOCK_CONF = {
 def place_columns(*, has_offsets: bool) -> list[Column]:
     """Return PARTITION, OFFSET, FILE and PLACE of the records in a frame that was read from files.
 
-    PLACE, the location of a record, is the file's first offset, or the file's time and name; then the block, the row in the block,
-    and the partition. It does not depend on the other files of the batch, if the session has BLOCK_CONF.
+    PLACE, the location of a record, is the file's first offset, or the file's time and name; then the block and the row in the block.
+    The partition and the path only distinguish records of equal names. PLACE does not depend on the other files of the batch, if the
+    session has BLOCK_CONF.
     """
     from pyspark.sql import functions as F
 
@@ -34,7 +35,7 @@ def place_columns(*, has_offsets: bool) -> list[Column]:
         name = F.input_file_name()
         partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
         offset = F.substring_index(F.substring_index(name, "+", -1), ".", 1).cast("bigint")
-        start, end = [sortable(offset)], [sortable(partition)]
+        start, end = [sortable(offset)], [sortable(partition), sortable(F.xxhash64(name))]
     else:
         partition, offset = F.lit(None).cast("int"), F.lit(None).cast("bigint")
         # Object stores keep whole seconds: files of the same second are ordered by name.

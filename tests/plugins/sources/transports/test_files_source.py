@@ -93,10 +93,13 @@ class TestOrder:
         [events] = events_of(spark, tmp_path, "json")
         assert sorted(in_order(spark, events, "n")) == [0, 1, 2, 10, 11, 12]
 
-    def test_files_with_equal_name_and_time_have_different_positions(self, spark: SparkSession, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("name", ["x.json", "t+0+5.json"])
+    def test_files_with_equal_name_and_time_have_different_positions(
+        self, spark: SparkSession, tmp_path: Path, name: str
+    ) -> None:
         first, second = folders_of_one_checksum(tmp_path)
         for number, folder in enumerate((first, second)):
-            set_mtime(numbers(folder / "x.json", number), 1_700_000_000)
+            set_mtime(numbers(folder / name, number), 1_700_000_000)
         [events] = events_of(spark, tmp_path, "json")
         assert sorted(in_order(spark, events, "n")) == [0, 1]
 

@@ -1,4 +1,4 @@
-"""Spark settings for Avro and Parquet files."""
+"""Spark settings and options for files."""
 
 from __future__ import annotations
 
@@ -8,3 +8,8 @@ ANCIENT_DATES = {
     for values in ("parquet.datetime", "parquet.int96", "avro.datetime")
     for direction in ("Write", "Read")
 }
+
+#: Spark's JSON writer truncates timestamps to milliseconds by default.
+MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+#: Option of the writer for timestamps without a time zone. Readers need no pattern, and older files have fewer digits.
+LOCAL_MICROSECONDS = {"timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}

@@ -25,7 +25,7 @@ from headrace.sdk import (
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
 from headrace.sdk.storage import Folder
-from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _CORRUPT = "_headrace_corrupt"
 #: Hidden folder next to the batches with the schema of all of them, so that readers need not infer it.
 _SCHEMAS, _SUBJECT = "_headrace", "table"
-#: Spark's default truncates timestamps to milliseconds.
-_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
 class FilesSinkConfig(SinkConfig):
@@ -49,6 +47,7 @@ class FilesSinkConfig(SinkConfig):
         "maxRecordsPerFile",
         "dateFormat",
         "timestampFormat",
+        "timestampNTZFormat",
         "ignoreNullFields",
         "encoding",
     )
@@ -96,7 +95,8 @@ class FilesSink(Sink):
         rows = rows if stored is None else spell_as_stored(rows, stored)
         schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
-        writer = project(rows, schema).write.format(self.config.format).options(**self._options())
+        options = {**(LOCAL_MICROSECONDS if self.config.format == "json" else {}), **self._options()}
+        writer = project(rows, schema).write.format(self.config.format).options(**options)
         writer.mode("overwrite").save(f"{folder.path}/{name}")
         if self.config.sync:
             self._register(self.config.sync, table, rows.sparkSession, name)
@@ -168,7 +168,7 @@ class FilesSink(Sink):
         return "/".join([self.config.path.rstrip("/"), *table.parts])
 
     def _options(self) -> dict[str, str]:
-        defaults = {"timestampFormat": _MICROSECONDS} if self.config.format == "json" else {}
+        defaults = {"timestampFormat": MICROSECONDS} if self.config.format == "json" else {}
         return {**defaults, **self.config.options()}
 
 

@@ -113,9 +113,11 @@ def test_options_pass_through(tmp_path: Path, sessions: Sessions) -> None:
 def test_json_keeps_types_without_a_json_equivalent(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions)
     time = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark returns it
-    table.write("id int, at timestamp, price decimal(9,2), raw binary", put(1, 1, time, Decimal("1.10"), b"\x00"))
+    schema = "id int, at timestamp, local timestamp_ntz, price decimal(9,2), raw binary"
+    table.write(schema, put(1, 1, time, time, Decimal("1.10"), b"\x00"))
     texts = [file.read_text() for file in (tmp_path / "people").glob("*/part-*.json")]
-    assert '"at":"2024-02-29T23:59:59.123456Z"' in "".join(texts)
+    assert '"at":"2024-02-29T23:59:59.123456Z","local":"2024-02-29T23:59:59.123456"' in "".join(texts)
+    assert table.rows()[0]["local"] == time
     assert dict(table.read().dtypes)["price"] == "decimal(9,2)"
 
 

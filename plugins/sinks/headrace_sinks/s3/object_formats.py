@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError
 from headrace.sdk.schemas import check_names
+from headrace_sinks.file_formats import LOCAL_MICROSECONDS, MICROSECONDS
 from headrace_sinks.s3.pending_records import HEADERS, RECORD_KEY, VALUE
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
@@ -17,8 +18,6 @@ FIRST, NUMBER, TOPIC_NUMBER, FOLDER = "_headrace_first", "_headrace_partition", 
 OBJECT = (FIRST, NUMBER, TOPIC_NUMBER, FOLDER)
 #: No process reads the files before the job ends. Version 1 of the algorithm would copy each file again on an object store.
 QUICK_COMMIT = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
-#: Spark's default truncates timestamps to milliseconds.
-_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 #: Parquet's codec → extension before `.parquet`, as in Parquet's own file names.
 _PARQUET_NAMES = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4", "zstd": ".zstd"}
 #: Avro's name of a codec → Spark's.
@@ -97,7 +96,7 @@ def reader_options(config: S3SinkConfig) -> dict[str, str]:
         return {"lineSep": config.bytes_separator or _NEWLINE}
     # A column may have the name of Spark's default column for corrupt records.
     return (
-        {"columnNameOfCorruptRecord": "_headrace_corrupt", "timestampFormat": _MICROSECONDS}
+        {"columnNameOfCorruptRecord": "_headrace_corrupt", "timestampFormat": MICROSECONDS}
         if config.format == "json"
         else {}
     )
@@ -113,5 +112,5 @@ def _writer_options(file_format: str, spark_format: str, config: S3SinkConfig) -
         options["lineSep"] = config.bytes_separator or _NEWLINE
     if spark_format == "json":
         # Nulls are written: otherwise a reader would take a column of nulls for a missing column.
-        options |= {"ignoreNullFields": "false", "timestampFormat": _MICROSECONDS}
+        options |= {"ignoreNullFields": "false", "timestampFormat": MICROSECONDS, **LOCAL_MICROSECONDS}
     return options

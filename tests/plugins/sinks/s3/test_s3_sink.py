@@ -64,6 +64,14 @@ def test_object_is_ordered_and_named_after_its_first_record(
     }
 
 
+def test_json_has_microseconds(orders: Callable[..., Orders]) -> None:
+    at = "2024-02-29T23:59:59.123456"
+    table = orders(schema="id int, local timestamp_ntz, instant timestamp", format="json", **{"flush.size": 1})
+    table.write(Record(0, {"id": 0, "local": at, "instant": f"{at}Z"}))
+    ((row,),) = table.objects().values()
+    assert row == {"id": 0, "local": at, "instant": f"{at}Z"}
+
+
 def test_records_are_sorted_once_and_by_their_offsets(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 1000})
     offsets = [n * 7919 % 2000 for n in range(2000)]

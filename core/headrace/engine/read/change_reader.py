@@ -15,6 +15,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
@@ -147,6 +148,8 @@ class ChangeReader:
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = _with_source(changes, events.topic, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
+        if key and self._may_change_key(changes, events):
+            changes = split_key_updates(changes)
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         has_one_table = not (route.by or route.is_logical_table)
@@ -171,6 +174,11 @@ class ChangeReader:
         if not is_numbered:
             return frame
         return E.drop_tombstones(frame).withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE))
+
+    def _may_change_key(self, changes: Changes, events: Events) -> bool:
+        """Return whether an update may change the key: envelopes become rows, and their connector does not know the key."""
+        has_own_key = bool(getattr(events.key_schema, "names", ()))
+        return changes.envelope and not has_own_key and any(transform.flattens for transform in self._plan.transforms)
 
     def _numbers_records(self) -> bool:
         """Return whether records are numbered before the transforms.

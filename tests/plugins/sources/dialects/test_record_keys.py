@@ -112,6 +112,37 @@ def test_keys_are_not_read_with_key_none(tmp_path: Path, spark: SparkSession) ->
     assert [table.dead_letters for batch in progress for table in batch.tables] == [0]
 
 
+def test_update_of_a_key_that_a_rule_names_removes_the_old_row(tmp_path: Path, spark: SparkSession) -> None:
+    """A connector does not split this update into a delete and an insert: the columns are not its key."""
+    rows = [{"code": code, "size": size} for code, size in [("a", 1), ("b", 2), ("c", 3), (None, 4)]]
+    changes: list[tuple[str, Any, Any]] = [("c", None, rows[0]), ("c", None, rows[1]), ("u", rows[0], rows[2])]
+    changes += [("u", rows[3], {"code": "b", "size": 5}), ("u", None, {"code": "c", "size": 6}), ("u", rows[2], None)]
+    with (tmp_path / "lines").open("w") as lines:
+        for number, (op, before, after) in enumerate(changes, 1):
+            value = {
+                "before": before,
+                "after": after,
+                "op": op,
+                "source": {**SOURCE, "connector": "postgresql", "lsn": number},
+            }
+            print(json.dumps({"line": number, "topic": TOPIC, "key": None, "value": value}), file=lines)
+    table, log = MemorySink(store=f"{tmp_path}/table"), MemorySink(store=f"{tmp_path}/log", mode="changelog")
+    pipeline = Pipeline(
+        "orders",
+        LinesSource(path=str(tmp_path / "lines")),
+        [table, log],
+        str(tmp_path / "checkpoint"),
+        tables=[{"source": TOPIC, "key": ["code"], "target": "orders"}],
+        value=JsonFormat(),
+        key="none",
+        transforms=[Unwrap()],
+    )
+    pipeline.run(spark)
+    assert sorted(tuple(row)[:2] for row in table.read_back(spark, Table("orders")).collect()) == [("b", 5), ("c", 6)]
+    logged = log.read_back(spark, Table("orders")).select("code", "__op").collect()
+    assert sorted(map(tuple, logged)) == [("a", "c"), ("a", "d"), ("b", "c"), ("b", "u"), ("c", "u"), ("c", "u")]
+
+
 def test_mongodb_events_are_rejected(spark: SparkSession) -> None:
     """MongoDB's rows are documents in strings, so they have no columns and no key columns."""
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}

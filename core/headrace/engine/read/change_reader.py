@@ -19,7 +19,7 @@ from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
-from headrace.engine.read.topic_splitter import split_topic
+from headrace.engine.read.topic_splitter import PART, split_topic
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import DataError, HeadraceError
@@ -146,7 +146,7 @@ class ChangeReader:
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
-        changes = _with_source(changes, events.topic, dialect.source_path(events.schema))
+        changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         if key and self._may_change_key(changes, events):
             changes = split_key_updates(changes)
@@ -293,12 +293,13 @@ def order_by_offset(context: SourceContext, events: Events) -> Events:
     return replace(events, by_offset=any(batch <= (context.batch or 0) for batch in batches))
 
 
-def _with_source(changes: Changes, topic: str, path: Column | None) -> Changes:
-    """Add SOURCE before the transforms, which remove the columns that ``path`` reads."""
+def _with_source(changes: Changes, events: Events, path: Column | None) -> Changes:
+    """Add PART, and SOURCE before the transforms, which remove the columns that ``path`` reads."""
     from pyspark.sql import functions as F
 
-    source = F.lit(topic) if path is None else F.concat(F.lit(f"{topic}/"), path)
-    return replace(changes, frame=changes.frame.withColumn(SOURCE, source))
+    source = F.lit(events.topic) if path is None else F.concat(F.lit(f"{events.topic}/"), path)
+    part = F.lit(events.part).cast("string")
+    return replace(changes, frame=changes.frame.withColumns({SOURCE: source, PART: part}))
 
 
 def drop_decoded_bytes(frame: DataFrame) -> DataFrame:

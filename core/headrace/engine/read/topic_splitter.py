@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 #: Value of ``route.by.field`` for the name of a record's schema, if records have no such field.
 RECORD_NAME = "record.name"
-_PART = PREFIX + "part"
+#: Column with the name of a record's part of its topic; null in a topic that no rule splits.
+PART = PREFIX + "part"
 
 
 def split_topic(
@@ -52,8 +53,8 @@ def split_topic(
         columns = [_names_with_values(values), _names_with_values(keys)]
     # A tombstone does not identify its table.
     frame = E.drop_tombstones(events.load(session, events.schema if columns else names))
-    rows = frame.groupBy(part.alias(_PART)).agg(F.count("*"), *columns).collect()
-    known = [row for row in rows if row[_PART] is not None and accepts(row[_PART])]
+    rows = frame.groupBy(part.alias(PART)).agg(F.count("*"), *columns).collect()
+    known = [row for row in rows if row[PART] is not None and accepts(row[PART])]
     parts = []
     for name, _, *found in known:
         select = partial(_select, part == name, in_files)

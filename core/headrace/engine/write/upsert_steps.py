@@ -17,6 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.read.change_reader import drop_tombstone_rows
+from headrace.engine.read.topic_splitter import PART
 from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import (
     DELETED,
@@ -64,6 +65,8 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     if table_plan.upsert_sinks:
         names.append(SOURCE)
     names += [name for name in changes.columns if name in table_plan.record_columns - {TOPIC}]
+    if TOPIC in table_plan.record_columns:
+        names.append(PART)
     marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
     marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
     rows = changes.where(F.col(ERROR).isNull()).withColumns(marks)
@@ -83,7 +86,7 @@ def exclude_tombstones(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 def keep_for_upsert(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Drop the columns and tombstones that only append sinks need."""
-    rows = rows.drop(*table_plan.record_columns)
+    rows = rows.drop(PART, *table_plan.record_columns)
     return drop_tombstone_rows(rows) if table_plan.keeps_tombstones and not table_plan.has_tombstones else rows
 
 
@@ -183,9 +186,12 @@ def _name_records(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Make positions unique in the whole source: an appended row has no other key.
 
     A position orders the changes of one key, so records of two topics may have the same one. TOPIC is dropped, unless a sink stores
-    it.
+    it. Then each part of a topic has its own name, because its table must not contain the records of the other parts. No topic has
+    a plus sign in its name.
     """
     from pyspark.sql import functions as F
 
     rows = rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC))
-    return rows if TOPIC in table_plan.record_columns else rows.drop(TOPIC)
+    if TOPIC not in table_plan.record_columns:
+        return rows.drop(TOPIC)
+    return rows.withColumn(TOPIC, F.concat_ws("+", TOPIC, PART)).drop(PART)

@@ -30,12 +30,12 @@ CONNECT = {"int": "int32", "long": "int64", "string": "string", "boolean": "bool
 NAMES = ("Ada", "Grac", "Edsger")
 
 
-def pipeline(folder: Path, *, limit: Any = None, transforms: Any = (), **options: Any) -> Pipeline:
+def pipeline(folder: Path, *, limit: Any = None, transforms: Any = (), tables: Any = (), **options: Any) -> Pipeline:
     """Return a pipeline from ``folder/log.jsonl`` to ``folder/bucket``."""
     sink = S3Sink({"path": str(folder / "bucket"), "flush.size": 2, **options})
     source = RecordLog(path=str(folder / "log.jsonl"), limit=limit)
-    json_format = JsonFormat()
-    return Pipeline("bronze", source, [sink], str(folder / "checkpoint"), value=json_format, transforms=transforms)
+    plugins: Any = {"value": JsonFormat(), "transforms": transforms, "tables": tables}
+    return Pipeline("bronze", source, [sink], str(folder / "checkpoint"), **plugins)
 
 
 def envelope(offset: int, op: str, name: str | None, before: str | None = None) -> LogRecord:
@@ -138,6 +138,21 @@ def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSessi
     assert [row["op"] for row in objects[f"{value_prefix}.avro"]] == ["c", "u", "c", "d"]
     read = pipeline(people).read(TOPIC, spark=spark)
     assert read.count() == 4
+
+
+def test_tables_of_a_topic_have_their_own_folders(tmp_path: Path, spark: SparkSession) -> None:
+    values = [{"id": 0, "of": {"table": "a"}}, {"id": "x", "of": {"table": "b"}}, {"id": 2, "of": {"table": "a"}}]
+    append(tmp_path / "log.jsonl", [LogRecord("all", offset, None, value) for offset, value in enumerate(values)])
+    rule = {"source": "all", "route.by.field": "of.table", "target": "shop.{table}"}
+    split = pipeline(tmp_path, tables=[rule], **{"flush.size": 1})
+    split.run(spark)
+    assert sorted(read_objects(tmp_path / "bucket")) == [
+        "all+a/partition=0/all+a+0+0000000000.avro",
+        "all+a/partition=0/all+a+0+0000000002.avro",
+        "all+b/partition=0/all+b+0+0000000001.avro",
+    ]
+    found = {table: [row["id"] for row in split.read(table, spark=spark).collect()] for table in ("shop.a", "shop.b")}
+    assert found == {"shop.a": [0, 2], "shop.b": ["x"]}
 
 
 def test_tombstones_can_be_errors(people: Path, spark: SparkSession) -> None:

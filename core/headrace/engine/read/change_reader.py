@@ -20,9 +20,10 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import PART, split_topic
+from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
-from headrace.errors import DataError, HeadraceError
+from headrace.errors import HeadraceError
 from headrace.sdk import events as E
 from headrace.sdk.changes import (
     ERROR,
@@ -44,7 +45,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
-from headrace.spark.columns import has_any_field, match_names, name_fold
+from headrace.spark.columns import has_any_field, match_names
 from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
@@ -232,8 +233,9 @@ class ChangeReader:
             )
             for events, route in target.sources
         ]
-        changes = union_changes(parts, target.name)
-        if RejectReason.SCHEMA_INCOMPATIBLE not in self._plan.settings.dead_letters:
+        rejects_conflicts = RejectReason.SCHEMA_INCOMPATIBLE in self._plan.settings.dead_letters
+        changes = union_changes(parts, target.name, rejects_conflicts=rejects_conflicts)
+        if not rejects_conflicts:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
         schemas = [table.schema for table in stored if table is not None]
@@ -390,25 +392,3 @@ def match_key_spelling(changes: Changes) -> Changes:
         fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
         frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
     return replace(changes, frame=frame)
-
-
-def union_changes(parts: list[Changes], table: str) -> Changes:
-    """Return the changes of several topics as those of one table. DataError if their shapes or keys differ.
-
-    A topic without columns, of which no record could be read, fits any other.
-    """
-    readable = [part for part in parts if part.event_columns]
-    if len({part.envelope for part in readable}) > 1:
-        raise DataError(
-            "some topics have envelopes and some have rows",
-            where=f"table {table}",
-            fix="add `- unwrap: {}` to `transforms:`",
-        )
-    fold = name_fold(parts[0].frame.sparkSession)
-    if len({tuple(map(fold, part.key_columns)) for part in readable}) > 1:
-        raise DataError(
-            "its topics have different key columns", where=f"table {table}", fix="give each its own `target:`"
-        )
-    parts = [*readable, *(part for part in parts if part not in readable)]
-    frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
-    return replace(parts[0], frame=frame)

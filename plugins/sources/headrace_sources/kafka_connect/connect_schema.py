@@ -54,8 +54,17 @@ class ConnectSchema:
     #: Values of a map, whose keys are strings.
     value: ConnectSchema | None = None
 
+    def __eq__(self, other: object) -> bool:
+        # The order of fields is part of Spark's type of a struct. Mappings are equal in any order.
+        return isinstance(other, ConnectSchema) and self._parts == other._parts
+
     def __hash__(self) -> int:
         return hash((self.data_type, self.name, *(self.fields or ())))
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        fields = None if self.fields is None else tuple(self.fields.items())
+        return self.data_type, self.name, self.parameters, fields, self.element, self.value
 
     def project(self, data_type: DataType) -> ConnectSchema:
         """Return the schema restricted to a Spark type's fields, with the schema's own spelling of names."""

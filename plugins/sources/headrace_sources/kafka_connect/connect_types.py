@@ -189,14 +189,17 @@ def conversion_failed(
 def convert_column(
     column: str, result: str, schema: ConnectSchema, into: DataType, parts: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, Column | None]:
-    """Return ``convert`` of a named column, and its ``conversion_failed`` with ``result`` as the converted column."""
+    """Return ``convert`` of a named column, and its ``conversion_failed`` with ``result`` as the converted column.
+
+    ``schema``: the schema of the column, which may have more fields than ``into``.
+    """
     from pyspark.sql import functions as F
 
     by_field = {field: F.col(name) for field, name in parts}
     value = F.col(column)
     return (
         convert(value, schema, into, parts=by_field),
-        conversion_failed(value, F.col(result), schema, by_field),
+        conversion_failed(value, F.col(result), schema.project(into), by_field),
     )
 
 

@@ -24,7 +24,7 @@ class AvroPayloadParser(PayloadParser):
         # The schema is wrapped in a record, which has the same bytes: an unreadable payload is a null field.
         around = {"type": "record", "name": "headrace_record", "fields": [{"name": "v", "type": schema}]}
         parse = partial(_parse, schema=json.dumps(around, ensure_ascii=False))
-        return (PayloadReader(tree, lambda part: (parse,)),)
+        return (PayloadReader(tree, lambda part: (parse,), is_complete=True),)
 
 
 def _parse(payload: Column, schema: str) -> Column:

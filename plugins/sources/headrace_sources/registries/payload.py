@@ -21,6 +21,8 @@ class PayloadReader:
     #: Steps of a plan from a record's bytes to its parsed struct, restricted to a part of ``tree``; null if it is unreadable.
     #: The first step of JSON returns its string.
     steps: Callable[[ConnectSchema], Sequence[Callable[[Column], Column]]]
+    #: Whether the parsed struct has all fields of ``tree`` in its order, regardless of the part.
+    is_complete: bool = False
 
 
 class PayloadParser(ABC):

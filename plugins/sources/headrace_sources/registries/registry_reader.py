@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import RecordReader, RejectReason, Subject, events as E
-from headrace.sdk.columns import barrier, quote_name, reuse_columns
+from headrace.sdk.columns import barrier, quote_name
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema
-from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
+from headrace_sources.kafka_connect.connect_types import convert_column, table_type
 from headrace_sources.kafka_connect.misfits import JsonMisfits, first_misfit, take_newest
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
@@ -267,8 +267,8 @@ class _PayloadPlan:
     def __init__(self, name: str, reader: PayloadReader, schema: StructType, payload: Column) -> None:
         self._name, self._schema = name, schema
         self._tree = reader.tree.project(schema)
-        self._is_part = self._tree != reader.tree
         self._steps = reader.steps(self._tree)
+        self._parsed_tree = reader.tree if reader.is_complete else self._tree
         self._wire, self._wire_name = payload, ""
         #: Field → the column with its struct.
         self._structs: dict[str, str] = {}
@@ -294,11 +294,7 @@ class _PayloadPlan:
 
     def convert(self) -> Column:
         """Return the struct in the table's types."""
-        # Nothing is converted, but a parser of complete records also returns the other fields.
-        if self._is_part and self._schema == wire_type(self._tree):
-            column = _narrow_column(self._wire_name, self._schema)
-        else:
-            column, _ = self._conversion
+        column, _ = self._conversion
         return barrier(column).alias(self._table_name)
 
     @property
@@ -329,7 +325,7 @@ class _PayloadPlan:
     @property
     def _conversion(self) -> tuple[Column, Column | None]:
         parts = tuple(self._structs.items())
-        return convert_column(self._wire_name, self._table_name, self._tree, self._schema, parts)
+        return convert_column(self._wire_name, self._table_name, self._parsed_tree, self._schema, parts)
 
     @property
     def _table_name(self) -> str:
@@ -340,24 +336,6 @@ class _PayloadPlan:
 
         self._wire, self._wire_name = F.col(name), name
         return barrier(column).alias(name)
-
-
-@reuse_columns
-def _narrow_column(name: str, data_type: DataType) -> Column:
-    from pyspark.sql import functions as F
-
-    return _narrow(F.col(name), data_type)
-
-
-def _narrow(column: Column, data_type: DataType) -> Column:
-    """Return a value restricted to a type's fields."""
-    from pyspark.sql import functions as F
-
-    fields = getattr(data_type, "fields", None)
-    if fields is None:
-        return column
-    cells = [_narrow(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
-    return F.when(column.isNotNull(), F.struct(*cells))
 
 
 def _read_side_by_side(frame: DataFrame, plans: Sequence[_PayloadPlan]) -> DataFrame:

@@ -8,8 +8,9 @@ import json
 import threading
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -251,6 +252,46 @@ def test_keys_of_metadata_add_no_key_columns(session: SparkSession, namespace: s
         ]
 
 
+def write_records(
+    session: SparkSession, schemas: Mapping[str, Any], records: Sequence[tuple[str, dict[str, Any]]]
+) -> tuple[DataFrame, RegistryDecoder]:
+    """Return records, written with the schemas of their ids, and their decoder."""
+    rows: list[tuple[Any, ...]] = []
+    for offset, (id_, value) in enumerate(records):
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, schemas[id_], value)
+        rows.append((None, b"\0" + int(id_).to_bytes(4, "big") + body.getvalue(), "t", 0, offset, []))
+    decoder = RegistryDecoder(AvroPayloadParser(), lambda id_: json.dumps(schemas[id_]), id_kind="")
+    return session.createDataFrame(rows, KAFKA), decoder
+
+
+def test_later_schema_has_its_fields_in_another_order(session: SparkSession) -> None:
+    def record(name: str, **fields: Any) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+    first_box, box = record("Box", x="int", y="int"), record("Box", z="int", y="int", x="int")
+    rest = {"boxes": {"type": "array", "items": "Box"}, "day": {"type": "int", "connect.name": "io.debezium.time.Date"}}
+    schemas = {
+        "1": record("V", id="int", box=first_box, **rest),
+        "2": record("V", new="int", id="long", box=box, **rest),
+    }
+    old, new = {"x": 1, "y": 2, "z": None}, {"x": 3, "y": 4, "z": 5}
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "new": None, "box": old, "boxes": [old]},
+        {"id": 2, "new": 7, "box": new, "boxes": [new]},
+    ]
+    frame, decoder = write_records(session, schemas, [(f"{row['id']}", {**row, "day": 0}) for row in rows])
+    reader = decoder.open(frame, "value", Subject("t", "value"), SchemaLog())
+    # The complete schema, a part without conversions, and one with a conversion.
+    for names in (reader.schema.names, ["box", "id"], ["box", "boxes", "day"]):
+        schema = StructType([reader.schema[name] for name in names])
+        found = reader.decode(frame, "value", schema, "error").orderBy("offset").select("value.*", "error").collect()
+        expected = [{**row, "day": date.fromisoformat("1970-01-01"), "error": None} for row in rows]
+        assert [row.asDict(recursive=True) for row in found] == [
+            {name: row[name] for name in (*names, "error")} for row in expected
+        ]
+
+
 def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSession) -> None:
     """Records of a schema that contradicts the first one are rejected, and their other columns are decoded."""
     types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}}
@@ -266,15 +307,11 @@ def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSessi
         }
         for id_, age in types.items()
     }
-    rows: list[tuple[Any, ...]] = []
-    for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"])]):
-        body = io.BytesIO()
-        fastavro.schemaless_writer(
-            body, schemas[id_], {"id": offset, "email": "a@b", "age": age, "home": {"city": "Brno"}}
-        )
-        rows.append((None, b"\0" + int(id_).to_bytes(4, "big") + body.getvalue(), "t", 0, offset, []))
-    frame = session.createDataFrame(rows, KAFKA)
-    decoder = RegistryDecoder(AvroPayloadParser(), lambda id_: json.dumps(schemas[id_]), id_kind="")
+    records = [
+        (id_, {"id": offset, "email": "a@b", "age": age, "home": {"city": "Brno"}})
+        for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"])])
+    ]
+    frame, decoder = write_records(session, schemas, records)
     log = SchemaLog(ruled=["schema-incompatible"])
     reader = decoder.open(frame, "value", Subject("t", "value"), log)
     found = reader.decode(frame, "value", reader.schema, "error").orderBy("offset").select("value", "error").collect()

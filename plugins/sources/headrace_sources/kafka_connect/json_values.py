@@ -1,4 +1,4 @@
-"""JSON parsed by a type, without decimals that take Spark hours to compute.
+"""JSON parsed by a type, without decimals that take Spark hours to compute, and the encoding of JSON.
 
 Spark's JSON parser gives a decimal the scale of its column: for ``1e400000000`` and ``1e-400000000`` it computes
 10^400,000,000. Its cast from a string has the same problem.
@@ -38,6 +38,14 @@ def parse_json(text: Column, schema: StructType, options: Mapping[str, str]) -> 
     corrupt = F.from_json(spoiled, schema, dict(options)).getField(options["columnNameOfCorruptRecord"])
     safe = F.when(text.rlike(_EXTREME) & corrupt.isNotNull(), spoiled).otherwise(text)
     return F.from_json(safe, schema, dict(options))
+
+
+def keep_utf8(text: Column) -> Column:
+    """Return the string; null if its bytes are not UTF-8. Spark's JSON parser would silently replace these bytes."""
+    from pyspark.sql import functions as F
+
+    # Spark writes correct UTF-8.
+    return F.when(F.format_string("%s", text) == text, text)
 
 
 def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema, limit_schema, parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
-from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
 from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
@@ -52,12 +52,7 @@ def _to_block(schema: Any) -> Any:
 
 
 def _decode_utf8(payload: Column) -> Column:
-    """Return null for bytes that are not UTF-8, which parsers would silently replace."""
-    from pyspark.sql import functions as F
-
-    text = payload.cast("string")
-    # Spark writes correct JSON.
-    return F.when(F.format_string("%s", text) == text, text)
+    return keep_utf8(payload.cast("string"))
 
 
 def _parse(text: Column, part: ConnectSchema, options: Mapping[str, str]) -> Column:

@@ -404,6 +404,8 @@ class TestRecords:
             value(schema, {"id": 1, "price": None, "at": "yesterday"}),
             value(schema, [1]),
             value(schema, "text"),
+            good.replace(b"id", b"i\xff"),
+            good.replace(b"AQ==", b"AQ==\xff"),
             good[:-1],
             good[:40],
             good + good,

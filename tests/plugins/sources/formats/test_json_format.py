@@ -332,6 +332,9 @@ class TestLines:
             b'{"id": 1.5}',
             b'{"id": 9223372036854775808}',
             b"\x00\xff\xfe",
+            # Spark silently replaces bytes that are not UTF-8.
+            b'{"id": 1, "t": "\xff"}',
+            b'{"id": 1, "t": "x", "\xff": 1}',
             # Spark reads the first document of a line and silently ignores the others.
             b'{"id": 1}{"id": 2}',
             b'{"id": 1} {"id": 2}',

@@ -104,7 +104,9 @@ def test_json_with_schema(session: SparkSession) -> None:
     assert isinstance(opened, EmbeddedSchemaReader)
     reader = replace(opened, numeric=True)  # as after the first record with a misfit
     bad = [encode({**GOOD, **change}) for change, _ in MISFITS] + [b'{"id": 1}', encode(GOOD)[:-9]]
-    found = locate(session, reader, bad)
+    bad.append(encode(GOOD).replace(b'"id"', b'"\xff"'))
+    *found, not_utf8 = locate(session, reader, bad)
+    assert not_utf8 == "the record is not UTF-8"
     assert found[:-2] == [description for _, description in MISFITS]
     assert found[-2] == "the record has no schema, or is not valid JSON"
     assert found[-1] == "the record is not valid JSON, or not a single JSON document"
@@ -157,13 +159,23 @@ def test_json_without_schema(session: SparkSession) -> None:
 
     reader = open_reader(session, JsonFormat(), [after()] * 3)
     deep = b'{"a":' * 120 + b"1" + b"}" * 120
-    bad = [after(n=SECRET), after(tags=[SECRET]), b"{cut", b"{} {}", b"[1]", deep, after(**{"it's": SECRET})]
+    bad = [
+        after(n=SECRET),
+        after(tags=[SECRET]),
+        b"{cut",
+        b"{} {}",
+        b"[1]",
+        deep,
+        b'{"\xff": 1}',
+        after(**{"it's": SECRET}),
+    ]
     assert locate(session, reader, bad) == [
         "the field `after.n` does not fit its type bigint",
         "the field `after.tags` does not fit its type array<bigint>",
         *["the record is not valid JSON, or not a single JSON document"] * 2,
         "the record is not a JSON object",
         "the record has more than 100 levels of objects and arrays",
+        "the record is not UTF-8",
         None,
     ]
 

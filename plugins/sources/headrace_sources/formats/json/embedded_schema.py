@@ -30,7 +30,7 @@ from headrace_sources.kafka_connect.connect_schema import (
 )
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
-from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits, take_newest
 from headrace_sources.limits import EMBEDDED_SCHEMA_CHARACTERS, SCHEMA_COLUMNS, WRITER_SCHEMAS
 from headrace_sources.registries.registry_reader import EmptyReader
@@ -119,9 +119,11 @@ class EmbeddedSchemaReader(RecordReader):
         frame = frame.select("*", barrier(_payload()).alias(_PAYLOAD), barrier(_id()).alias(_ID))
         noun = "the record key" if self.subject.part == "key" else "the record"
         long = f"{noun} has a schema of more than {EMBEDDED_SCHEMA_CHARACTERS:,} characters"
+        has_body = F.col(BODY).isNotNull()
         found = [
             F.when(F.length(_HEAD) > EMBEDDED_SCHEMA_CHARACTERS, F.lit(long)),
-            F.when(F.col(BODY).isNotNull() & id_.isNull(), F.lit(f"{noun} has no schema, or is not valid JSON")),
+            F.when(has_body & keep_utf8(F.col(BODY)).isNull(), F.lit(f"{noun} is not UTF-8")),
+            F.when(has_body & id_.isNull(), F.lit(f"{noun} has no schema, or is not valid JSON")),
             F.when(id_.isin(list(self.unreadable)), F.lit(f"{noun} has a schema that is not a row of Kafka Connect")),
         ]
         groups = take_newest(self.groups, lambda group: group.tree)
@@ -288,7 +290,7 @@ def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
 
 @reuse_columns
 def _head() -> Column:
-    """Return the part of BODY before the payload; null if it has no schema."""
+    """Return the part of BODY before the payload; null if it has no schema, or if BODY is not UTF-8."""
     from pyspark.sql import functions as F
 
     # The converter's own output is found without a parse. Other writers' JSON may have spaces, or the payload first.
@@ -297,7 +299,7 @@ def _head() -> Column:
     likely = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
     is_schema = F.get_json_object(text, "$.schema.type").isNotNull()
     parsed = F.when(is_schema, F.concat(F.lit('{"schema":'), F.get_json_object(text, "$.schema")))
-    return F.when(_is_as_converter_writes(text), cut).when(likely, parsed)
+    return F.when(keep_utf8(text).isNotNull(), F.when(_is_as_converter_writes(text), cut).when(likely, parsed))
 
 
 def _is_as_converter_writes(text: Column) -> Column:

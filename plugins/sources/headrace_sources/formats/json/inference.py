@@ -15,7 +15,7 @@ from headrace_sources.formats.json.field_names import case_sensitive_names
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import wire_type
-from headrace_sources.kafka_connect.json_values import spoil_extreme_numbers
+from headrace_sources.kafka_connect.json_values import keep_utf8, spoil_extreme_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +68,8 @@ def _infer_types(
     body = F.col(BODY)
     # Spark would infer a decimal without digits for an extreme number.
     text = _mark_empty_texts(spoil_extreme_numbers(body, "null") if options.get("prefersDecimal") == "true" else body)
-    texts = texts.where(~is_too_deep(F.col(BODY))).select(_mark_empty(text) if types else text)
+    is_json = keep_utf8(body).isNotNull() & ~is_too_deep(body)
+    texts = texts.where(is_json).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
     dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
     # A column that is always null has no type yet: it is added with its first value.

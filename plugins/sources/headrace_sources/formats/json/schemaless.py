@@ -38,7 +38,7 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
-from headrace_sources.kafka_connect.json_values import parse_json
+from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits
 from headrace_sources.limits import JSON_LEVELS
 from headrace_sources.registries.registry_reader import KEY_FIX
@@ -84,7 +84,7 @@ class SchemalessReader(RecordReader):
         is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
-        struct = parse_json(text, record_type, parse_options(self.options))
+        struct = parse_json(keep_utf8(text), record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
         if wire_type(tree) != table_type(tree):
             frame = frame.select("*", barrier(convert(fields, tree, schema)).alias(TABLE))
@@ -108,7 +108,9 @@ class SchemalessReader(RecordReader):
         frame = frame.select("*", *misfits.parse())
         noun = "the record key" if self.is_key else "the record"
         deep = F.lit(f"{noun} has more than {JSON_LEVELS} levels of objects and arrays")
-        return frame.select(*others, F.when(is_too_deep(F.col(BODY)), deep).otherwise(misfits.describe()).alias(column))
+        is_damaged = F.col(BODY).isNotNull() & keep_utf8(F.col(BODY)).isNull()
+        found = F.when(is_damaged, F.lit(f"{noun} is not UTF-8")).when(is_too_deep(F.col(BODY)), deep)
+        return frame.select(*others, found.otherwise(misfits.describe()).alias(column))
 
 
 def open_by_data(

@@ -95,6 +95,23 @@ def test_replay_reads_repaired_file(tmp_path: Path, spark: SparkSession) -> None
     assert (14, "3.50") in rows(pipeline, spark)
 
 
+def test_replay_reads_repaired_record_with_a_new_schema(tmp_path: Path, spark: SparkSession) -> None:
+    def record(**row: int) -> bytes:
+        fields = [{"field": name, "type": "int32", "optional": True} for name in row]
+        after = {"field": "after", "type": "struct", "fields": fields, "optional": True}
+        schema = {"type": "struct", "fields": [after, {"field": "op", "type": "string"}]}
+        return json.dumps({"schema": schema, "payload": {"after": row, "op": "c"}}).encode()
+
+    file = tmp_path / f"bronze/{TOPIC}/{TOPIC}+0+0.json"
+    write_lines(file, [record(id=1), b"{cut"])
+    pipeline = job(tmp_path, "", tables=[{"source": TOPIC, "target": "shop.orders", "key": ["id"]}])
+    pipeline.run(spark)
+    write_lines(file, [record(id=1), record(id=2, new=3)])
+    assert list(replay(pipeline.plan, spark)) == [ReplayResult("shop.orders", 1, 0)]
+    found = pipeline.read("shop.orders", spark=spark).select("id", "new").orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(1, None), (2, 3)]
+
+
 def test_replay_keeps_dead_letters_of_missing_or_shorter_files(tmp_path: Path, spark: SparkSession) -> None:
     numbered, plain = write_files(tmp_path)
     narrow, wide = job(tmp_path, "decimal(5,2)"), job(tmp_path, "decimal(9,2)")

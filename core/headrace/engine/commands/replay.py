@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.routing import Target, route
 from headrace.engine.read.change_reader import ChangeReader
-from headrace.engine.read.schema_replanning import until_schemas_known
+from headrace.engine.read.schema_replanning import Result, until_schemas_known
 from headrace.engine.write.table_writer import TableWriter
 from headrace.errors import ConfigError
 from headrace.sdk import events as E
@@ -109,7 +109,9 @@ class _Replay:
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
         limit = self._plan.settings.max_message_bytes
         context = SourceContext(session, schemas, batch=item.batch, stream=stream, max_message_bytes=limit)
-        missing_files = [] if self._plan.source.yields_records else self._find_missing_files(context, claimed)
+        missing_files: list[str] = []
+        if not self._plan.source.yields_records:
+            missing_files = self._until_schemas_known(lambda: self._find_missing_files(context, claimed))
         is_replayed = self._condition & F.coalesce(~F.col("file").isin(missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
         counts = {row["topic"]: row["count"] for row in dead_letters.groupBy("topic").count().collect()}
@@ -140,12 +142,20 @@ class _Replay:
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
+            return [(target, writer.write_table(target, item.batch)[0].dead_letters) for target in targets]
+
+        return self._until_schemas_known(read_and_write)
+
+    def _until_schemas_known(self, read: Callable[[], Result]) -> Result:
+        """Return the result of a call that reads records. Repeat it with the writer schemas that were unknown."""
+
+        def read_and_translate() -> Result:
             try:
-                return [(target, writer.write_table(target, item.batch)[0].dead_letters) for target in targets]
+                return read()
             except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 
-        return until_schemas_known(read_and_write, context.schemas)
+        return until_schemas_known(read_and_translate, self._checkpoint.schemas)
 
     def _restore(self, item: ReplayItem, dead_letters: DataFrame) -> None:
         """Put dead letters back where they were claimed from."""

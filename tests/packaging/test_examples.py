@@ -42,8 +42,8 @@ KITS = {
     "headrace-http-source": ("source http_source", "every plugin", "every source"),
     "headrace-lookup": ("transform lookup", "every plugin", "every transform"),
     "headrace-postgres-sink": (
-        *("sink postgres_sink", "every sink", "every plugin", "upsert", "delete", "schema_evolution", "single_pass"),
-        *("exactly_once", "time_travel"),
+        *("sink postgres_sink", "every sink", "every plugin", "exactly_once", "upsert", "delete", "schema_evolution"),
+        *("single_pass", "time_travel"),
     ),
 }
 

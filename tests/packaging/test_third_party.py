@@ -188,7 +188,7 @@ def test_third_party_and_new_plugins_pass_their_kits(venv: Venv, new_projects: P
     result = run(command, new_projects, seconds=600, environment=environment)
     assert re.search(r"^\d+ passed in ", result.stdout, re.MULTILINE), result.stdout
     assert re.search(
-        r"^sink lake_files\n( .*\n)*    exactly_once +1 passed\n( .*\n)*    upsert +not claimed$",
+        r"^sink lake_files\n( .*\n)*    exactly_once +2 passed\n( .*\n)*    upsert +not claimed$",
         result.stdout,
         re.MULTILINE,
     )

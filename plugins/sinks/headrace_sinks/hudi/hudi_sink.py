@@ -50,6 +50,7 @@ from headrace_sinks.hudi.record_keys import (
     choose_record_key,
     find_ambiguous,
     has_plain_key,
+    make_record_key_optional,
 )
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
@@ -365,6 +366,7 @@ def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None, fixe
         return project(rows, widen_small_ints(rows.schema))
     rows = spell_as_stored(rows, stored)
     can_widen = partial(hudi_schema.can_widen, fixed=fixed)
+    stored = make_record_key_optional(stored)
     return project(rows, union_by_name(stored, widen_small_ints(rows.schema), can_widen))
 
 

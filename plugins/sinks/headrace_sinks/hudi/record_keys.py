@@ -62,6 +62,13 @@ def add_record_key(rows: DataFrame, table: Table, record_key: Sequence[str]) -> 
     return rows
 
 
+def make_record_key_optional(stored: StructType) -> StructType:
+    """Return the schema of a table with a nullable ENCODED_KEY, which incoming rows get in ``add_record_key``."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(f.name, f.dataType, f.nullable or f.name == ENCODED_KEY) for f in stored])
+
+
 def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:
     """Return the key as one unambiguous string; null if a column is null.
 

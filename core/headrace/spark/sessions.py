@@ -38,10 +38,17 @@ _CONF = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.json.enablePartialResults": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",  # "" would be null in other columns than strings
     "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # LEGACY reads the 45th of a month as a day of the next one
+    "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",  # readers find the columns of files by these ids
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.retainGroupColumns": "true",
     "spark.sql.sources.default": "parquet",  # dead letters and deleted keys
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
     "spark.sql.sources.partitionOverwriteMode": "static",

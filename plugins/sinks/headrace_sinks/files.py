@@ -115,7 +115,10 @@ class FilesSink(Sink):
             )
         reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
         # A column may have the name of Spark's default column for corrupt records.
-        return reader.option("columnNameOfCorruptRecord", _CORRUPT).load(folder.path)
+        reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("basePath", folder.path)
+        # The folder may contain those of other tables: `orders.archive` is in the folder of `orders`.
+        batches = [name for name in folder.names(hidden=True) if name.startswith(f"{BATCH}=")]
+        return reader.load([f"{folder.path}/{name}" for name in batches] or folder.path)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain_missing_file(error, self.config.path)

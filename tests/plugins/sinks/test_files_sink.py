@@ -178,3 +178,12 @@ def test_incompatible_types_are_rejected_and_rows_stay(
         assert isinstance(error, DataError)
         assert f"'{name}'" in str(error)
     assert table.rows() == [{"id": 1, **dict(zip(columns, old, strict=True))}]
+
+
+def test_table_in_the_folder_of_another(tmp_path: Path, sessions: Sessions) -> None:
+    outer = target(tmp_path, sessions)
+    inner = replace(outer, name="people.archive")
+    outer.write(PEOPLE, put(1, 1, "a"))
+    inner.write(PEOPLE, put(2, 2, "b"))
+    outer.write(PEOPLE, put(3, 3, "c"))
+    assert ([row["id"] for row in outer.rows()], [row["id"] for row in inner.rows()]) == ([1, 3], [2])

@@ -192,6 +192,7 @@ class HudiSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         suppress_jol_warnings(spark)
+        self._check_nesting(spark, table)
         stored = hudi_timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
@@ -204,6 +205,18 @@ class HudiSink(Sink):
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
         return self._commit(table, rows, batch, stored)
+
+    def _check_nesting(self, spark: SparkSession, table: Table) -> None:
+        """Raise ConfigError for a table in the folder of a partitioned table, where a partition may have the same name."""
+        for count in range(1, len(table.parts)):
+            outer = Table(".".join(table.parts[:count]))
+            config = hudi_timeline.read_config(spark, self._path(spark, outer))
+            if config is not None and len(config.getPartitionFields().orElse([])):
+                raise ConfigError(
+                    f"its folder is in the folder of the partitioned table {outer.name!r}, where a value may have the same name",
+                    where=f"table {table.name}, sink hudi, path {self.config.path}",
+                    fix="give one of the two tables another `target:`",
+                )
 
     def _commit(self, table: Table, rows: DataFrame, batch: Batch, stored: Any | None) -> WriteResult:
         """Write and commit the rows of a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""

@@ -175,6 +175,16 @@ def test_key_and_partition_columns_are_not_widened(
     assert [tuple(row.values()) for row in table.rows()] == [(value, value)]
 
 
+def test_table_in_the_folder_of_a_partitioned_table_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
+    """A row's value must not choose the folder of another table."""
+    outer, inner = target(tmp_path, sessions, BY_CITY), target(tmp_path, sessions)
+    outer.name, inner.name = "visits", "visits.archive"
+    outer.write(VISITS, put(1, 1, "Brno", 1))
+    error = inner.refusal(lambda: inner.write(VISITS, put(2, 1, "Brno", 1)))
+    assert isinstance(error, ConfigError)
+    assert "its folder is in the folder of the partitioned table 'visits'" in str(error)
+
+
 def test_timestamps_are_not_partition_values(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions, BY_CITY)
     error = table.refusal(lambda: table.write("id int, city timestamp", put(1, 1, None)))

@@ -70,12 +70,7 @@ def make_package(
     package then also contains job definitions for services that run no script. ConfigError for a folder that is not empty, for a missing
     distribution, and for a setting that would come too late or reveal a secret.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(
-            "it exists and is not an empty folder",
-            where=str(folder),
-            fix="remove it, or choose another: --output DIR",
-        )
+    _check_places(folder, at)
     version = spark_version()
     line = spark_line(version)
     check_supported(plugins, line)
@@ -101,6 +96,20 @@ def make_package(
             (made / APPLICATION).write_text(application, encoding="utf-8")
         made.rename(folder)
     return Package(folder, distributions, [folder / JARS / name for name in names], about)
+
+
+def _check_places(folder: Path, at: str | None) -> None:
+    """Raise ConfigError for a folder that is not empty, and for an address without a scheme."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            "it exists and is not an empty folder",
+            where=str(folder),
+            fix="remove it, or choose another: --output DIR",
+        )
+    if at is not None and "://" not in at:
+        raise ConfigError(
+            "it is not an address of a file system", where=f"--at {at}", fix="add the scheme: s3://BUCKET/FOLDER"
+        )
 
 
 def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> dict[str, str]:

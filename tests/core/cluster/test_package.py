@@ -155,6 +155,11 @@ def test_submit_command_requires_a_master(packaged: tuple[Path, Result], tmp_pat
     assert "MASTER: is the cluster: spark://HOST:7077, yarn" in raised.value.stderr
 
 
+def test_address_without_a_scheme_is_rejected(headrace: Headrace, tmp_path: Path) -> None:
+    result = headrace("package", str(write(tmp_path)), "--output", str(tmp_path / "out"), "--at", "bucket/shop")
+    assert (result.exit_code, "add the scheme" in result.output) == (2, True), result.output
+
+
 def test_missing_file_is_reported(headrace: Headrace, tmp_path: Path) -> None:
     result = headrace("package", str(tmp_path / "none.yaml"))
     assert (result.exit_code, "there is no file" in result.output) == (2, True)

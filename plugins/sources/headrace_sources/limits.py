@@ -60,6 +60,7 @@ DESCRIBED_FIELDS = 2000
 # Compressed data.
 
 #: Decompressed bytes of a record that AWS Glue's serializer compressed. Longer values are truncated and cannot be decoded.
+#: Also the bytes of all records in an aggregate of the Kinesis Producer Library, with their keys.
 INFLATED_RECORD_BYTES = 100 << 20
 #: Decompressed bytes of one block of an Avro file. Writers end a block after some ten kilobytes, or after one record.
 INFLATED_BLOCK_BYTES = 256 << 20

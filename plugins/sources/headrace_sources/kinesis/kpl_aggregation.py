@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Iterator
 
 from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, HashKeys
+from headrace_sources.limits import INFLATED_RECORD_BYTES
 
 MAGIC = b"\xf3\x89\x9a\xc2"
 _DIGEST_BYTES = 16
 #: Field numbers of AggregatedRecord and of Record.
 _KEYS, _HASH_KEYS, _RECORDS = 1, 2, 3
 _KEY_INDEX, _HASH_KEY_INDEX, _DATA = 1, 2, 3
+#: Bits of a varint.
+_NUMBER_BITS = 70
 #: Index in the aggregate (None for a single record), key, data.
 Part = tuple[int | None, str, bytes]
 
@@ -61,12 +64,15 @@ def _parse(message: memoryview) -> list[tuple[str, bytes, int | None]]:
             hash_keys.append(int(str(value, "ascii")))
         elif field == _RECORDS and isinstance(value, memoryview):
             records.append(dict(_fields(value)))
-    found = []
+    found, size = [], 0
     for record in records:
         index, data = record.get(_KEY_INDEX, 0), record.get(_DATA, b"")
         hash_index = record.get(_HASH_KEY_INDEX)
         if not isinstance(index, int) or isinstance(data, int) or not isinstance(hash_index, int | None):
             raise ValueError("not a field of an aggregated record")  # noqa: TRY004 - one error class for all malformed messages
+        size += len(keys[index]) + len(data)
+        if size > INFLATED_RECORD_BYTES:  # Many records may share one long key.
+            raise ValueError("the records are too large")
         found.append((keys[index], bytes(data), None if hash_index is None else hash_keys[hash_index]))
     return found
 
@@ -98,3 +104,5 @@ def _number(message: memoryview, at: int) -> tuple[int, int]:
         if byte < 128:
             return number, at
         shift += 7
+        if shift >= _NUMBER_BITS:  # Longer numbers take quadratic time.
+            raise ValueError("the number is too long")

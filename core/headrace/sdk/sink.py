@@ -12,7 +12,7 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -119,6 +119,8 @@ class WriteResult:
     version: str | None = None
     #: The table already had the batch: nothing was written.
     skipped: bool = False
+    #: New columns and widened types of the table, as messages for users.
+    schema_changes: Sequence[str] = ()
 
 
 class SinkConfig(Config):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     #: Returns whether a format can widen a column with data from the first type to the second. The third argument is the path of the column.
     CanWiden = Callable[[DataType, DataType, tuple[str, ...]], bool]
+
+#: Changes of a table's schema that one message lists.
+_LISTED_CHANGES = 10
 
 
 def union_by_name(
@@ -35,6 +38,42 @@ def union_by_name(
         kind = field.dataType if other is None else _widen(field.dataType, other, can_widen, (*path, field.name))
         fields.append(StructField(field.name, kind))
     return StructType([*fields, *(StructField(name, kind) for name, kind in new.items())])
+
+
+def describe_changes(stored: StructType, target: StructType) -> list[str]:
+    """Return the new columns and widened types of a table as messages for users."""
+    changes = list(find_changes(stored, target))
+    texts = [
+        f"new column {'.'.join(path)} ({kind.simpleString()})"
+        if is_new
+        else f"{'.'.join(path)} is now {kind.simpleString()}"
+        for path, kind, is_new in changes[:_LISTED_CHANGES]
+    ]
+    more = len(changes) - len(texts)
+    return [*texts, *([f"{more} more changes of columns"] if more else [])]
+
+
+def find_changes(
+    stored: DataType, target: DataType, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], DataType, bool]]:
+    """Find the columns to change: path, type, and whether the column is new."""
+    from pyspark.sql import types as T
+
+    if is_same_type(stored, target):
+        return
+    if isinstance(stored, T.StructType) and isinstance(target, T.StructType):
+        known = {field.name: field.dataType for field in stored}
+        for field in target:
+            if field.name in known:
+                yield from find_changes(known[field.name], field.dataType, (*path, field.name))
+            else:
+                yield (*path, field.name), field.dataType, True
+    elif isinstance(stored, T.ArrayType) and isinstance(target, T.ArrayType):
+        yield from find_changes(stored.elementType, target.elementType, (*path, "element"))
+    elif isinstance(stored, T.MapType) and isinstance(target, T.MapType):
+        yield from find_changes(stored.valueType, target.valueType, (*path, "value"))
+    else:
+        yield path, target, False
 
 
 def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:

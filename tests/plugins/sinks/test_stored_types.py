@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 
 from headrace.errors import DataError
-from headrace_sinks.stored_types import union_by_name
+from headrace_sinks.stored_types import describe_changes, union_by_name
 
 
 def test_required_column_that_events_lack_is_rejected() -> None:
@@ -28,3 +28,21 @@ def test_required_column_that_events_lack_is_rejected() -> None:
             f"the table's column {path!r} is NOT NULL, and the events do not have it\n"
             f"  fix: run `ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`, or add the column to the events"
         )
+
+
+def test_changes_of_a_schema_are_described() -> None:
+    int_, long, text = T.IntegerType(), T.LongType(), T.StringType()
+    city = T.StructType().add("city", text)
+    stored = T.StructType().add("id", int_).add("price", T.DecimalType(10, 2)).add("home", city)
+    stored = stored.add("tags", T.ArrayType(int_))
+    target = T.StructType().add("id", long).add("price", T.DecimalType(12, 2))
+    target = target.add("home", T.StructType([*city, T.StructField("zip", text)])).add("tags", T.ArrayType(long))
+    target = target.add("note", text)
+    assert describe_changes(stored, target) == [
+        "id is now bigint",
+        "price is now decimal(12,2)",
+        "new column home.zip (string)",
+        "tags.element is now bigint",
+        "new column note (string)",
+    ]
+    assert describe_changes(target, target) == []

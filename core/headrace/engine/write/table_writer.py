@@ -301,7 +301,8 @@ def _progress(
             dropped=rejected.dropped,
             readable=readable,
             seconds=seconds,
-            note=note or table_plan.note,
+            note="; ".join(filter(None, [note or table_plan.note, *map(escape_controls, result.schema_changes)]))
+            or None,
         )
         for (sink, mode), result in zip(table_plan.modes.items(), results, strict=True)
     ]

@@ -53,7 +53,7 @@ from headrace_sinks.hudi.record_keys import (
     make_record_key_optional,
 )
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_types import spell_as_stored, union_by_name
+from headrace_sinks.stored_types import describe_changes, spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -230,6 +230,7 @@ class HudiSink(Sink):
         if columns is not None:
             hudi_schema.check_members(columns, table.name)
         rows = _to_hudi_rows(paths.guard(rows), batch, columns, fixed)
+        written = rows.drop(_IS_DELETED).schema
         record_key = choose_record_key(table, batch.mode, rows.schema, self.config.options(), config)
         rows = add_record_key(rows, table, record_key)
         operation = "upsert"
@@ -247,7 +248,8 @@ class HudiSink(Sink):
         if commit is None:
             return WriteResult()
         self._register(spark, table, path, commit)
-        return WriteResult(upserted=commit.upserted, bytes=commit.bytes, version=commit.instant)
+        changes = describe_changes(columns, written) if columns is not None else ()
+        return WriteResult(commit.upserted, commit.bytes, commit.instant, schema_changes=changes)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)

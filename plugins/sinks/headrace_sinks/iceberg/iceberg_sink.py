@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -42,7 +43,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
 from headrace_sinks.iceberg.iceberg_errors import explain
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.iceberg_readers import load_readers
-from headrace_sinks.iceberg.iceberg_schema import check_paths
+from headrace_sinks.iceberg.iceberg_schema import check_paths, explain_null, guard_required
 from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, TableType
 from headrace_sinks.iceberg.marked_commit import commit_with_mark
 from headrace_sinks.iceberg.merge import merge
@@ -52,6 +53,7 @@ from headrace_sinks.iceberg.row_delta import supports_row_delta, upsert
 from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_files import explain_missing_file
+from headrace_sinks.stored_types import describe_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +250,8 @@ class IcebergSink(Sink):
         return measure_table(spark, self._name(spark, table))
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        return explain(error) or (explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None)
+        known = explain_null(error) or explain(error)
+        return known or (explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None)
 
     @property
     def _table_options(self) -> IcebergTableOptions:
@@ -266,7 +269,9 @@ class IcebergSink(Sink):
         if batch.mode == "upsert":
             self._table_options.check_mode(handle, table.name)
         before = handle.version
-        rows = handle.evolve(rows)
+        stored = handle.schema
+        rows = guard_required(handle.evolve(rows, stored), stored, has_deletes=batch.mode == "upsert")
+        changes = describe_changes(stored, rows.drop(DELETED).schema)
         merges_on_read = handle.properties.get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
             _append(handle, rows, batch, is_new=is_applied is False)
@@ -279,7 +284,8 @@ class IcebergSink(Sink):
             with materialize(rows) as stable:
                 commit_with_mark(handle.spark, batch, lambda: merge(handle, table, stable))
         handle.refresh_if_unchanged(before)
-        return _to_result(handle, batch, counts_rows=merges_on_read or batch.mode == "append")
+        result = _to_result(handle, batch, counts_rows=merges_on_read or batch.mode == "append")
+        return replace(result, schema_changes=changes)
 
     def _write_first_batch(self, table: Table, name: str, rows: DataFrame, batch: Batch) -> WriteResult:
         """Create the table with the rows of its first batch."""

@@ -92,9 +92,11 @@ class TableHandle:
         """Read one of the table's metadata tables, such as ``data_files``."""
         return self.spark.table(f"{self.name}.{table}")
 
-    def evolve(self, rows: DataFrame) -> DataFrame:
-        """Add columns and widen types of the table to hold the rows, and return the rows in the table's columns and types."""
-        stored = self.schema
+    def evolve(self, rows: DataFrame, stored: StructType) -> DataFrame:
+        """Add columns and widen types of the table to hold the rows, and return the rows in the table's columns and types.
+
+        ``stored``: the table's current schema.
+        """
         rows = spell_as_stored(rows, stored)
         schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen)
         check_paths(schema)

@@ -268,6 +268,24 @@ def test_table_created_by_another_writer(target: Target, tmp_path: Path) -> None
     assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
 
 
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_null_in_a_not_null_column_is_explained(table_type: str, tmp_path: Path, sessions: Sessions) -> None:
+    target = Target(IcebergSink({"warehouse": str(tmp_path), "table.type": table_type}), sessions.of("one"))
+    target.write(PEOPLE, put(1, 1, "a"))
+    session, catalog = target.session, configure_folder_catalog(target.session, f"file:{tmp_path}")
+    properties = f"'format-version'='2', 'write.merge.mode'='{table_type}'"
+    session.sql(
+        f"CREATE TABLE {catalog}.kit.strict (id INT, name STRING NOT NULL) USING iceberg TBLPROPERTIES ({properties})"
+    )
+    strict = Target(target.sink, session, name="kit.strict")
+    strict.write(PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+    error = strict.refusal(lambda: strict.write(PEOPLE, put(3, 3, None)))
+    assert isinstance(error, DataError)
+    assert "the table's column 'name' is NOT NULL, and a row of the batch has no value" in str(error)
+    strict.write(PEOPLE, remove(4, 2, None), put(5, 1, "A"))
+    assert strict.rows() == [{"id": 1, "name": "A"}]
+
+
 def test_two_warehouses_in_one_session(tmp_path: Path, sessions: Sessions) -> None:
     targets = [
         Target(IcebergSink(warehouse=str(tmp_path / side)), sessions.of("one"), name="kit.same") for side in "ab"

@@ -13,7 +13,7 @@ from headrace_sources.kafka_connect.connect_schema import (
     PRECISION,
     SCALE,
     ConnectSchema,
-    EndlessSchemaError,
+    UnusableSchemaError,
     limit_schema,
 )
 from headrace_sources.kafka_connect.decimals import MAX_PRECISION
@@ -110,7 +110,7 @@ def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema])
         raise DataError(f"the Avro schema refers to {name!r}, which is not defined", fix=fix)
     if schema is _OPEN:
         fix = "exclude the topic, or remove the field at the source"
-        raise EndlessSchemaError(
+        raise UnusableSchemaError(
             f"the Avro schema has a {name!r} inside a {name!r}, which a table cannot hold", fix=fix
         )
     return schema

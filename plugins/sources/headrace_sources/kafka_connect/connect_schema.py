@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from headrace.sdk import DataError
+from headrace.sdk.changes import IMAGES, PREFIX
+from headrace.sdk.columns import fold_name
 from headrace.sdk.schemas import find_spellings
-from headrace_sources.limits import DECIMAL_SCALE, SCHEMA_COLUMNS, SCHEMA_LEVELS
+from headrace_sources.limits import DECIMAL_SCALE, NAME_CHARACTERS, SCHEMA_COLUMNS, SCHEMA_LEVELS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -35,8 +37,8 @@ _METADATA_KEY = re.compile(
 _UNNAMED = ("io.confluent.connect.avro.ConnectDefault", "topLevelRecord")
 
 
-class EndlessSchemaError(DataError):
-    """Schema that contains itself or is too large for a table, so that its records can never be read."""
+class UnusableSchemaError(DataError):
+    """Schema whose records can never be read: it is invalid, contains itself, or is too large for a table."""
 
 
 @dataclass(frozen=True)
@@ -113,21 +115,24 @@ def is_metadata_key(schema: Any) -> bool:
 
 
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
-    """Return the parser with an EndlessSchemaError for schemas that are too deep or too wide for a table."""
+    """Return the parser with an UnusableSchemaError for invalid schemas, and for those that are too deep or too wide for a table."""
 
     @wraps(parse)
     def parse_within_limits(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
         try:
             schema = parse(*arguments, **options)
+            _check_parts(schema, set())
             levels, columns = _measure(schema, {})
-            _check_scales(schema, set())
         except RecursionError:  # or of the schema's JSON
             levels, columns = SCHEMA_LEVELS + 1, 0
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            fix = "exclude the topic, or correct the schema at the source"
+            raise UnusableSchemaError(f"the schema is not valid: {_shorten(str(error))}", fix=fix) from None
         if levels > SCHEMA_LEVELS or columns > SCHEMA_COLUMNS:
             much = (
                 f"nested in more than {SCHEMA_LEVELS} levels" if levels > SCHEMA_LEVELS else f"of {columns:,} columns"
             )
-            raise EndlessSchemaError(
+            raise UnusableSchemaError(
                 f"the schema is {much}, which no table can hold",
                 fix="exclude the topic, or remove the fields at the source",
             )
@@ -145,20 +150,76 @@ def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tup
     return measured[id(schema)]
 
 
-def _check_scales(schema: ConnectSchema, checked: set[int]) -> None:
-    """Raise EndlessSchemaError for a decimal whose scale or precision is not a number or beyond the limit."""
+def drop_bad_names(schema: ConnectSchema) -> ConnectSchema:
+    """Return the schema without the fields whose names cannot be columns; the same object if all names can.
+
+    Names that Spark takes for an earlier name, as ``\u0131d`` for ``id``, cannot. Names that differ only by case stay, and
+    headrace's own names inside the structs of a row.
+    """
+    done: dict[tuple[int, bool], ConnectSchema] = {}
+    cleaned = _drop_bad_names(schema, done, is_row=True)
+    fields = cleaned.fields or {}
+    images = {name: _drop_bad_names(fields[name], done, is_row=True) for name in IMAGES if name in fields}
+    if all(images[name] is fields[name] for name in images):
+        return cleaned
+    return replace(cleaned, fields={**fields, **images})
+
+
+def _drop_bad_names(
+    schema: ConnectSchema, done: dict[tuple[int, bool], ConnectSchema], *, is_row: bool
+) -> ConnectSchema:
+    key = id(schema), is_row
+    if key not in done:
+        changes: dict[str, Any] = {}
+        if schema.fields is not None:
+            names = _find_good_names(schema.fields, is_row=is_row)
+            kept = {name: _drop_bad_names(schema.fields[name], done, is_row=False) for name in names}
+            if len(kept) < len(schema.fields) or any(kept[name] is not schema.fields[name] for name in kept):
+                changes["fields"] = kept
+        for part in ("element", "value"):
+            inner = getattr(schema, part)
+            if inner is not None and (new := _drop_bad_names(inner, done, is_row=False)) is not inner:
+                changes[part] = new
+        done[key] = replace(schema, **changes) if changes else schema
+    return done[key]
+
+
+def _find_good_names(names: Iterable[str], *, is_row: bool) -> list[str]:
+    good: dict[str, str] = {}
+    found = []
+    for name in names:
+        is_own = is_row and name.lower().startswith(PREFIX)
+        other = good.setdefault(fold_name(name), name)
+        is_new = other is name or (other.isascii() and name.isascii())
+        if is_new and not is_own and len(name) <= NAME_CHARACTERS and not name.isspace():
+            found.append(name)
+    return found
+
+
+def _check_parts(schema: ConnectSchema, checked: set[int]) -> None:
+    """Raise UnusableSchemaError for a decimal whose scale or precision is not a number or beyond the limit.
+
+    TypeError or ValueError for names and parameters of other types.
+    """
     if id(schema) in checked:
         return
     checked.add(id(schema))
+    if not isinstance(schema.parameters, Mapping):
+        raise TypeError("its parameters are not a mapping")
+    names = () if schema.name is None else (schema.name,)
+    for text in (*names, *(schema.fields or {})):
+        if not isinstance(text, str):
+            raise TypeError("a name is not a string")
+        text.encode()  # Java cannot receive other strings.
     for name in (SCALE, PRECISION) if schema.name == DECIMAL else ():
         text = str(schema.parameters.get(name) or 0)
         if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII) or abs(int(text)) > DECIMAL_SCALE:
-            raise EndlessSchemaError(
+            raise UnusableSchemaError(
                 f"a decimal has the {name.rpartition('.')[2]} {text[:30]}, which is not a number up to {DECIMAL_SCALE:,}",
                 fix="exclude the topic, or correct the column's type at the source",
             )
     for inner in [*(schema.fields or {}).values(), *filter(None, (schema.element, schema.value))]:
-        _check_scales(inner, checked)
+        _check_parts(inner, checked)
 
 
 @limit_schema

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from headrace.sdk import DataError
-from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
+from headrace_sources.kafka_connect.connect_schema import UnusableSchemaError
 
 #: JSON Schema's types without ``connect.type``, as the converter reads them.
 _TYPES = {"integer": "int64", "number": "double", "string": "string", "boolean": "boolean"}
@@ -59,7 +59,7 @@ def _strip_null(schema: Any) -> dict[str, Any]:
 def _refuse(schema: Any) -> DataError:
     if isinstance(schema, dict) and schema.get("$ref") == "#":
         fix = "exclude the topic, or remove the field at the source"
-        return EndlessSchemaError("the JSON Schema contains itself, which a table cannot", fix=fix)
+        return UnusableSchemaError("the JSON Schema contains itself, which a table cannot", fix=fix)
     text = json.dumps(schema, ensure_ascii=False)
     return DataError(
         f"the JSON Schema has a part that is not a column type: {text if len(text) <= 200 else text[:200] + '…'}",

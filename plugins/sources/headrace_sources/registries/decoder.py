@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError, NoSchemaError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
 from headrace.sdk.schemas import find_unknown_schemas, union_schemas
-from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError, find_schema_name, is_metadata_key
+from headrace_sources.kafka_connect.connect_schema import UnusableSchemaError, find_schema_name, is_metadata_key
 from headrace_sources.limits import MISSING_SCHEMAS, WRITER_SCHEMAS
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
@@ -60,6 +60,7 @@ class RegistryDecoder:
         schema, contradicting = _union_schemas(writers, subject, log)
         if schema is None:  # a key that is a single value, or only tombstones: no columns
             return EmptyReader()
+        rejected |= {writer.id: RejectReason.FIELD_NAME for writer in writers if writer.is_partial}
         rejected |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
         in_headers = header_path.batches > 0
         ids_to_know = dict.fromkeys([*(writer.id for writer in writers), *rejected, *ignored])
@@ -172,7 +173,8 @@ class RegistryDecoder:
         refusal: DataError | None = None
         for id_, text in log.writers(subject).items():
             try:
-                writers.append(WriterSchema(id_, self._parser.parse_schema(text)))
+                readers = tuple(reader.drop_bad_names() for reader in self._parser.parse_schema(text))
+                writers.append(WriterSchema(id_, readers))
             except DataError as error:
                 error.where = f"topic {subject.topic}, schema {id_}"
                 _raise_unless_ruled(error, log)
@@ -219,7 +221,7 @@ def _union_schemas(
 
 def _raise_unless_ruled(error: DataError, log: SchemaLog) -> None:
     """Raise the error, unless the pipeline file has a rule for records without a schema or the schema is unusable."""
-    if isinstance(error, EndlessSchemaError):
+    if isinstance(error, UnusableSchemaError):
         return
     if RejectReason.SCHEMA_UNKNOWN not in log.ruled:
         raise error

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from headrace.sdk import DataError
-from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
+from headrace_sources.kafka_connect.connect_schema import UnusableSchemaError
 from headrace_sources.limits import SCHEMA_REFERENCES
 from headrace_sources.registries.avro_references import collect_named_types, inline_named_types
 from headrace_sources.registries.registry_client import RegistryClient
@@ -49,7 +49,9 @@ class HttpRegistry(SchemaRegistry):
         except RecursionError:
             fix = "exclude the topic, or remove the nested fields at the source"
             what = f"schema {id} is nested too deeply for a table"
-            raise EndlessSchemaError(what, where=self._client.url, fix=fix) from None
+            raise UnusableSchemaError(what, where=self._client.url, fix=fix) from None
+        except (AttributeError, KeyError, TypeError):
+            raise self._client.reject_response(f"it has no schema {id}") from None
         if references and schema_type == "JSON":
             raise self._data_error(
                 f"schema {id} refers to other schemas, which is not supported for JSON",
@@ -124,7 +126,10 @@ class ConfluentRegistry(HttpRegistry):
         return f"subjects/{subject}/versions/{version}"
 
     def describe_size(self) -> str:
-        return f"{len(self._client.get('subjects'))} subjects"
+        subjects = self._client.get("subjects")
+        if not isinstance(subjects, list):
+            raise self._client.reject_response("it has no list of subjects")
+        return f"{len(subjects)} subjects"
 
     def _fetch(self, path: str, schema_type: SchemaType) -> _Referring:
         response = self._client.get(path)
@@ -162,4 +167,7 @@ class ApicurioRegistry(HttpRegistry):
         return f"groups/{group}/artifacts/{artifact}/versions/{quote(str(reference['version']), safe='')}"
 
     def describe_size(self) -> str:
-        return f"{self._client.get('search/artifacts?limit=1')['count']} artifacts"
+        found = self._client.get("search/artifacts?limit=1")
+        if not isinstance(found, dict) or "count" not in found:
+            raise self._client.reject_response("it has no count of artifacts")
+        return f"{found['count']} artifacts"

@@ -81,6 +81,12 @@ class RegistryClient:
             time.sleep(pause)
         raise AssertionError("unreachable")
 
+    def reject_response(self, reason: str) -> ConfigError:
+        """Return the error for a JSON response of another server."""
+        return ConfigError(
+            f"the server is not a schema registry: {reason} in its response", where=self.url, fix=_FIX_ADDRESS
+        )
+
     def _explain_connection(self, error: Exception) -> HeadraceError:
         """Return the user's error for a connection that failed."""
         reason = error.reason if isinstance(error, URLError) else error

@@ -56,6 +56,11 @@ class WriterSchema:
         """Spark type of its records in a table."""
         return table_type(self.readers[0].tree)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether its records have fields whose names cannot be columns."""
+        return self.readers[0].is_partial
+
 
 class KnownFrames:
     """Frames of the schemas in a plan. A record's frame number is the index of its frame."""

@@ -293,23 +293,25 @@ def test_later_schema_has_its_fields_in_another_order(session: SparkSession) -> 
 
 
 def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSession) -> None:
-    """Records of a schema that contradicts the first one are rejected, and their other columns are decoded."""
-    types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}}
+    """The other columns of rejected records are decoded: of a schema that contradicts the first one, or with an invalid name."""
+    types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}, "3": "int"}
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "city", "type": "string"}]}
+    odd = {**inner, "fields": [{"name": "x" * 256, "type": "int"}, *inner["fields"]]}
     schemas = {
         id_: {
             "type": "record",
             "name": "V",
             "fields": [
                 {"name": name, "type": type_}
-                for name, type_ in {"id": "int", "email": "string", "age": age, "home": inner}.items()
+                for name, type_ in {"id": "int", "email": "string", "age": age, "home": inner, **more}.items()
             ],
         }
-        for id_, age in types.items()
+        for (id_, age), more in zip(types.items(), ({}, {}, {"_headrace_op": "string", "home": odd}), strict=True)
     }
+    odd_cells = {"home": {"city": "Brno", "x" * 256: 5}, "_headrace_op": "x"}
     records = [
-        (id_, {"id": offset, "email": "a@b", "age": age, "home": {"city": "Brno"}})
-        for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"])])
+        (id_, {"id": offset, "email": "a@b", "age": age, **odd_cells})
+        for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"]), ("3", 8)])
     ]
     frame, decoder = write_records(session, schemas, records)
     log = SchemaLog(ruled=["schema-incompatible"])
@@ -320,8 +322,9 @@ def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSessi
     assert [(row["value"].asDict(recursive=True), row["error"]) for row in found] == [
         ({"id": 0, "email": "a@b", "age": 7, "home": {"city": "Brno"}}, None),
         ({"id": 1, "email": "a@b", "age": None, "home": {"city": "Brno"}}, "schema-incompatible"),
+        ({"id": 2, "email": "a@b", "age": 8, "home": {"city": "Brno"}}, "field-name"),
     ]
-    assert [row.asDict(recursive=True) for row in part] == [{"home": {"city": "Brno"}}] * 2
+    assert [row.asDict(recursive=True) for row in part] == [{"home": {"city": "Brno"}}] * 3
 
 
 def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> None:

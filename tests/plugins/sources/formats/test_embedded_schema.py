@@ -421,9 +421,29 @@ class TestRecords:
 
     def test_broken_schema_affects_only_its_records(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})
-        broken = value({"type": "int33"}, 1), good.replace(b'"int32"', b'"int32'), value({"type": "int32"}, 1)
+        broken = [
+            value({"type": "int33"}, 1),
+            good.replace(b'"int32"', b'"int32'),
+            value({"type": "int32"}, 1),
+            *(good.replace(b'"field":"id"', b'"field":' + name) for name in (b"0", b"null", b'"\\ud800"')),
+            good.replace(b'"field":"id"', b'"name":[],"field":"id"'),
+        ]
+        assert len({good, *broken}) == 8
         reader = Reader(session)
-        assert reader.read(good, *broken) == [{"id": 1, "name": "x"}, *["undecodable"] * 3]
+        assert reader.read(good, *broken) == [{"id": 1, "name": "x"}, *["undecodable"] * 7]
+
+    def test_names_that_cannot_be_columns_affect_only_their_records(self, session: SparkSession) -> None:
+        good = value(A, {"id": 1, "name": "x"})
+        bad = [
+            value(struct(id="int32", name="string", **{name: "int32"}), {"id": 2, "name": "y", name: 3})
+            for name in ("_headrace_op", " ", "\u0131d")
+        ]
+        reader = Reader(session)
+        assert reader.read(good, *bad) == [{"id": 1, "name": "x"}, *["field-name"] * 3]
+        frame = make_kafka_frame(session, [record(bad[0], key=bad[0], offset=0)])
+        opened = reader.open(good, *bad)
+        rows = opened.decode(frame.select(reader.column), reader.column, opened.schema, "error").collect()
+        assert [row[reader.column].asDict() for row in rows] == [{"id": 2, "name": "y"}]
 
     def test_deeply_nested_schema_affects_only_its_records(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})

@@ -190,6 +190,25 @@ class TestBounds:
             fetch_schema(server.url)
 
 
+def answer_nested(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    handler.wfile.write(b"[" * 100_000)
+
+
+@pytest.mark.parametrize("body", ["[]", "5", "null", '"text"', "{}", '{"schema": null}', '{"schema": 5}'])
+def test_json_of_another_server_is_explained(server: Server, body: str) -> None:
+    server.answers["/schemas/ids/1"] = json.loads(body)
+    with pytest.raises(ConfigError, match="the server is not a schema registry: it has no schema 1 in its response"):
+        fetch_schema(server.url)
+
+
+def test_deeply_nested_response_is_not_json(server: Server) -> None:
+    server.answers["/schemas/ids/1"] = answer_nested
+    with pytest.raises(ConfigError, match="its response is not JSON"):
+        fetch_schema(server.url)
+
+
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"}]}
 
 

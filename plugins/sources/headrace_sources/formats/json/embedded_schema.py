@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError, events as E
@@ -22,6 +22,7 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import (
     ConnectSchema,
+    drop_bad_names,
     find_schema_name,
     is_metadata_key,
     limit_schema,
@@ -56,6 +57,8 @@ class SchemaGroup:
 
     ids: tuple[str, ...]
     tree: ConnectSchema
+    #: Why their records are dead letters; None if they are rows.
+    reason: RejectReason | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,8 @@ class EmbeddedSchemaReader(RecordReader):
     groups: Sequence[SchemaGroup]
     #: Ids of invalid schemas and of schemas without columns.
     unreadable: Sequence[str]
-    #: Schemas that conflict with others. Their records are rejected, with the columns that fit.
-    contradicting: Sequence[SchemaGroup]
+    #: Schemas that conflict with others or have invalid names. Their records are rejected, with the columns that fit.
+    rejected: Sequence[SchemaGroup]
     #: Ids of schemas whose records are null, without an error.
     ignored: Sequence[str]
     #: Options of Spark's JSON reader.
@@ -97,7 +100,7 @@ class EmbeddedSchemaReader(RecordReader):
             frame, part = self._parse_group(frame, group, schema, f"{i}")
             parts.append(part)
         values = [part.value for part in parts]
-        for i, group in enumerate(self.contradicting):
+        for i, group in enumerate(self.rejected):
             own: Any = table_type(group.tree)
             condition = F.col(_ID).isin(list(group.ids))
             frame, value, _ = self._parse_payload(frame, group.tree, own, f"r{i}", condition)
@@ -178,13 +181,16 @@ class EmbeddedSchemaReader(RecordReader):
         from pyspark.sql import functions as F
 
         id_ = F.col(_ID)
-        contradicting = [id_ for group in self.contradicting for id_ in group.ids]
-        known = [*self.unreadable, *self.ignored, *contradicting, *(id_ for group in self.groups for id_ in group.ids)]
+        known = [*self.unreadable, *self.ignored]
+        known += [id_ for group in (*self.rejected, *self.groups) for id_ in group.ids]
+        rejected = F.lit(None).cast("string")
+        for group in self.rejected:
+            rejected = F.when(id_.isin(list(group.ids)), F.lit(group.reason)).otherwise(rejected)
         fits = any_of(part.fits for part in parts)
         may_be_numeric = any_of(part.may_be_numeric for part in parts if part.may_be_numeric is not None)
         return (
             F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
-            .when(id_.isin(contradicting), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
+            .when(rejected.isNotNull(), rejected)
             .when(~id_.isin(known), F.lit(RejectReason.UNDECODABLE) if self.is_full else self._fail_on(id_))
             .when(id_.isin(list(self.ignored)), F.lit(None).cast("string"))
             .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
@@ -231,6 +237,8 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     heads = {id_: head for id_, head in log.writers(subject).items() if id_ != _NUMERIC}
     ignored = [id_ for id_, head in heads.items() if subject.part == "key" and _is_metadata_key(head)]
     trees, broken, refusal = _parse_heads({id_: head for id_, head in heads.items() if id_ not in ignored})
+    partial = [id_ for id_, tree in trees.items() if drop_bad_names(tree) is not tree]
+    trees |= {id_: drop_bad_names(trees[id_]) for id_ in partial}
     types: dict[str, Any] = {id_: table_type(tree) for id_, tree in trees.items()}
     rows = {id_: data_type for id_, data_type in types.items() if data_type.typeName() == "struct"}
     if (trees or ignored) and not rows:
@@ -244,8 +252,15 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
         refusal.where = f"topic {subject.topic}"
         raise refusal
     schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
-    groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
-    rejected = _group_trees({id_: trees[id_] for id_ in contradicting})
+    reasons = dict.fromkeys(partial, RejectReason.FIELD_NAME) | dict.fromkeys(
+        contradicting, RejectReason.SCHEMA_INCOMPATIBLE
+    )
+    groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in reasons})
+    rejected = [
+        replace(group, reason=reason)
+        for reason in sorted(set(reasons.values()))
+        for group in _group_trees({id_: trees[id_] for id_ in rows if reasons.get(id_) == reason})
+    ]
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
     names = _find_types({id_: heads[id_] for id_ in rows}) if subject.part == "value" else {}
     return EmbeddedSchemaReader(

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 __all__ = ["fake_registry"]
 #: Seeds of the packs, each with 5 cases.
-SEEDS = (0, 1, 2, 4)
+SEEDS = (0, 1, 2, 4, 5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.oracle import grammar
-from tests.support.oracle.decode import conform, infer, plain
+from tests.support.oracle.decode import Misfit, conform, infer, plain, read_connect
 from tests.support.oracle.minimize import minimize
 from tests.support.oracle.model import expect, position
 
@@ -195,6 +195,35 @@ def test_declared_decimals(text: str, value: str | None) -> None:
     result = expect(case)
     assert result.tables["c.people"] == ([] if value is None else [{"id": 1, "price": value}])
     assert [letter[1] for letter in result.dead_letters] == (["undecodable"] if value is None else [])
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("int16", 15), ("int32", 31), ("int64", 63)])
+def test_integers_have_the_limits_of_their_type(kind: str, bits: int) -> None:
+    assert [read_connect({"type": kind}, value) for value in (-(2**bits), 2**bits - 1)] == [-(2**bits), 2**bits - 1]
+    for value in (-(2**bits) - 1, 2**bits):
+        with pytest.raises(Misfit):
+            read_connect({"type": kind}, value)
+
+
+def test_json_field_that_differs_from_a_known_one_by_case_rejects_its_record() -> None:
+    row = ["struct", [["id", "int64"], ["NAME", "string"]]]
+    other: dict[str, Any] = {**event("c", 11, 2), "kind": "other"}
+    other["value"] = {**other["value"], "after": {"id": 2, "NAME": "b"}}
+    case = pack([event("c", 10, 1, "a")], [other, event("c", 12, 3, "c")])
+    people: Any = KINDS["people"]
+    case["cases"][0]["kinds"] = {**KINDS, "other": ["struct", [people[1][0], ["after", row], *people[1][2:]]]}
+    result = expect(case)
+    assert names(result) == {1: "a", 3: "c"}
+    assert [letter[1] for letter in result.dead_letters] == ["field-name"]
+
+
+def test_key_of_dms_is_that_of_its_rule() -> None:
+    kind = ["struct", [["data", ROW], ["metadata", ["struct", [["operation", "string"], ["table-name", "string"]]]]]]
+    value = {"data": {"id": 7, "name": "a"}, "metadata": {"operation": "insert", "table-name": "people"}}
+    case = pack([{"topic": "c.people", "kind": "dms", "key": "shop.people", "value": value}], transport="log")
+    case["cases"][0]["kinds"] = {"dms": kind}
+    assert names(expect(case)) == {7: "a"}
+    assert expect(case).dead_letters == []
 
 
 def test_plain_values_distinguish_types() -> None:

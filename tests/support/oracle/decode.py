@@ -68,18 +68,24 @@ class Types:
     def fit(self, table: str, columns: Mapping[str, Any], records: Iterable[Raw]) -> None:
         """Infer the types of a table's batch and convert its records. A record with a value that does not fit is undecodable.
 
-        ``columns``: precision and scale of the columns that a rule declares as decimals.
+        A record with a field whose name differs from a known one by case has the reason ``field-name``. ``columns``: precision
+        and scale of the columns that a rule declares as decimals.
         """
         found = [record for record in records if record.value is not None]
         kind = None
         for record in found:
             kind = _merge(kind, infer(record.value))
-        kind = self.known[table] = _declare(_extend(self.known.get(table), kind), columns)
+        known = self.known.get(table)
+        respelled = set(_list_respelled(known, kind))
+        kind = self.known[table] = _declare(_extend(known, kind), columns)
         for record in found:
+            names = set(_list_names(record.value))
             try:
                 record.value = conform(kind, record.value)
             except Misfit:
                 record.value, record.error = None, "undecodable"
+            else:
+                record.error = "field-name" if names & respelled else None
 
 
 def read_files(files: Iterable[File]) -> Iterator[Raw]:
@@ -99,7 +105,9 @@ def read_messages(messages: Iterable[Message], style: str, schemas: Mapping[int,
         return _read_framed(body, schemas) if style == "avro" else _read_line(body, style)
 
     for message in messages:
-        (value, error), (key, key_error) = read(message.value), read(message.key)
+        # Keys that are plain strings identify no row.
+        has_key = message.key is not None and message.key.startswith((b"{", b"\0"))
+        (value, error), (key, key_error) = read(message.value), read(message.key) if has_key else (None, None)
         place = (message.offset, message.partition)
         yield Raw(message.topic, message.partition, message.offset, place, value, key, error or key_error)
 
@@ -152,7 +160,7 @@ def conform(kind: Any, value: Any) -> Any:
         return None
     match kind:
         case dict():
-            return {name: conform(kind.get(name), inner) for name, inner in _expect(value, dict).items()}
+            return {name: conform(kind[name], inner) for name, inner in _expect(value, dict).items() if name in kind}
         case list():
             return [conform(kind[0], item) for item in _expect(value, list)]
         case tuple():
@@ -207,14 +215,39 @@ def _merge(one: Any, other: Any) -> Any:
 
 
 def _extend(known: Any, new: Any) -> Any:
-    """Return a known kind with the fields that only the new one has."""
+    """Return a known kind with the fields that only the new one has, in any case."""
     if known is None:
         return new
     if isinstance(known, dict) and isinstance(new, dict):
-        return {**known, **{name: _extend(known.get(name), inner) for name, inner in new.items()}}
+        respelled = set(_list_respelled(known, new, deep=False))
+        added = {name: inner for name, inner in new.items() if name not in respelled}
+        return {**known, **{name: _extend(known.get(name), inner) for name, inner in added.items()}}
     if isinstance(known, list) and isinstance(new, list):
         return [_extend(known[0], new[0])]
     return known
+
+
+def _list_respelled(known: Any, new: Any, *, deep: bool = True) -> Iterator[str]:
+    """Yield the names of a new kind that differ from a known name of the same struct only by case."""
+    if isinstance(known, list) and isinstance(new, list):
+        yield from _list_respelled(known[0], new[0])
+    if not isinstance(known, dict) or not isinstance(new, dict):
+        return
+    folded = {name.lower() for name in known}
+    for name, inner in new.items():
+        if name not in known and name.lower() in folded:
+            yield name
+        elif deep:
+            yield from _list_respelled(known.get(name), inner)
+
+
+def _list_names(value: Any) -> Iterator[str]:
+    """Yield the names of all fields, including those that are null."""
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        yield name
+        yield from _list_names(inner)
+    for item in value if isinstance(value, list) else ():
+        yield from _list_names(item)
 
 
 def _read_lines(file: File) -> Iterator[tuple[Any, str | None]]:
@@ -259,7 +292,8 @@ def _read_scalar(kind: str, value: Any) -> Any:
         except binascii.Error as error:
             raise Misfit from error
     if kind in _INTEGERS:
-        if infer(value) != "long" or value.bit_length() > _INTEGERS[kind]:
+        limit = 2 ** _INTEGERS[kind]
+        if infer(value) != "long" or not -limit <= value < limit:
             raise Misfit
         return value
     if kind in ("float", "double"):

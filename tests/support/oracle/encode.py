@@ -116,7 +116,11 @@ def encode_messages(pack: Mapping[str, Any]) -> tuple[list[list[Message]], Schem
                 place = record["topic"], record.get("partition", 0)
                 offset = offsets.get(place, 0)
                 offsets[place] = offset + 1
-                key = None if record.get("key") is None else write(case["kinds"]["key"], {"value": record["key"]})
+                key = record.get("key")
+                if isinstance(key, str):  # AWS DMS writes plain strings.
+                    key = key.encode()
+                elif key is not None:
+                    key = write(case["kinds"]["key"], {"value": key})
                 batches[-1].append(Message(*place, offset, key, write(case["kinds"][record["kind"]], record)))
     return batches, schemas
 

@@ -324,7 +324,8 @@ class TableHistory:
         """Return the key and the partition of a broker's record."""
         if row is None or row["id"] is None:
             return {"key": None, "partition": 0}
-        return {"key": {name: row[name] for name in ("id", "shard") if name in row}, "partition": row["id"] % 2}
+        key = {name: row[name] for name in ("id", "shard") if name in row}
+        return {"key": f"shop.{self._table}" if self._dialect == "dms" else key, "partition": row["id"] % 2}
 
     def _tombstone(self, record: Json) -> list[Json]:
         """Return the tombstone after a delete."""

@@ -102,12 +102,10 @@ class Model:
         self._runs.append({target: dict(self._apply(target, changes)) for target, changes in targets.items()})
 
     def _fit_types(self, records: list[Raw]) -> None:
-        """Convert JSON without schemas to the types of its topic, or of its table."""
+        """Convert JSON without schemas to the types of its topic and table."""
         groups: dict[str, list[Raw]] = {}
         for record in records:
-            by_table = self._pack.get("types-by-table") and record.value is not None
-            name = _target(self._rule(record.topic), record) if by_table else record.topic
-            groups.setdefault(f"{record.topic} {name}", []).append(record)
+            groups.setdefault(f"{record.topic} {_target(self._rule(record.topic), record)}", []).append(record)
         for name, found in groups.items():
             self._types.fit(name, self._rule(found[0].topic).get("columns", {}), found)
 
@@ -116,18 +114,29 @@ class Model:
         tables = {}
         for name, table in self._tables.items():
             rows = [change.row for change in table.rows.values()] if self._pack["mode"] == "upsert" else table.log
-            tables[name] = sorted((plain(row) for row in rows), key=_text)
+            tables[name] = sorted((self._store(plain(row)) for row in rows), key=_text)
         return Result(tables, sorted(self._dead_letters, key=_text), self._runs)
+
+    def _store(self, value: Any) -> Any:
+        """Return a row as the sink stores it: Hudi has other names for the members of a union."""
+        if isinstance(value, list):
+            return [self._store(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        is_union = self._pack.get("sink") == "hudi" and all(re.fullmatch(r"member\d+", name) for name in value)
+        return {name.title() if is_union else name: self._store(inner) for name, inner in value.items()}
 
     def _rule(self, topic: str) -> Row:
         return next(rule for rule in self._rules if fnmatch.fnmatchcase(topic, rule["source"]))
 
     def _check_table(self, change: Change, rule: Row) -> None:
-        """Reject a change of another table than its topic's."""
+        """Reject a change of another table than its topic's, regardless of its other faults."""
         if change.source_table is None or rule.get("route.by.field") or rule.get("logical.table"):
             return
+        if change.error == "op-not-a-row":
+            return
         if self._source_tables.setdefault(change.raw.topic, change.source_table) != change.source_table:
-            change.error = change.error or "other-table"
+            change.error = "other-table"
 
     def _apply(self, target: str, changes: list[Change]) -> Counter[str]:
         table = self._tables.setdefault(target, Table())
@@ -162,12 +171,10 @@ class Model:
         return counts
 
     def _spell(self, table: Table, change: Change) -> None:
-        """Use the first spelling of each column. JSON without schemas has no column of another spelling."""
+        """Use the first spelling of each column."""
         if change.error is None:
             for name in change.row:
                 table.names.setdefault(name.lower(), name)
-            if self._pack["format"] == "json" and any(table.names[name.lower()] != name for name in change.row):
-                change.error = "field-name"
             change.row = {table.names[name.lower()]: value for name, value in change.row.items() if value is not None}
 
     def _upsert(self, table: Table, changes: list[Change], counts: Counter[str]) -> None:
@@ -197,20 +204,21 @@ class Model:
 
 
 def read_change(raw: Raw, key: list[str], pack: Mapping[str, Any]) -> Change:
-    """Return the change of a record. Records of a broker have keys; those of files have the key columns of their rule."""
-    change, deletes = Change(raw, error=raw.error), pack["deletes"]
-    if raw.error:
+    """Return the change of a record. Its key is the record's, or for files and AWS DMS the key columns of the rule."""
+    change, deletes, value = Change(raw, error=raw.error), pack["deletes"], raw.value
+    if value is None:
         return change
-    value = raw.value
+    is_dms = isinstance(value.get("metadata"), dict) and "operation" in value["metadata"]
     if "source" in value:
         _read_envelope(change, value, deletes)
-    elif isinstance(value.get("metadata"), dict) and "operation" in value["metadata"]:
+    elif is_dms:
         _read_dms(change, value)
     else:
         _read_flat(change, value, deletes)
     if value.get("ddl") is not None:
         change.error = "op-not-a-row"
-    image = change.row if pack["transport"] == "files" else raw.key or {}
+    change.error = raw.error or change.error
+    image = change.row if pack["transport"] == "files" or is_dms else raw.key or {}
     change.key = tuple(_text(plain(image.get(name))) for name in key)
     if change.error is None and any(image.get(name) is None for name in key):
         change.error = "key-missing"

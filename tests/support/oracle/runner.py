@@ -98,7 +98,7 @@ class _Deliveries:
 def config(pack: Mapping[str, Any], folder: Path, servers: Servers) -> dict[str, Any]:
     """Return the pipeline file of a pack."""
     where = {"iceberg": "warehouse", "hudi": "path"}[pack["sink"]]
-    rules: list[dict[str, Any]] = [_rule(rule) for case in pack["cases"] for rule in case["rules"]]
+    rules = [_rule(rule, case, pack) for case in pack["cases"] for rule in case["rules"]]
     style = "avro" if pack["format"] == "avro" else "json"
     if pack["transport"] == "files":
         source: dict[str, Any] = {"files": {"path": str(folder / "in"), "format": style}}
@@ -107,7 +107,6 @@ def config(pack: Mapping[str, Any], folder: Path, servers: Servers) -> dict[str,
         broker = servers.kafka.bootstrap_servers if servers.kafka else "localhost:1"
         source = {"kafka": {"bootstrap.servers": broker, "subscribePattern": f"{pack.get('prefix', '')}.*"}}
         source["value"] = {style: registry}
-        rules = [{name: value for name, value in rule.items() if name != "key"} for rule in rules]
     return {
         "name": "oracle",
         "source": source,
@@ -119,10 +118,14 @@ def config(pack: Mapping[str, Any], folder: Path, servers: Servers) -> dict[str,
     }
 
 
-def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    if "columns" not in rule:
-        return dict(rule)
-    return {**rule, "columns": {name: f"decimal({p},{s})" for name, (p, s) in rule["columns"].items()}}
+def _rule(rule: Mapping[str, Any], case: Mapping[str, Any], pack: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule of the pipeline file. Only files and AWS DMS need the names of key columns."""
+    result = dict(rule)
+    if pack["transport"] != "files" and case["dialect"] != "dms":
+        del result["key"]
+    if "columns" in rule:
+        result["columns"] = {name: f"decimal({p},{s})" for name, (p, s) in rule["columns"].items()}
+    return result
 
 
 def _build(pack: Mapping[str, Any], folder: Path, servers: Servers) -> Pipeline:

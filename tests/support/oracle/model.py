@@ -114,17 +114,8 @@ class Model:
         tables = {}
         for name, table in self._tables.items():
             rows = [change.row for change in table.rows.values()] if self._pack["mode"] == "upsert" else table.log
-            tables[name] = sorted((self._store(plain(row)) for row in rows), key=_text)
+            tables[name] = sorted((plain(row) for row in rows), key=_text)
         return Result(tables, sorted(self._dead_letters, key=_text), self._runs)
-
-    def _store(self, value: Any) -> Any:
-        """Return a row as the sink stores it: Hudi has other names for the members of a union."""
-        if isinstance(value, list):
-            return [self._store(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        is_union = self._pack.get("sink") == "hudi" and all(re.fullmatch(r"member\d+", name) for name in value)
-        return {name.title() if is_union else name: self._store(inner) for name, inner in value.items()}
 
     def _rule(self, topic: str) -> Row:
         return next(rule for rule in self._rules if fnmatch.fnmatchcase(topic, rule["source"]))

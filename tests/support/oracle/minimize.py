@@ -119,7 +119,6 @@ def _main(argument: str) -> None:
 
     path = Path(argument)
     pack = json.loads(path.read_text(encoding="utf-8")) if path.exists() else make_pack(argument)
-    pack["transport"] = pack["transport"].replace("kafka", "log")
     with start_session() as spark, start_fake_registry() as registry:
         smallest, differences = minimize_run(pack, spark, Servers(None, registry))
     sys.stdout.write("\n".join([json.dumps(smallest, indent=1), *differences, ""]))

@@ -252,9 +252,8 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
         refusal.where = f"topic {subject.topic}"
         raise refusal
     schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
-    reasons = dict.fromkeys(partial, RejectReason.FIELD_NAME) | dict.fromkeys(
-        contradicting, RejectReason.SCHEMA_INCOMPATIBLE
-    )
+    reasons = dict.fromkeys(partial, RejectReason.FIELD_NAME)
+    reasons |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in reasons})
     rejected = [
         replace(group, reason=reason)

@@ -211,6 +211,13 @@ def _names(data_type: DataType) -> Iterator[str]:
             yield from _names(field.dataType)
 
 
+def _has_columns(data_type: DataType) -> bool:
+    """Return whether a table can store the type. It cannot store a struct without fields."""
+    if data_type.typeName() == "array":
+        return _has_columns(data_type.elementType)  # type: ignore[attr-defined]
+    return data_type.typeName() != "struct" or bool(data_type.names)  # type: ignore[attr-defined]
+
+
 def _at(text: Column, path: Path) -> Column:
     from pyspark.sql import functions as F
 
@@ -245,8 +252,13 @@ class _NameFilter:
             kept = [field for field in kept if field.name in have]
         self.new += sum(field.name not in have for field in kept)
         self.dropped.update((*path, name) for name in set(inferred.names) - {field.name for field in kept})
+        types = [self.apply(field.dataType, have.get(field.name), (*path, field.name)) for field in kept]
         return T.StructType(
-            [T.StructField(f.name, self.apply(f.dataType, have.get(f.name), (*path, f.name)), f.nullable) for f in kept]
+            [
+                T.StructField(f.name, type_, f.nullable)
+                for f, type_ in zip(kept, types, strict=True)
+                if _has_columns(type_)
+            ]
         )
 
     @staticmethod

@@ -29,6 +29,11 @@ _METADATA_KEYS = ("databaseName", "serverName")
 #: A name with an escape other than `\"` or `\\`. Converters do not write such names, and the pattern of dropped names does not
 #: match them. Neither quote of the name follows a backslash, as a quote inside a string would.
 _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
+#: A name with an escaped half of a surrogate pair. Spark replaces the half with a question mark.
+_HALF_PAIR = (
+    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r'[^"]{0,1000}(?<!\\)"\s*:'
+)
 #: Name of a field that has a value.
 _NAME = r'(?<!\\)"([^"\\]*)"\s*:(?!\s*(?:null|\[\s*\]|\{\s*\}))'
 
@@ -154,10 +159,10 @@ def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
 
 
 def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
-    """Return whether a record has a dropped field, or a field without a name, which Spark does not report."""
+    """Return whether a record has a dropped field, or a field whose name Spark does not report."""
     from pyspark.sql import functions as F
 
-    is_bad = text.contains('"":')
+    is_bad = text.contains('"":') | has_half_pair(text)
     columns = dropped.columns
     if columns is not None:
         names = F.regexp_extract_all(text, F.lit(_NAME), F.lit(1))
@@ -168,6 +173,11 @@ def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
         either = "|".join(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in sorted(dropped.names))
         is_bad |= text.rlike(rf'(?<!\\)"({either})"\s*:')
     return is_bad | text.rlike(_ESCAPED) if dropped else is_bad
+
+
+def has_half_pair(text: Column) -> Column:
+    """Return whether a name in a record has half of a surrogate pair, which no column name can have."""
+    return (text.contains(r"\ud") | text.contains(r"\uD")) & text.rlike(_HALF_PAIR)
 
 
 def _count(data_type: DataType) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace_sources.formats.json.field_names import case_sensitive_names
+from headrace_sources.formats.json.field_names import case_sensitive_names, has_half_pair
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import wire_type
@@ -68,7 +68,7 @@ def _infer_types(
     body = F.col(BODY)
     # Spark would infer a decimal without digits for an extreme number.
     text = _mark_empty_texts(spoil_extreme_numbers(body, "null") if options.get("prefersDecimal") == "true" else body)
-    is_json = keep_utf8(body).isNotNull() & ~is_too_deep(body)
+    is_json = keep_utf8(body).isNotNull() & ~is_too_deep(body) & ~has_half_pair(body)
     texts = texts.where(is_json).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
     dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
@@ -114,13 +114,13 @@ def _merge_marked(data_type: DataType, types: Mapping[str, DataType]) -> DataTyp
 
 
 def _object_fields(texts: Sequence[str]) -> list[str]:
-    """Return the fields that are objects in most of their records."""
+    """Return the fields that are objects in at least half of their records."""
     is_object: dict[str, list[bool]] = {}
     for record in map(parse_object, texts):
         for name, value in record.items():
             if value is not None:
                 is_object.setdefault(name, []).append(isinstance(value, dict))
-    return [name for name, values in is_object.items() if 2 * sum(values) > len(values) and "'" not in name]
+    return [name for name, values in is_object.items() if 2 * sum(values) >= len(values) and "'" not in name]
 
 
 def _has_objects(fields: Sequence[str]) -> Column:

@@ -302,10 +302,10 @@ class TestSecrecy:
     [
         ({}, "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"),
         ({"truncate": 1, "nullify": True}, "requires exactly one of"),
-        ({"truncate": -1}, "greater than or equal to 0"),
-        ({"sha256": {"salt": ""}}, "at least 1 item"),
+        ({"truncate": -1}, "must be 0 or more"),
+        ({"sha256": {"salt": ""}}, "is empty or too short"),
         ({"sha256": {}}, "salt"),
-        ({"nullify": False}, "True"),
+        ({"nullify": False}, "must be true"),
         ({"sha255": {"salt": "x"}}, "unknown key"),
     ],
 )

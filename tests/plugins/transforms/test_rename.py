@@ -74,7 +74,7 @@ def test_existing_name_is_rejected(spark: SparkSession, taken: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({}, "at least 1 item"),
+        ({}, "is empty or too short"),
         ({"a": "c", "b": "c"}, "two columns would be named 'c'"),
         ({"a": "c", "b": "C"}, "two columns would be named 'c'"),
         ({"a": ""}, "'' is not a valid column name"),

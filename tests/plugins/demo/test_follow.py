@@ -45,5 +45,5 @@ def test_errors_are_printed_while_waiting(monkeypatch: pytest.MonkeyPatch) -> No
     assert cast("io.StringIO", console.file).getvalue().splitlines() == [
         "pagila_public.film → hudi: the disk is full",
         "b:9092: the broker is down\\x1b[31m",
-        "the source answers again",
+        "the source responds again",
     ]

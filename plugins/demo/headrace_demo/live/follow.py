@@ -35,7 +35,7 @@ class Follower:
         self._batches: Queue[BatchProgress] = Queue()
         self._query = pipeline.start(spark, on_progress=self._batches.put)
         self.dead_letters = 0
-        self._trouble: str | None = None
+        self._source_error: str | None = None
 
     def await_rows(self, expected: Mapping[str, int]) -> None:
         """Wait until each table has received the expected number of rows."""
@@ -85,21 +85,21 @@ class Follower:
             except Empty:
                 if not self._query.is_active:
                     self._query.await_termination()
-                self._print_trouble()
+                self._print_source_error()
                 if time.monotonic() > deadline:
-                    what = f"{message} after {_TIMEOUT} s" + (f": {self._trouble}" if self._trouble else "")
+                    what = f"{message} after {_TIMEOUT} s" + (f": {self._source_error}" if self._source_error else "")
                     raise FatalError(what, fix="see the lines above, and run the demo again") from None
             else:
                 self.dead_letters += sum(table.dead_letters for table in batch.tables)
                 self._print_errors(batch)
                 return batch
 
-    def _print_trouble(self) -> None:
+    def _print_source_error(self) -> None:
         """Print an error of the source, which the pipeline retries, when it begins and when it ends."""
         error = self._query.status.error
-        if error != self._trouble:
-            self._trouble = error
-            self._print(error or "the source answers again")
+        if error != self._source_error:
+            self._source_error = error
+            self._print(error or "the source responds again")
 
     def _print_errors(self, batch: BatchProgress) -> None:
         """Print the errors of tables, which the pipeline retries."""

@@ -40,9 +40,13 @@ class Planner:
         config: KinesisConfig,
         client: Any,
         read: Callable[[Sequence[Reading]], Iterable[Mark]],
-        now: Callable[[], int] = lambda: round(time.time() * 1000),
+        clock: Callable[[], int] = lambda: round(time.monotonic() * 1000),
     ) -> None:
-        self._stream, self._config, self._client, self._read, self._now = stream, config, client, read, now
+        """``clock``: counts milliseconds from any time on."""
+        self._stream, self._config, self._client, self._read, self._clock = stream, config, client, read, clock
+        #: Milliseconds from the clock to the time of the service. The clock of the driver may be wrong, and records expire by the
+        #: clock of the service.
+        self._ahead: int | None = None
         self._shards: list[Shard] | None = None
         self._retention = 0
         #: Shard → time at which this run last read it to its end.
@@ -53,7 +57,7 @@ class Planner:
 
     def find_begin(self) -> Offset:
         """Return the first offset of a stream without a checkpoint."""
-        shards, now = list_shards(self._stream, self._client)
+        shards, now = self._list_shards()
         begin = self._config.begin(now)
         if begin.since is not None and begin.since > now:
             fix = "set a timestamp in the past, or `starting.position: LATEST`"
@@ -65,7 +69,7 @@ class Planner:
     def bound(self) -> None:
         """Restrict the run to records that have arrived by now."""
         # The time of the service is rounded down to a second.
-        self._until = list_shards(self._stream, self._client)[1] + 1000
+        self._until = self._list_shards()[1] + 1000
         self._finished.clear()
 
     def find_end(self, start: Offset, limit: int | None) -> Offset:
@@ -82,8 +86,21 @@ class Planner:
     def _list(self) -> Sequence[Shard]:
         """Listed shards. The list is read again after a shard ended; otherwise there are no new shards."""
         if self._shards is None:
-            self._shards, _ = list_shards(self._stream, self._client)
+            self._shards, _ = self._list_shards()
         return self._shards
+
+    def _list_shards(self) -> tuple[list[Shard], int]:
+        """Return all listed shards, and the time of the service in milliseconds."""
+        shards, now = list_shards(self._stream, self._client)
+        self._ahead = now - self._clock()
+        return shards, now
+
+    def _now(self) -> int:
+        """Return the time of the service, continued by the clock."""
+        if self._ahead is None:
+            self._list_shards()
+        assert self._ahead is not None
+        return self._clock() + self._ahead
 
     def _replace_lost(self, places: ShardPositions, lost: Sequence[str]) -> ShardPositions:
         """Return positions at the oldest records in place of lost ones. DataError if `fail.on.data.loss` is true.

@@ -203,8 +203,9 @@ class Run:
         self._found: list[Row] = []
         self.ranges: list[tuple[Any, Any, list[Row]]] = []
 
-    def restart(self) -> None:
-        self.planner = Planner(STREAM, self.config, self.model, self._read, lambda: self.model.now)
+    def restart(self, clock_error: int = 0) -> None:
+        """Restart with a driver whose clock is wrong by some milliseconds."""
+        self.planner = Planner(STREAM, self.config, self.model, self._read, lambda: self.model.now + clock_error)
 
     def _read(self, readings: Sequence[Reading]) -> list[Mark]:
         self._found, marks = read_rows(self.model, readings, self.stream)
@@ -393,6 +394,23 @@ def test_lost_records_are_an_error() -> None:
         "retention of 24 hours\n  fix: start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest "
         "record"
     )
+
+
+@pytest.mark.parametrize(("hours", "clock_error"), [(23, 48 * HOUR), (25, -48 * HOUR)])
+def test_clock_of_the_driver_may_be_wrong(hours: int, clock_error: int) -> None:
+    model = Model()
+    model.put("key 0")
+    run = Run(model)
+    run.restart(clock_error)
+    run.read_everything()
+    model.now += hours * HOUR
+    model.put("key 0", b"after")
+    run.restart(clock_error)
+    if hours < 24:
+        assert run.read_everything()[-1]["value"] == b"after"
+    else:
+        with pytest.raises(DataError, match="may be lost"):
+            run.batch()
 
 
 def test_lost_records_are_a_warning_with_fail_on_data_loss_false(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,10 +49,10 @@ _DAYS = {
 }
 _TIMES = {
     "adaptive_time_microseconds": Way("bigint", _CLOCK),
-    "connect": Way("bigint", f"floor({_CLOCK} / 1000) * 1000", "{c} * 1000"),
+    "connect": Way("bigint", f"floor({_CLOCK} / 1000) * 1000"),
     "isostring": Way("string", _CLOCK, "unix_micros(cast(concat('1970-01-01T', {c}) as timestamp))"),
     "microseconds": Way("bigint", _CLOCK),
-    "nanoseconds": Way("bigint", _CLOCK, "{c} div 1000"),
+    "nanoseconds": Way("bigint", _CLOCK),
 }
 
 # Bytes, bits and shapes.

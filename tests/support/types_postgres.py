@@ -81,19 +81,15 @@ def _days() -> dict[str, Way]:
     return {**dict.fromkeys(_walls(), _DAY), "isostring": iso}
 
 
-def _times(*, millis: bool) -> dict[str, Way]:
-    ms, us, ns = (
-        Way("bigint", _MICROS, "{c} * 1000"),
-        Way("bigint", _MICROS),
-        Way("bigint", _MICROS, "{c} div 1000"),
-    )
+def _times() -> dict[str, Way]:
+    micros = Way("bigint", _MICROS)
     return {
-        "adaptive": ms if millis else us,
-        "adaptive_time_microseconds": us,
-        "connect": Way("bigint", _MILLIS, "{c} * 1000"),
+        "adaptive": micros,
+        "adaptive_time_microseconds": micros,
+        "connect": Way("bigint", _MILLIS),
         "isostring": _TIME_TEXT,
-        "microseconds": us,
-        "nanoseconds": ns,
+        "microseconds": micros,
+        "nanoseconds": micros,
     }
 
 
@@ -308,11 +304,11 @@ TYPES = TypeTable(
             "c_time",
             "time",
             ["'00:00'", "'13:14:15.123456'", "'23:59:59.999999'", "'24:00'"],
-            _times(millis=False),
+            _times(),
             "time",
             _MIDNIGHT,
         ),
-        Type("c_time3", "time(3)", ["'00:00'", "'13:14:15.123'", "'24:00'"], _times(millis=True), "time", _MIDNIGHT),
+        Type("c_time3", "time(3)", ["'00:00'", "'13:14:15.123'", "'24:00'"], _times(), "time", _MIDNIGHT),
         Type(
             "c_timetz",
             "timetz",

@@ -31,17 +31,11 @@ def instant(text: Any) -> int:
     return (timestamp - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def clock(digits: int) -> Callable[[str], int]:
-    """Return a function that converts a time to a count of fractions of a second with this many digits."""
-
-    unit: int = 10**digits
-
-    def count_parts(text: str) -> int:
-        full_units, _, part = text.partition(".")
-        hours, minutes, seconds = map(int, full_units.split(":"))
-        return ((hours * 60 + minutes) * 60 + seconds) * unit + int(part.ljust(digits, "0") or 0)
-
-    return count_parts
+def clock(text: str) -> int:
+    """Convert a time to microseconds, the precision of tables."""
+    full_units, _, part = text.partition(".")
+    hours, minutes, seconds = map(int, full_units.split(":"))
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(part[:6].ljust(6, "0") or 0)
 
 
 def _unchanged(value: Any) -> Any:
@@ -131,10 +125,10 @@ TYPES = [
         ["2026-02-28", None, "0001-01-01", "9999-12-31", "1970-01-01", "1500-02-28", "1582-10-10"],
         spark="cast({c} as string)",
     ),
-    Type("c_time0", "time(0)", "bigint", _times(0), clock(3)),
-    Type("c_time3", "time(3)", "bigint", _times(3), clock(3)),
-    Type("c_time6", "time(6)", "bigint", _times(6), clock(6)),
-    Type("c_time7", "time", "bigint", _times(7), clock(9)),
+    Type("c_time0", "time(0)", "bigint", _times(0), clock),
+    Type("c_time3", "time(3)", "bigint", _times(3), clock),
+    Type("c_time6", "time(6)", "bigint", _times(6), clock),
+    Type("c_time7", "time", "bigint", _times(7), clock),
     Type(
         "c_datetime",
         "datetime",

@@ -19,6 +19,7 @@ from headrace_sources.kafka_connect.connect_types import (
     convert,
     drop_unknown_names,
     logical_type,
+    needs_conversion,
     table_type,
     wire_type,
 )
@@ -88,7 +89,7 @@ class AvroScan(Scan):
         if self.reader_schema:
             reader = reader.option("avroSchema", self.reader_schema)
         frame = reader.load(list(self.files))
-        return frame if wire_type(tree) == schema else _convert_columns(frame, tree, schema)
+        return _convert_columns(frame, tree, schema) if needs_conversion(tree, schema) else frame
 
 
 def _row_type(tree: ConnectSchema, type_of: Callable[[ConnectSchema], DataType] = table_type) -> StructType:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _OPEN = ConnectSchema()
 #: Attributes with nested schemas. Defaults and names may look like schemas, but are not changed.
 _NESTED = ("type", "items", "values", "fields")
+#: Avro's logical type → Connect's name for the same values.
+_NAMES = {"time-millis": "org.apache.kafka.connect.data.Time"}
 
 
 @limit_schema
@@ -152,7 +154,8 @@ def _parse_leaf(schema: Mapping[str, Any]) -> ConnectSchema:
     data_type = _native_logical_types().get(logical) if logical else None
     if data_type is not None:
         return ConnectSchema(data_type)
-    return ConnectSchema(_leaf_types()[schema["type"]], name or schema.get("connect.type"), parameters)
+    name = name or schema.get("connect.type") or _NAMES.get(logical or "")
+    return ConnectSchema(_leaf_types()[schema["type"]], name, parameters)
 
 
 def _native_logical_type(schema: Mapping[str, Any]) -> str | None:

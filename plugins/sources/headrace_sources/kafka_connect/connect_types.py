@@ -1,6 +1,7 @@
 """Types of Kafka Connect and Debezium: parsed values, table values, and their conversion.
 
-A conversion always changes the Spark type. Values whose type is the same in both are not converted.
+Values of equal types are not converted, unless their unit differs: times of the day are microseconds in every table, so that
+a column whose precision or unit changes at the source has one unit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Debezium's names that change nothing, and Spark's name of the type that their values have.
 _SAME_TYPES = {
-    **{f"io.debezium.time.{name}": "long" for name in ("MicroTime", "NanoTime", "MicroDuration", "NanoDuration")},
+    **{f"io.debezium.time.{name}": "long" for name in ("MicroTime", "MicroDuration", "NanoDuration")},
     **{f"io.debezium.time.{name}": "string" for name in ("ZonedTime", "IsoTime", "Interval")},
     **{
         f"io.debezium.data.{name}": "string" for name in ("Json", "Xml", "Uuid", "Enum", "EnumSet", "Ltree", "Tsvector")
@@ -50,6 +51,8 @@ class LogicalType:
     convert: Callable[[Column, ConnectSchema], Column]
     #: Whether there are values that the table's type cannot hold, which become null.
     may_fail: bool = True
+    #: Whether values of equal types are converted to another unit.
+    changes_unit: bool = False
 
 
 def logical_type(schema: ConnectSchema) -> LogicalType | None:
@@ -137,7 +140,7 @@ def convert(
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     into = into or table_type(schema)
-    if into == wire_type(schema):
+    if not needs_conversion(schema, into):
         return column
     logical = logical_type(schema)
     if logical is not None:
@@ -155,6 +158,18 @@ def convert(
         value, value_type = schema.value, into.valueType
         return F.transform_values(column, lambda _, item: convert(item, value, value_type))
     return column.cast(into)
+
+
+def needs_conversion(schema: ConnectSchema, into: DataType | None = None) -> bool:
+    """Return whether parsed values differ from the values of the table type ``into``."""
+    return wire_type(schema) != (into or table_type(schema)) or _has_other_unit(schema)
+
+
+def _has_other_unit(schema: ConnectSchema) -> bool:
+    if (logical := logical_type(schema)) is not None:
+        return logical.changes_unit
+    inner = [*(schema.fields or {}).values(), *filter(None, [schema.element, schema.value])]
+    return any(map(_has_other_unit, inner))
 
 
 def conversion_failed(
@@ -257,13 +272,18 @@ def _logical_types() -> dict[str, LogicalType]:
     iso_timestamp = LogicalType(
         "string", timestamp_ntz, lambda c, schema: times.timestamp_from_text(c, "timestamp_ntz")
     )
-    time = cast_to("integer", T.LongType())
+    long = always(T.LongType())
+    time = LogicalType("integer", long, lambda c, schema: c.cast("long") * 1000, may_fail=False)
+    nano_time = LogicalType(
+        "long", long, lambda c, schema: times.micros_from_nanos(c), may_fail=False, changes_unit=True
+    )
     debezium, connect = "io.debezium.time.", "org.apache.kafka.connect.data."
     return {
         f"{debezium}Date": days,
         f"{connect}Date": days,
         f"{debezium}Time": time,
         f"{connect}Time": time,
+        f"{debezium}NanoTime": nano_time,
         f"{debezium}Timestamp": millis,
         f"{connect}Timestamp": millis,
         f"{debezium}MicroTimestamp": micros,

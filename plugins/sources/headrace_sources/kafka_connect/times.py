@@ -67,11 +67,17 @@ def timestamp_from_nanos(nanos: Column) -> Column:
     """Convert nanoseconds since 1970 to TIMESTAMP_NTZ, rounded down to microseconds."""
     from pyspark.sql import functions as F
 
-    # Rounded down, as for every other number: `div` rounds towards zero.
-    micros = F.call_function("div", nanos, F.lit(1000)) - F.when(nanos % 1000 < 0, 1).otherwise(0)
     last, first = _last_and_first("timestamp_ntz")
     infinite = F.when(nanos == _INFINITE_NANOS[0][0], last).when(nanos == _INFINITE_NANOS[1][0], first)
-    return F.coalesce(infinite, timestamp_from_micros(micros))
+    return F.coalesce(infinite, timestamp_from_micros(micros_from_nanos(nanos)))
+
+
+def micros_from_nanos(nanos: Column) -> Column:
+    """Convert nanoseconds to microseconds, rounded down."""
+    from pyspark.sql import functions as F
+
+    # `div` rounds towards zero.
+    return F.call_function("div", nanos, F.lit(1000)) - F.when(nanos % 1000 < 0, 1).otherwise(0)
 
 
 def timestamp_from_text(text: Column, type_name: str = "timestamp") -> Column:

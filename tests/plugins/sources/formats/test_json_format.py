@@ -408,7 +408,7 @@ class TestDeclaredTypes:
             "id": 7,
             "price": "MDk=",
             "free": {"scale": 3, "value": "MDk="},
-            "at": 3_723_000_001,
+            "at": 3_723_000_001_999,
             "mask": "BQE=",
             "raw": "AAE=",
             "small": 5,
@@ -418,7 +418,7 @@ class TestDeclaredTypes:
             "id": "int32",
             "price": "org.apache.kafka.connect.data.Decimal(8,4)",
             "free": "io.debezium.data.VariableScaleDecimal",
-            "at": "io.debezium.time.MicroTime",
+            "at": "io.debezium.time.NanoTime",
             "mask": "io.debezium.data.Bits",
             "raw": "bytes",
             "small": "int16",
@@ -440,7 +440,13 @@ class TestDeclaredTypes:
             "tree": "string",
         }
         right, refused = reader.decode(frame, "value", reader.schema, "error").collect()
-        expected = {"price": Decimal("1.2345"), "free": "12.345", "mask": b"\x05\x01", "raw": b"\0\1"}
+        expected = {
+            "price": Decimal("1.2345"),
+            "free": "12.345",
+            "at": 3_723_000_001,
+            "mask": b"\x05\x01",
+            "raw": b"\0\1",
+        }
         assert right["value"].asDict() == {**row, **expected}
         assert refused["error"] == "undecodable"
 

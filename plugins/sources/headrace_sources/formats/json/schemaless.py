@@ -37,7 +37,7 @@ from headrace_sources.formats.json.parsing import (
     parse_options,
 )
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
-from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, needs_conversion, wire_type
 from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits
 from headrace_sources.limits import JSON_LEVELS
@@ -70,6 +70,7 @@ class SchemalessReader(RecordReader):
     #: Options of Spark's JSON reader.
     options: Mapping[str, str]
     is_key: bool
+    is_inferred: bool = True
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -86,7 +87,7 @@ class SchemalessReader(RecordReader):
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
         struct = parse_json(keep_utf8(text), record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
-        if wire_type(tree) != table_type(tree):
+        if needs_conversion(tree):
             frame = frame.select("*", barrier(convert(fields, tree, schema)).alias(TABLE))
             failed = conversion_failed(fields, F.col(TABLE), tree)
             fields, is_bad = F.col(TABLE), is_bad if failed is None else is_bad | failed

@@ -15,7 +15,7 @@
 ``sources/``           topics, servers and source tables whose rows each table contains
 ``truncate_markers/``  position of the last truncate or resync of each table, by source
 ``snapshots/``         start of each table's newest snapshot
-``table_modes/``       mode in which each table was created, where the pipeline file has none
+``table_modes/``       mode in which each table was created
 ``backlog/``           batches that failed tables still need
 ``dead_letters/``      records that could not become a change or a row
 ``replay/``            dead letters that are being replayed

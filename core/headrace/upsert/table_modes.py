@@ -1,4 +1,4 @@
-"""Modes in which tables were created, where the pipeline file has no ``mode``."""
+"""Modes in which tables were created."""
 
 from __future__ import annotations
 

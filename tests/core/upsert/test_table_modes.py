@@ -1,4 +1,4 @@
-"""Mode of an existing table, which does not change implicitly when a key is configured later."""
+"""Mode of an existing table, which does not change when a key or another mode is configured later."""
 
 from __future__ import annotations
 
@@ -46,3 +46,11 @@ def test_key_added_later_is_rejected_until_a_mode_is_configured(tmp_path: Path, 
     assert names(tmp_path, spark) == ["a", "b"]
     run(tmp_path, spark, {"id": 1, "name": "d"}, key=("id",), mode="changelog")
     assert names(tmp_path, spark) == ["a", "b", "c", "d"]
+
+
+def test_other_mode_in_the_file_is_rejected(tmp_path: Path, spark: SparkSession) -> None:
+    run(tmp_path, spark, {"id": 1, "name": "a"}, key=("id",), mode="upsert")
+    with pytest.raises(DataError, match="was created in mode upsert, and `mode: append` is set now"):
+        run(tmp_path, spark, {"id": 1, "name": "b"}, key=("id",), mode="append")
+    run(tmp_path, spark, {"id": 1, "name": "c"}, key=("id",))
+    assert names(tmp_path, spark) == ["c"]

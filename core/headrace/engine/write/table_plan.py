@@ -129,11 +129,6 @@ class TablePlan:
         return tuple(sink for sink, mode in self.modes.items() if mode == "upsert")
 
     @property
-    def default_modes(self) -> dict[str, TableMode]:
-        """Sink → mode, for sinks whose mode the events decide because the file has none."""
-        return {sink.name: mode for sink, mode in self.modes.items() if sink.config.mode is None}
-
-    @property
     def is_read_once(self) -> bool:
         """Whether the write reads the rows only once, so that they need no cache."""
         sink, *others = self.modes

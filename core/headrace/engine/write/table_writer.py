@@ -125,7 +125,7 @@ class TableWriter:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.
             results = self._sinks.write(table_plan, frames)
-            state.modes.note(table_plan.default_modes)
+            state.modes.note({sink.name: mode for sink, mode in table_plan.modes.items()})
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
@@ -218,13 +218,13 @@ class TableWriter:
         return f"{SHARED}: {escape_controls(', '.join(state.sources.names))}" if is_shared else None
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
-        """Raise DataError if the changes require another mode than the stored table, which would mix two kinds of rows."""
-        for sink in table_plan.modes:
-            now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
-            if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
+        """Raise DataError if the table was created in another mode. One table would contain two kinds of rows."""
+        for sink, now in table_plan.modes.items():
+            was = state.modes.of(sink.name)
+            if was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
+                key = f"its events now have {'a' if table_plan.table.key else 'no'} key, which requires mode {now}"
                 raise DataError(
-                    f"was created in mode {was}, and its events now have {'a' if table_plan.table.key else 'no'} key, "
-                    f"which requires mode {now}",
+                    f"was created in mode {was}, and {f'`mode: {now}` is set now' if sink.config.mode else key}",
                     where=f"table {table_plan.table.name}, sink {sink.name}",
                     fix=f"set `mode: {was}` for the sink to continue as before; for mode {now}, give the table "
                     "another `target:`, or remove it and use a new checkpoint",

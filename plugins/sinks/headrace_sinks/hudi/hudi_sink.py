@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -41,12 +41,14 @@ from headrace_sinks.hudi.hudi_readers import load_readers
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
+from headrace_sinks.hudi.nested_folders import TableFolders
 from headrace_sinks.hudi.partition_paths import PARTITION, PartitionPaths, has_own_generator
 from headrace_sinks.hudi.protected_options import check_options, check_record_key
 from headrace_sinks.hudi.record_keys import (
     ENCODED_KEY,
     RECORD_KEY,
     add_record_key,
+    check_stored_mode,
     choose_record_key,
     find_ambiguous,
     has_plain_key,
@@ -171,6 +173,10 @@ class HudiSink(Sink):
         if self._index.has_fixed_buckets and (described is None or hudi_timeline.has_replaced_files(stored)):
             self._index.check_files((item.file_id for item in list_file_slices(spark, stored)), table.name)
 
+    @cached_property
+    def _folders(self) -> TableFolders:
+        return TableFolders()
+
     @property
     def _index(self) -> Index:
         return Index(self.config.options())
@@ -192,8 +198,10 @@ class HudiSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         suppress_jol_warnings(spark)
-        self._check_nesting(spark, table)
         stored = hudi_timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
+        is_partitioned = bool(self._index.partition_columns)
+        locate = partial(self._path, spark)
+        self._folders.check(spark, table, locate, is_stored=stored is not None, is_partitioned=is_partitioned)
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
             self._check_stored(spark, stored, commits, table)
@@ -206,22 +214,12 @@ class HudiSink(Sink):
             return deferred
         return self._commit(table, rows, batch, stored)
 
-    def _check_nesting(self, spark: SparkSession, table: Table) -> None:
-        """Raise ConfigError for a table in the folder of a partitioned table, where a partition may have the same name."""
-        for count in range(1, len(table.parts)):
-            outer = Table(".".join(table.parts[:count]))
-            config = hudi_timeline.read_config(spark, self._path(spark, outer))
-            if config is not None and len(config.getPartitionFields().orElse([])):
-                raise ConfigError(
-                    f"its folder is in the folder of the partitioned table {outer.name!r}, where a value may have the same name",
-                    where=f"table {table.name}, sink hudi, path {self.config.path}",
-                    fix="give one of the two tables another `target:`",
-                )
-
     def _commit(self, table: Table, rows: DataFrame, batch: Batch, stored: Any | None) -> WriteResult:
         """Write and commit the rows of a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         config = stored.getTableConfig() if stored is not None else None
+        if config is not None:
+            check_stored_mode(table, batch.mode, config)
         paths = self._partition_paths(config)
         if not has_own_generator(self.config.options()):
             paths.check_types(rows.schema, table.name)

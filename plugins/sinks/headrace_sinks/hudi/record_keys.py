@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Table, TableMode
+from headrace.sdk import ConfigError, Table, TableMode
 from headrace.sdk.changes import POSITION, PREFIX
 from headrace.sdk.columns import any_of, quote_name
 
@@ -41,6 +41,18 @@ def choose_record_key(
         return [ENCODED_KEY] if fields == [ENCODED_KEY] else list(table.key)
     is_own = any(option in options for option in _OWN_KEYS)
     return list(table.key) if is_own or has_plain_key(table, schema) else [ENCODED_KEY]
+
+
+def check_stored_mode(table: Table, mode: TableMode, stored: Any) -> None:
+    """Raise ConfigError if an existing table has appended rows and the mode is upsert, or conversely. ``stored``: its HoodieTableConfig."""
+    fields = [str(field) for field in stored.getRecordKeyFields().orElse([])]
+    if (fields == [POSITION]) is (mode == "upsert"):
+        previous = "has one row per change" if mode == "upsert" else "has one row per key"
+        raise ConfigError(
+            f"the table {previous}, and the sink's mode is now {mode}",
+            where=f"table {table.name}, sink hudi, mode",
+            fix="restore the previous `mode:`, or give the table another `target:`",
+        )
 
 
 def has_plain_key(table: Table, schema: StructType) -> bool:

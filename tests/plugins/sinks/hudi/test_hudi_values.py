@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, Pipeline
+from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
@@ -175,6 +176,20 @@ def test_key_and_partition_columns_are_not_widened(
     assert [tuple(row.values()) for row in table.rows()] == [(value, value)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "rows"), [("upsert", "append", "one row per key"), ("append", "upsert", "one row per change")]
+)
+def test_mode_of_an_existing_table_does_not_change(
+    tmp_path: Path, sessions: Sessions, before: Mode, after: Mode, rows: str
+) -> None:
+    table = target(tmp_path, sessions)
+    table.apply(table.frame("id int", put(1, 1)), mode=before)
+    error = table.refusal(lambda: table.apply(table.frame("id int", put(2, 2)), mode=after))
+    assert isinstance(error, ConfigError)
+    assert f"the table has {rows}, and the sink's mode is now {after}" in str(error)
+    assert table.rows() == [{"id": 1}]
+
+
 def test_table_in_the_folder_of_a_partitioned_table_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
     """A row's value must not choose the folder of another table."""
     outer, inner = target(tmp_path, sessions, BY_CITY), target(tmp_path, sessions)
@@ -183,6 +198,17 @@ def test_table_in_the_folder_of_a_partitioned_table_is_rejected(tmp_path: Path, 
     error = inner.refusal(lambda: inner.write(VISITS, put(2, 1, "Brno", 1)))
     assert isinstance(error, ConfigError)
     assert "its folder is in the folder of the partitioned table 'visits'" in str(error)
+
+
+def test_partitioned_table_around_another_table_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
+    outer, inner = target(tmp_path, sessions, BY_CITY), target(tmp_path, sessions)
+    outer.name, inner.name = "visits", "visits.archive"
+    inner.write(VISITS, put(1, 1, "Brno", 1))
+    error = outer.refusal(lambda: outer.write(VISITS, put(2, 1, "Brno", 1)))
+    assert isinstance(error, ConfigError)
+    assert "its folder has the folder of the table 'visits.archive', and a partition may have the same name" in str(
+        error
+    )
 
 
 def test_timestamps_are_not_partition_values(tmp_path: Path, sessions: Sessions) -> None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.tuning import tune_py4j
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
 #: Java option to compile methods of more than 8,000 bytes too.
 HUGE_METHODS = "-XX:-DontCompileHugeMethods"
 
 #: The same SQL semantics on every Spark version: an invalid cast returns null, and headrace handles it.
-_CONF = {
+_CONF: Mapping[str, str | None] = {
     "spark.sql.ansi.enabled": "false",
     # Without this, Spark removes the part of a plan that counts input rows if the write changes nothing.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
@@ -43,6 +41,11 @@ _CONF = {
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # LEGACY reads the 45th of a month as a day of the next one
     "spark.sql.parquet.binaryAsString": "false",
+    # Databases have dates before 1582. By default Spark refuses to write them, because Spark 2 uses another calendar.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",  # readers find the columns of files by these ids
     "spark.sql.parquet.int96AsTimestamp": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
@@ -52,6 +55,8 @@ _CONF = {
     "spark.sql.sources.default": "parquet",  # dead letters and deleted keys
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
     "spark.sql.sources.partitionOverwriteMode": "static",
+    "spark.sql.sources.useV1SourceList": None,  # the default of the Spark version
+    "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
@@ -60,7 +65,7 @@ class Sessions:
     """Cached clones of a session by name, because the first write of a new session takes a second or two."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
-        self.spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
+        self.spark, self._conf = spark, {**_CONF, **_keep_microseconds(spark), **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
         tune_py4j(spark)
         self._lock = threading.Lock()
@@ -71,6 +76,12 @@ class Sessions:
             if name not in self._clones:
                 self._clones[name] = clone(self.spark, self._conf)
             return self._clones[name]
+
+
+def _keep_microseconds(spark: SparkSession) -> dict[str, str]:
+    """Return the type of timestamps in Parquet files if the caller's type truncates them."""
+    name = "spark.sql.parquet.outputTimestampType"
+    return {name: "TIMESTAMP_MICROS"} if spark.conf.get(name) == "TIMESTAMP_MILLIS" else {}
 
 
 def _limit(spark: SparkSession) -> dict[str, str]:
@@ -88,8 +99,11 @@ def _limit(spark: SparkSession) -> dict[str, str]:
     )
 
 
-def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """Return a session with the caller's settings and catalogs and with independent settings of its own."""
+def clone(spark: SparkSession, conf: Mapping[str, str | None]) -> SparkSession:
+    """Return a session with the caller's settings and catalogs and with independent settings of its own.
+
+    ``conf``: None for the default value of a setting.
+    """
     from pyspark.rdd import RDD
     from pyspark.sql import SparkSession
 
@@ -98,7 +112,11 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     if to_df is not None:  # PySpark binds RDD.toDF to the newest session; restore the caller's
         setattr(RDD, "toDF", to_df)  # noqa: B010 - mypy knows it as a method
     for key, value in conf.items():
-        if session.conf.isModifiable(key):  # static settings cannot change
+        if not session.conf.isModifiable(key):  # static settings cannot change
+            continue
+        if value is None:
+            session.conf.unset(key)
+        else:
             session.conf.set(key, value)
     return session
 

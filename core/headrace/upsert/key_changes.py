@@ -17,7 +17,7 @@ from headrace.checkpoint.row_store import RowStore
 from headrace.sdk.changes import DELETED, KEY_CHANGE_POSITION, NEW_KEY, POSITION, PREFIX, UNAVAILABLE
 from headrace.spark.columns import any_of, fold_name, quote_name
 from headrace.spark.sessions import materialize
-from headrace.upsert.keys import key_text
+from headrace.upsert.keys import key_text, parse_cell_text, struct_key_text
 from headrace.upsert.unavailable import (
     COLUMN_POSITIONS,
     FILLED_SUFFIX,
@@ -111,11 +111,10 @@ class KeyChanges:
         from pyspark.sql import functions as F
 
         names = _columns_to_carry(rows, key)
-        new = F.array(*[F.col(NEW_KEY).getField(name).cast("string") for name in key])
         lines = rows.withColumns(
             {
                 _OLD: key_text(rows, key),
-                _NEW: F.when(F.col(NEW_KEY).isNotNull(), new),
+                _NEW: struct_key_text(rows, NEW_KEY, key),
                 _IS_DUE: F.lit(True),
             }
         )
@@ -284,7 +283,9 @@ def _with_key_columns(updates: DataFrame, texts: str, rows: DataFrame, key: Sequ
     """Add the columns of a key to partial updates. ``texts``: the column with the key's strings."""
     from pyspark.sql import functions as F
 
-    return updates.withColumns({k: F.col(texts)[i].cast(rows.schema[k].dataType) for i, k in enumerate(key)})
+    return updates.withColumns(
+        {k: parse_cell_text(F.col(texts)[i], rows.schema[k].dataType) for i, k in enumerate(key)}
+    )
 
 
 def _columns_to_carry(rows: DataFrame, key: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark.columns import quote_name
 
@@ -17,6 +17,27 @@ def key_text(rows: DataFrame, key: Sequence[str]) -> Column:
     from pyspark.sql import functions as F
 
     return F.array(*[_cell_text(F.col(quote_name(name)), rows.schema[name].dataType) for name in key])
+
+
+def struct_key_text(rows: DataFrame, column: str, key: Sequence[str]) -> Column:
+    """Return the key in a struct column as ``key_text`` returns that of the row; null without a key."""
+    from pyspark.sql import functions as F
+
+    fields: Any = rows.schema[column].dataType
+    cells = [_cell_text(F.col(column).getField(name), fields[name].dataType) for name in key]
+    return F.when(F.col(column).isNotNull(), F.array(*cells))
+
+
+def parse_cell_text(text: Column, data_type: DataType) -> Column:
+    """Return the value of one column of a key from its string in ``key_text``."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, TimestampType
+
+    if isinstance(data_type, BinaryType):
+        return F.unhex(text)
+    if isinstance(data_type, TimestampType):
+        return F.timestamp_micros(text.cast("bigint"))
+    return text.cast(data_type)
 
 
 def _cell_text(column: Column, data_type: DataType) -> Column:

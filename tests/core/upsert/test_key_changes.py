@@ -17,13 +17,14 @@ from tests.support.memory_sink import MemorySink
 from tests.support.tiers import nightly_after
 
 from headrace.sdk.sink import Table
+from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.testing._internal.stream import Change, Database, Stream
 from headrace.upsert.key_changes import KeyChanges
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -221,3 +222,32 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     with KeyChanges(Folder(spark, str(tmp_path)), 3600).carry_values(rows, ("key",), 0, lambda: None) as carried:
         found = carried.where("_headrace_partial").select("key", "position").collect()
     assert [tuple(row) for row in found] == [(2, "large")]
+
+
+def test_key_columns_may_have_any_type(spark: SparkSession, tmp_path: Path) -> None:
+    """The new row, without its large value, comes in a later batch than the key change."""
+    spark = Sessions(spark).of("one")
+    old = "X'0041', TIMESTAMP '1582-10-04 23:59:59.999999Z', DATE '0001-01-01', 1.100"
+    new = "X'FF41', TIMESTAMP '2026-10-25 00:30:00.000001Z', DATE '1582-10-10', 7.000"
+
+    def rows(*lines: str) -> DataFrame:
+        return spark.sql(
+            f"""
+            SELECT bin, at, day, CAST(num AS DECIMAL(6,3)) AS num, CAST(large AS ARRAY<DATE>) AS large, _headrace_deleted, _headrace_position,
+                   named_struct('large', is_left_out) AS _headrace_unchanged,
+                   IF(is_moved, named_struct('bin', X'FF41', 'at', TIMESTAMP '2026-10-25 00:30:00.000001Z',
+                      'day', DATE '1582-10-10', 'num', CAST(7 AS DECIMAL(6,3))), NULL) AS _headrace_new_key,
+                   '0B' AS _headrace_moved
+            FROM VALUES {", ".join(f"({line})" for line in lines)}
+                 AS t(bin, at, day, num, large, _headrace_deleted, _headrace_position, is_left_out, is_moved)
+            """
+        )
+
+    changes, key = KeyChanges(Folder(spark, str(tmp_path)), 3600), ("bin", "at", "day", "num")
+    values = "array(DATE '1500-02-28')"
+    inserted, deleted = f"{old}, {values}, false, '0A', false, false", f"{old}, NULL, true, '0B', false, true"
+    with changes.carry_values(rows(inserted, deleted), key, 0, lambda: None) as carried:
+        carried.collect()
+    with changes.carry_values(rows(f"{new}, NULL, false, '0C', true, false"), key, 1, lambda: None) as carried:
+        found = carried.where("_headrace_partial").selectExpr(*key, "large").collect()
+    assert found == rows(f"{new}, {values}, false, '', false, false").select(*key, "large").collect()

@@ -80,6 +80,8 @@ class Events:
     narrow: Callable[[Part], Events | None] | None = None
     #: Whether the record's offset orders the topic although events have position fields, because some events lack the values.
     by_offset: bool = False
+    #: Whether the fields come from the records alone (``RecordReader.is_inferred``).
+    is_inferred: bool = False
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:

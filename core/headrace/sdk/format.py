@@ -105,6 +105,8 @@ class RecordReader(ABC):
 
     #: Schema of the decoded records; no fields when there is nothing to read.
     schema: StructType
+    #: Whether the fields come from the records alone: no schema declares them, and one record may have any field.
+    is_inferred: bool = False
 
     @property
     def types(self) -> Sequence[str]:

@@ -97,6 +97,7 @@ class RecordDecoder:
             types=tuple(value.types),
             narrow=narrow,
             locate_errors=loader.locate_errors,
+            is_inferred=value.is_inferred,
         )
 
     def _open_part(self, context: SourceContext, topic: str, loader: _EventLoader, part: Part) -> Events | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
 from headrace.schema.file_types import list_structs
-from headrace.sdk.changes import PREFIX
-from headrace.spark.columns import name_fold
+from headrace.sdk.changes import DETAIL, ERROR, PREFIX, Changes
+from headrace.sdk.reject_reason import RejectReason
+from headrace.spark.columns import any_of, name_fold, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,11 +69,36 @@ def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Si
     """
     columns = tuple(columns)
     for sink in sinks:
-        reserved = {name.lower() for name in sink.reserved_columns}
-        name = next((c for c in columns if c.lower() in reserved or c.lower().startswith(sink.hidden_prefixes)), None)
+        name = next((column for column in columns if _is_reserved(sink, column)), None)
         if name is not None:
             raise DataError(
                 f"the column name {name!r} is reserved by the sink {sink.name!r}",
                 where=f"table {table}",
                 fix=f"rename it under `transforms:`, for example `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`",
             )
+
+
+def reject_reserved_fields(changes: Changes, sinks: Iterable[Sink], *, keeps_values: bool) -> Changes:
+    """Reject changes with a value in a column whose name a sink reserves, as FIELD_NAME, and drop the column.
+
+    For events whose fields no schema declares: one record with such a field must not stop its table. ``keeps_values`` keeps the
+    column, for dead letters.
+    """
+    from pyspark.sql import functions as F
+
+    names = {c for sink in sinks for c in changes.event_columns if _is_reserved(sink, c)} - set(changes.key_columns)
+    if not names:
+        return changes
+    frame = changes.frame
+    has_value = {name: F.col(quote_name(name)).isNotNull() for name in sorted(names)}
+    error = F.coalesce(F.col(ERROR), F.when(any_of(has_value.values()), F.lit(RejectReason.FIELD_NAME)))
+    frame = frame.withColumn(ERROR, error)
+    if DETAIL in frame.columns:
+        details = [F.when(found, F.lit(f"a sink reserves the name {name!r}")) for name, found in has_value.items()]
+        frame = frame.withColumn(DETAIL, F.coalesce(F.col(DETAIL), *details))
+    return replace(changes, frame=frame if keeps_values else frame.drop(*names))
+
+
+def _is_reserved(sink: Sink, column: str) -> bool:
+    name = column.lower()
+    return name.startswith(sink.hidden_prefixes) or name in {reserved.lower() for reserved in sink.reserved_columns}

@@ -20,6 +20,7 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
+    TableMode,
     TableSize,
     WriteResult,
 )
@@ -48,7 +49,7 @@ from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, Ta
 from headrace_sinks.iceberg.marked_commit import commit_with_mark
 from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
-from headrace_sinks.iceberg.partition_fields import PartitionField, find_partition_fields
+from headrace_sinks.iceberg.partition_fields import PartitionField, find_long_values, find_partition_fields
 from headrace_sinks.iceberg.row_delta import supports_row_delta, upsert
 from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
@@ -56,7 +57,8 @@ from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import describe_changes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: Shuffled bytes per writing task. With Iceberg's default, one task per file of 512 MB, the other cores would be idle.
 _TASK_BYTES = 16 * 1024 * 1024
@@ -204,6 +206,12 @@ class IcebergSink(Sink):
                 handle = TableHandle.load(spark, self._name(spark, table))
             if handle is not None:
                 self._table_options.check_stored(handle, table.name)
+
+    def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
+        from pyspark.sql import functions as F
+
+        is_long = find_long_values(find_partition_fields(table.name, self.config.partition_by), row)
+        return None if is_long is None else ~F.col(DELETED) & is_long
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if self.config.readers:

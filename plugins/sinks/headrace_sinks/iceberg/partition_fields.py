@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+from urllib.parse import quote_plus
 
-from headrace.sdk.columns import quote_name
+from headrace.sdk.columns import any_of, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 _FIELD = re.compile(r"\s*(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?)?([^(),]*[^(),\s])\s*(\))?\s*")
 _TIME_TRANSFORMS = ("years", "months", "days", "hours")
+#: Maximum length of a folder name, in bytes.
+_MAX_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -54,3 +58,20 @@ class PartitionField:
 def find_partition_fields(table: str, rules: Mapping[str, Sequence[str]]) -> list[PartitionField]:
     """Find the partition fields of the first rule whose glob matches the table."""
     return next(([PartitionField.parse(f) for f in rules[rule]] for rule in rules if fnmatchcase(table, rule)), [])
+
+
+def find_long_values(fields: Sequence[PartitionField], row: StructType) -> Column | None:
+    """Return a condition for rows with a partition value that is too long for a folder name; None if no value can be.
+
+    Iceberg writes a file into the folder ``column=value``, both URL-encoded.
+    """
+    from pyspark.sql import functions as F
+
+    strings = {column.name for column in row if column.dataType.typeName() == "string"}
+    conditions = []
+    for name in (field.column for field in fields if field.transform == "identity" and field.column in strings):
+        text, limit = F.col(quote_name(name)), _MAX_NAME - len(quote_plus(name)) - 1
+        # A byte has up to three characters. Few values are so long that the exact length matters.
+        is_long = F.when(3 * F.octet_length(text) > limit, F.octet_length(F.url_encode(text)) > limit)
+        conditions.append(F.coalesce(is_long, F.lit(False)))
+    return any_of(conditions) if conditions else None

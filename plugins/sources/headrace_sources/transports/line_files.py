@@ -51,7 +51,7 @@ def _open_part(
 
 def _make_events(topic: str, lines: Lines, reader: RecordReader) -> Events:
     load, locate_errors = partial(_load, lines, reader), partial(E.locate_errors, reader)
-    return Events(topic, reader.schema, load, locate_errors=locate_errors)
+    return Events(topic, reader.schema, load, locate_errors=locate_errors, is_inferred=reader.is_inferred)
 
 
 def _load(lines: Lines, reader: RecordReader, session: SparkSession, wanted: StructType) -> DataFrame:

@@ -1,0 +1,74 @@
+"""Records that the format of a table cannot hold: they become dead letters, and the table gets all others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+LONG = "č" * 60  # 360 bytes in the name of a folder
+ICEBERG, HUDI = {"partition.by": {"*": ["city"]}}, {"hoodie.datasource.write.partitionpath.field": "city"}
+
+
+def make_pipeline(folder: Path, sink: str, **options: Any) -> Pipeline:
+    location = "warehouse" if sink == "iceberg" else "path"
+    return Pipeline.from_dict(
+        {
+            "name": "visits",
+            "source": {"files": {"path": f"{folder}/bronze", "format": "json"}},
+            "tables": [{"source": "visits", "key": ["id"], "target": "shop.visits"}],
+            "sink": {sink: {location: f"{folder}/lake", **options}},
+            "checkpoint": f"{folder}/checkpoint",
+        }
+    )
+
+
+def write(folder: Path, number: int, *rows: dict[str, Any]) -> None:
+    (folder / "bronze/visits").mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / f"bronze/visits/{number}.json").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("sink", "options", "name"), [("iceberg", ICEBERG, "_deleted"), ("hudi", HUDI, "_hoodie_commit_time")]
+)
+def test_record_with_a_reserved_name_does_not_stop_its_table(
+    tmp_path: Path, spark: SparkSession, sink: str, options: dict[str, Any], name: str
+) -> None:
+    job = make_pipeline(tmp_path, sink, **options)
+    for turn in (1, 2):
+        row = {"city": "Brno", "turn": turn}
+        write(tmp_path, turn, {"id": 1, **row}, {"id": 2, **row, name: "x"}, {"id": 3, **row, name: None})
+        (progress,) = job.run(spark).tables
+        assert (progress.applied, progress.dead_letters) == (2, 1)
+    assert sorted(job.read("shop.visits", spark=spark).select("id", "turn").collect()) == [(1, 2), (3, 2)]
+    dead_letters = job.read_dead_letters(spark)
+    assert dead_letters is not None
+    found = {(row["reason"], row["detail"], json.loads(row["value"])[name]) for row in dead_letters.collect()}
+    assert found == {("field-name", f"a sink reserves the name '{name}'", "x")}
+
+
+def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    job = make_pipeline(tmp_path, "iceberg", **ICEBERG)
+    for turn in (1, 2):
+        longest = "x" * (255 - len("city="))
+        cities = ["Brno", longest, LONG, longest + "x", None]
+        write(tmp_path, turn, *[{"id": number, "city": city, "turn": turn} for number, city in enumerate(cities)])
+        (progress,) = job.run(spark).tables
+        assert (progress.applied, progress.dead_letters) == (3, 2)
+    rows = job.read("shop.visits", spark=spark).select("id", "city", "turn").collect()
+    assert sorted(rows) == [(0, "Brno", 2), (1, longest, 2), (4, None, 2)]
+    dead_letters = job.read_dead_letters(spark)
+    assert dead_letters is not None
+    assert {row["reason"] for row in dead_letters.collect()} == {"unsupported-value"}

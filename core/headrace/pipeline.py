@@ -14,6 +14,7 @@ from headrace.checkpoint.light_reader import open_without_spark, read_history, r
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
 from headrace.config.yaml_document import Document, load
+from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
@@ -192,8 +193,12 @@ class Pipeline(PipelineSpec):
         """Return the records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            folder = self._open_folders(spark).dead_letters
-            letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
+            folders, session = self._open_folders(spark), self._session_for_reads(spark)
+            stores, queue = (
+                open_stores(self.plan.dead_letter_table, folders.dead_letters),
+                ReplayQueue(spark, folders.replay),
+            )
+            letters = read_all(stores, session, queue)
             return None if letters is None else move_to_session(letters, spark)
 
     def _open_folders(self, spark: SparkSession) -> CheckpointFolders:

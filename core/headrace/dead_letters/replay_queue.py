@@ -1,7 +1,7 @@
 """Dead letters that are being replayed, in ``replay/`` of the checkpoint.
 
 Dead letters are moved here before they are applied, under a name that is never used again. Tables record that name with what they
-write, so an interrupted replay continues where it stopped.
+write, so an interrupted replay continues where it stopped, with the same selection.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     #: Returns the dead letters of a frame that are to be replayed.
     Select = Callable[[DataFrame], DataFrame]
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
 _UNFINISHED = "_taking"
 #: File that names the folder that is being moved, and its name in the queue.
 _CLAIM = "_claim"
+#: Folder with the selection of each item whose replay has begun.
+_SELECTIONS = "_selections"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Dead letters of an item that a replay applies: those of a reason and of a table, or all; without those of missing files."""
+
+    reason: str | None = None
+    table: str | None = None
+    missing_files: tuple[str, ...] = ()
+
+    def condition(self) -> Column:
+        """Return the condition that selects the dead letters of the reason and the table."""
+        from pyspark.sql import functions as F
+
+        pairs = (("reason", self.reason), ("table", self.table))
+        conditions = [F.col(column) == value for column, value in pairs if value is not None]
+        return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
 @dataclass(frozen=True)
@@ -94,9 +114,31 @@ class ReplayQueue:
         parent.delete(last)
         self._folder.delete(_CLAIM)
 
+    def read_selection(self, item: ReplayItem) -> Selection | None:
+        """Return the selection of the first attempt at an item; None if there was none."""
+        return self._folder.folder(_SELECTIONS).load(item.unique, _parse_selection)
+
+    def begin(self, item: ReplayItem, selection: Selection) -> None:
+        """Store the selection of an item before anything is written. A table that has the item may skip it in a later attempt."""
+        self._folder.folder(_SELECTIONS).write(item.unique, json.dumps(asdict(selection), ensure_ascii=False))
+
     def remove(self, item: ReplayItem) -> None:
         """Remove an item that was applied."""
         self._folder.delete(item.name)
+        self._folder.folder(_SELECTIONS).delete(item.unique)
+
+    def read(self, session: SparkSession) -> DataFrame | None:
+        """Return the claimed dead letters; None if there are none. The others of an item that began may be back in their store."""
+        frames = [
+            session.read.load(self.path(item)).where((self.read_selection(item) or Selection()).condition())
+            for item in self.items()
+        ]
+        return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames) if frames else None
+
+
+def _parse_selection(text: str) -> Selection:
+    found = json.loads(text)
+    return Selection(found["reason"], found["table"], tuple(found["missing_files"]))
 
 
 def _parse_claim(text: str) -> tuple[str, str]:

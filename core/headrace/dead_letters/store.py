@@ -57,9 +57,12 @@ def open_stores(table: DeadLetterTable | None, folder: Folder) -> tuple[DeadLett
     return (table, files) if table else (files,)
 
 
-def read_all(stores: Sequence[DeadLetterStore], session: SparkSession) -> DataFrame | None:
-    """Return the dead letters of all stores; None if there are none."""
-    frames = [frame for store in reversed(stores) if (frame := store.read(session)) is not None]
+def read_all(
+    stores: Sequence[DeadLetterStore], session: SparkSession, queue: ReplayQueue | None = None
+) -> DataFrame | None:
+    """Return the dead letters of all stores, and those in the ``queue`` of an interrupted replay; None if there are none."""
+    sources: list[DeadLetterStore | ReplayQueue] = [*reversed(stores), *([queue] if queue else [])]
+    frames = [frame for source in sources if (frame := source.read(session)) is not None]
     if not frames:
         return None
     all_frames = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)

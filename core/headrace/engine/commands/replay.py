@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue
+from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Selection
 from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, keep_numbers, number_in_file, with_masked
 from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
@@ -61,10 +61,14 @@ def replay(
             where=f"source {plan.source.name}",
             fix="put the repaired records into a new file; their positions determine their order",
         )
-    selected, is_whole = _build_selection(reason, table), _is_whole(plan)
-    run = _Replay(plan, spark, selected & is_whole)
+    if reason and reason not in (known := [str(item) for item in RejectReason]):
+        raise ConfigError(f"unknown reason {reason!r}", fix=did_you_mean(reason, known))
+    run = _Replay(plan, spark, Selection(reason or None, table or None))
     try:
-        incomplete = run.count_stored(selected & ~is_whole)
+        incomplete = run.count_incomplete()
+        run.queue.finish_claim()
+        for item in run.queue.items():  # of an interrupted replay
+            yield from run.replay_item(item)
         run.claim()
         for item in run.queue.items():
             yield from run.replay_item(item)
@@ -77,28 +81,27 @@ def replay(
 class _Replay:
     """One replay: claims dead letters, then applies what it claimed, item by item."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, condition: Column) -> None:
-        """``condition``: selects dead letters."""
-        self._plan, self._condition = plan, condition
+    def __init__(self, plan: Plan, spark: SparkSession, selection: Selection) -> None:
+        self._plan, self._selection = plan, selection
+        self._selected, self._is_whole = selection.condition(), _is_whole(plan)
         self._checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
         self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
 
-    def count_stored(self, condition: Column) -> dict[str, int]:
-        """Return table → number of its unclaimed dead letters that match a condition."""
+    def count_incomplete(self) -> dict[str, int]:
+        """Return table → number of its selected dead letters that cannot be replayed."""
         dead_letters = read_all(self._stores, self._sessions.of("dead_letters"))
         if dead_letters is None:
             return {}
-        counts = self._with_masked(dead_letters).where(condition).groupBy("table").count().collect()
-        return {row["table"]: row["count"] for row in counts}
+        incomplete = self._with_masked(dead_letters).where(self._selected & ~self._is_whole)
+        return {row["table"]: row["count"] for row in incomplete.groupBy("table").count().collect()}
 
     def claim(self) -> None:
         """Move the selected dead letters of all stores to the queue."""
-        self.queue.finish_claim()
-        session = self._sessions.of("dead_letters")
+        session, condition = self._sessions.of("dead_letters"), self._selected & self._is_whole
         for store in reversed(self._stores):
-            store.claim(session, lambda rows: self._with_masked(rows).where(self._condition), self.queue)
+            store.claim(session, lambda rows: self._with_masked(rows).where(condition), self.queue)
 
     def replay_item(self, item: ReplayItem) -> Iterator[ReplayResult]:
         """Apply the selected dead letters of an item; put back the others, and those that no table took."""
@@ -109,21 +112,30 @@ class _Replay:
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
         limit = self._plan.settings.max_message_bytes
         context = SourceContext(session, schemas, batch=item.batch, stream=stream, max_message_bytes=limit)
-        missing_files: list[str] = []
-        if not self._plan.source.yields_records:
-            missing_files = self._until_schemas_known(lambda: self._find_missing_files(context, claimed))
-        is_replayed = self._condition & F.coalesce(~F.col("file").isin(missing_files), F.lit(True))
+        selection = self.queue.read_selection(item) or self._begin(item, context, claimed)
+        is_selected = selection.condition() & self._is_whole
+        is_replayed = is_selected & F.coalesce(~F.col("file").isin(*selection.missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
         counts = {row["topic"]: row["count"] for row in dead_letters.groupBy("topic").count().collect()}
         written = self._write(item, context, dead_letters)
         topics = [topic for target, _ in written for topic in target.topics]
         self._restore(item, claimed.where(~(is_replayed & F.col("topic").isin(topics))))
-        missing = claimed.where(self._condition & ~is_replayed).groupBy("table").count().collect()
+        missing = claimed.where(is_selected & ~is_replayed).groupBy("table").count().collect()
         self.queue.remove(item)
         for target, failed_again in written:
             yield ReplayResult(target.name, sum(counts[topic] for topic in target.topics), failed_again)
         for table, count in missing:
             yield ReplayResult(table, 0, 0, count)
+
+    def _begin(self, item: ReplayItem, context: SourceContext, claimed: DataFrame) -> Selection:
+        """Store what the first attempt at an item applies. Later attempts apply the same: a table skips what it has."""
+        missing: list[str] = []
+        if not self._plan.source.yields_records:
+            selected = claimed.where(self._selected & self._is_whole)
+            missing = self._until_schemas_known(lambda: self._find_missing_files(context, selected))
+        selection = replace(self._selection, missing_files=tuple(missing))
+        self.queue.begin(item, selection)
+        return selection
 
     def _with_masked(self, dead_letters: DataFrame) -> DataFrame:
         return with_masked(dead_letters, hides=self._plan.hides_values)
@@ -177,11 +189,10 @@ class _Replay:
             replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in batch_events
         ]
 
-    def _find_missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
+    def _find_missing_files(self, context: SourceContext, selected: DataFrame) -> list[str]:
         """Return the files of dead letters that no longer exist, or have fewer records."""
         from pyspark.sql import functions as F
 
-        selected = claimed.where(self._condition)
         dead_letters = {row["file"]: row["count"] for row in selected.groupBy("file").count().collect()}
         records = {file: 0 for file in dead_letters if Folder(context.spark, unquote(file)).exists()}
         for events in self._events(context, selected.where(F.col("file").isin(list(records)))):
@@ -191,16 +202,6 @@ class _Replay:
             for row in counts:  # One per part of a topic.
                 records[row[E.FILE]] = records.get(row[E.FILE], 0) + row["count"]
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
-
-
-def _build_selection(reason: str | None, table: str | None) -> Column:
-    """Return the condition that selects the dead letters of a reason and a table."""
-    from pyspark.sql import functions as F
-
-    if reason and reason not in (known := [str(item) for item in RejectReason]):
-        raise ConfigError(f"unknown reason {reason!r}", fix=did_you_mean(reason, known))
-    conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
 def _is_whole(plan: Plan) -> Column:

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.offset_log import digest_offsets
+from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
@@ -20,6 +21,7 @@ from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError
+from headrace.sdk.reject_reason import UNREADABLE
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.suggestions import did_you_mean
@@ -66,7 +68,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     source = _find_source(plan, checkpoint, state)
     _check_caught_up(checkpoint, table)
     if not now:
-        _check_applied(plan, spark, checkpoint, table, snapshot)
+        _check_applied(plan, spark, checkpoint, table, source, snapshot)
     table_plan = TablePlan(
         table=Table(table, snapshot.key),
         marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch, digest=digest_offsets(snapshot.position)),
@@ -135,18 +137,27 @@ def _check_caught_up(checkpoint: Checkpoint, table: str) -> None:
         )
 
 
-def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
+def _check_applied(
+    plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, source: str, snapshot: Snapshot
+) -> None:
     """Raise ConfigError if rows of the snapshot are not in the table yet."""
+    from pyspark.sql import functions as F
+
     if not snapshot.has_ended:
         raise ConfigError(
             f"its snapshot, which started in batch {snapshot.batch}, has not ended",
             where=f"table {table}",
             fix="run the pipeline until the whole snapshot is applied; if a snapshot of one row has no end marker, add `--now`",
         )
-    dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark)
+    queue = ReplayQueue(spark, checkpoint.replay)
+    dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark, queue)
     if dead_letters is None:
         return
-    count = dead_letters.where((dead_letters["table"] == table) & (dead_letters["batch"] >= snapshot.batch)).count()
+    # A record of a topic of several tables that cannot be read does not name its table.
+    topic = source.partition("/")[0]
+    is_unknown = (F.col("topic") == topic) & F.col("reason").isin(*UNREADABLE)
+    is_own = (F.col("table") == table) | (is_unknown & (F.col("table") == plan.routes.table_of(topic)))
+    count = dead_letters.where(is_own & (F.col("batch") >= snapshot.batch)).count()
     if count:
         raise ConfigError(
             f"{count} of its records since the snapshot started are dead letters, and their rows would be removed",

@@ -9,13 +9,16 @@ from __future__ import annotations
 import uuid
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.support.memory_sink import MemorySink
 from tests.support.tiers import nightly_after
 
+from headrace.engine.write.table_plan import BatchMarks
+from headrace.engine.write.upsert_steps import carry_values_to_new_keys
 from headrace.sdk.sink import Table
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
@@ -251,3 +254,24 @@ def test_key_columns_may_have_any_type(spark: SparkSession, tmp_path: Path) -> N
     with changes.carry_values(rows(f"{new}, NULL, false, '0C', true, false"), key, 1, lambda: None) as carried:
         found = carried.where("_headrace_partial").selectExpr(*key, "large").collect()
     assert found == rows(f"{new}, {values}, false, '', false, false").select(*key, "large").collect()
+
+
+def test_replay_of_a_batch_carries_its_own_values(spark: SparkSession, tmp_path: Path) -> None:
+    """A replay has the number of its batch, which may have applied other key changes."""
+
+    def moved(old: int, new: int) -> DataFrame:
+        return spark.sql(
+            f"""
+            SELECT id, large, deleted AS _headrace_deleted, at AS _headrace_position,
+                   named_struct('large', false) AS _headrace_unchanged,
+                   IF(deleted, named_struct('id', {new}), NULL) AS _headrace_new_key, '0B' AS _headrace_moved
+            FROM VALUES ({old}, 'large {old}', false, '0A'), ({old}, NULL, true, '0B') AS t(id, large, deleted, at)
+            """
+        )
+
+    state: Any = SimpleNamespace(key_changes=KeyChanges(Folder(spark, str(tmp_path)), 3600))
+    for marks, old in ((BatchMarks("c", 5), 1), (BatchMarks("c/replay/1764", 5, write=1764), 2)):
+        plan: Any = SimpleNamespace(has_key_changes=True, table=Table(TABLE, ("id",)), marks=marks)
+        with carry_values_to_new_keys(moved(old, old + 10), plan, state, lambda: None) as carried:
+            found = carried.where("_headrace_partial").select("id", "large").collect()
+        assert [tuple(row) for row in found] == [(old + 10, f"large {old}")]

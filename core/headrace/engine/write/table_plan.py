@@ -23,13 +23,15 @@ KEYLESS = "its events have no key, so every change is a row with its `__op`; `ke
 class BatchMarks:
     """Marks by which sinks recognize the writes of a batch: a write whose mark a sink already has is skipped.
 
-    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: digest of the batch's offsets, if known.
+    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: digest of the batch's offsets, if known;
+    ``write``: number that no other write has, if a replay has the number of an earlier batch.
     """
 
     pipeline: str
     batch: int
     epoch: int = 0
     digest: str = ""
+    write: int | None = None
 
     @property
     def truncate(self) -> str:

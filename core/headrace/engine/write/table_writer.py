@@ -72,6 +72,7 @@ class TableWriter:
         """``replay``: the changes are replayed dead letters."""
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
+        self._write = int(replay.name) if replay else None
         self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states
@@ -97,7 +98,7 @@ class TableWriter:
         started = time.monotonic()
         balance = TransformCounter()
         changes = self._read(target, state, balance)
-        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name), digest)
+        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name), digest, self._write)
         table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)

@@ -40,6 +40,10 @@ class Transform(Plugin, ABC):
         """Return the columns of ``reads`` that it uses in a table; None: in a DataFrame outside of a pipeline."""
         return self.reads()
 
+    def tables(self) -> Collection[str]:
+        """Return the tables that it names. ``headrace check`` warns about a name that no topic becomes."""
+        return ()
+
     def hides(self, changes: Changes) -> Mapping[str, str]:
         """Return hidden column of these changes → rule, without secrets."""
         return {}

@@ -165,6 +165,9 @@ class Mask(Transform):
     def reads_in(self, table: str | None) -> Collection[str]:
         return [name for name, rule in self.config.columns.items() if rule.applies_to(table)]
 
+    def tables(self) -> Collection[str]:
+        return [table for rule in self.config.columns.values() for table in rule.only_in]
+
     def rules(self) -> Mapping[str, str]:
         return {
             name.lower(): f"{rule} in {', '.join(rule.only_in)}" if rule.only_in else str(rule)

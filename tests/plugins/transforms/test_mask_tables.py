@@ -121,6 +121,12 @@ def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_pat
     masked_pipeline.run(spark)
     assert rows(masked_pipeline, spark, "people", "id") == [{"email": None, "id": 1}]
     assert rows(masked_pipeline, spark, "staff", "id") == [{"email": PII, "id": 2}]
+    # A misspelled table would stay unmasked.
+    misspelled = pipeline_of(
+        tmp_path, masks={"email": {"nullify": True, "only_in": ["people", "staf"]}}, target="{table}"
+    )
+    warnings = [item.found for item in misspelled.check(spark) if item.what == "warning"]
+    assert warnings == ["transform mask names the table 'staf', which no topic becomes: did you mean 'staff'?"]
 
 
 def test_masked_column_is_known_from_earlier_batches(spark: SparkSession, tmp_path: Path) -> None:
@@ -336,24 +342,27 @@ def of_table(table: str | None, row: dict[str, Any], lsn: int) -> dict[str, Any]
 
 
 def test_row_in_the_topic_of_another_table_is_masked(spark: SparkSession, tmp_path: Path) -> None:
+    """A masked column is a string. In the other records of the topic it has another type."""
     rule = {"source": "shop.public.*", "target": "{table}", "key": ["id"]}
-    masks = {"email": {"characters": 3, "only_in": ["people"]}}
+    masks = {name: {"characters": 3, "only_in": ["people"]} for name in ("email", "vip", "tags")}
     masked_pipeline = pipeline_of(tmp_path, masks=masks, tables=[rule], spark=UNCOMPRESSED)
-    write_events(tmp_path, PEOPLE, of_table("people", {"id": 1, "email": PII}, 1))
+    person = {"email": PII, "vip": True, "tags": [PII]}
+    staff = {"email": "staff@example.org", "vip": True, "tags": ["a"]}
+    write_events(tmp_path, PEOPLE, of_table("people", {"id": 1, **person}, 1))
     write_events(
         tmp_path,
         STAFF,
-        of_table("staff", {"id": 1, "email": "staff@example.org"}, 1),
-        of_table("people", {"id": 4711, "email": PII}, 2),
-        of_table("staff", {"id": None, "email": "staff@example.org"}, 3),
+        of_table("staff", {"id": 1, **staff}, 1),
+        of_table("people", {"id": 4711, **person}, 2),
+        of_table("staff", {"id": None, **staff}, 3),
     )
     masked_pipeline.run(spark)
     found = masked_pipeline.read("dead_letters", spark=spark).orderBy("offset").collect()
     assert [(row["reason"], row["masked"], json.loads(row["value"])) for row in found] == [
-        ("other-table", True, {"id": 4711, "email": "***"}),
-        ("key-missing", True, {"email": "staff@example.org"}),
+        ("other-table", True, {"id": 4711, **dict.fromkeys(person, "***")}),
+        ("key-missing", True, {"email": "staff@example.org", "vip": "true", "tags": '["a"]'}),
     ]
-    assert rows(masked_pipeline, spark, "staff", "id") == [{"id": 1, "email": "staff@example.org"}]
+    assert rows(masked_pipeline, spark, "staff", "id") == [{"id": 1, **staff}]
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import CheckpointFolders
 from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.record_decoder import Records
@@ -20,6 +22,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder, UnchangedFolder
+from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +141,7 @@ def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events]) ->
     seen = SeenColumns()
     try:
         items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
-        items += _list_shared_tables(plan, topics)
+        items += [*_list_shared_tables(plan, topics), *_warn_of_unknown_tables(plan, topics)]
     except Exception as error:
         raise translate(error, plan) from error
     seen.check_names()
@@ -223,6 +226,17 @@ def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckI
         if len(names) > 1:
             found = f"receives rows of {', '.join(names)}: each key must exist in only one of them"
             yield CheckItem(f"table {table}", found)
+
+
+def _warn_of_unknown_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckItem]:
+    """Yield warnings about tables that a transform names and that no topic becomes. A topic may still come."""
+    found = [plan.routes.of(events.topic, events.part) for events in topics]
+    tables = {route.table for route in found if route is not None}
+    for transform in plan.transforms if tables else ():
+        for name in check_strings(transform, "tables", transform.tables()):
+            if not any(fnmatchcase(table, name) for table in tables):
+                text = f"transform {transform.name} names the table {name!r}, which no topic becomes: {did_you_mean(name, tables)}"
+                yield CheckItem("warning", text)
 
 
 def _make_failed_item(raised: Exception, plan: Plan, what: str) -> CheckItem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
@@ -16,6 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.key_updates import split_key_updates
+from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_reserved_fields
 from headrace.engine.read.seen_columns import SeenColumns
@@ -23,7 +24,7 @@ from headrace.engine.read.topic_splitter import PART, split_topic
 from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk import events as E
 from headrace.sdk.changes import (
     ERROR,
@@ -61,12 +62,12 @@ class ChangeReader:
         """``tables``: source tables of the topics, to reject changes of other tables."""
         self._plan, self._tables = plan, tables
 
-    def read_events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
-        """Return a batch's events by topic."""
+    def read_events(self, context: SourceContext, frame: DataFrame, *, waiting: Collection[str] = ()) -> list[Events]:
+        """Return a batch's events by topic. ``waiting``: topics that are not split, because earlier batches of them wait."""
         source = self._plan.source
         if not source.yields_records:
-            return self.split(context, source.events(context, frame))
-        return self.decode(context, source.records(context, frame), apart=True)
+            return self.split(context, source.events(context, frame), waiting)
+        return self.decode(context, source.records(context, frame), waiting, apart=True)
 
     def read_replay(self, context: SourceContext) -> list[Events]:
         """Return the events of the ranges in ``context.replay``, by topic."""
@@ -77,7 +78,14 @@ class ChangeReader:
             frame = reduce(lambda a, b: a.unionByName(b), [source.read(context.spark, *span) for span in spans])
         return [events for events in self.read_events(context, frame) if events.topic in ranges]
 
-    def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
+    def decode(
+        self,
+        context: SourceContext,
+        topics: Mapping[str, Records],
+        waiting: Collection[str] = (),
+        *,
+        apart: bool = False,
+    ) -> list[Events]:
         """Return decoded events by topic; ``topics`` has the reader of each topic's records.
 
         ``apart``: a topic that cannot be read does not affect the others.
@@ -85,10 +93,12 @@ class ChangeReader:
         plan = self._plan
         assert plan.value_format is not None, "a source of records has a value format; built so"
         decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic, plan.routes.key_columns)
-        return self.split(context, decoder.decode(context, topics, apart=apart))
+        return self.split(context, decoder.decode(context, topics, apart=apart), waiting)
 
-    def split(self, context: SourceContext, batch_events: Sequence[Events]) -> list[Events]:
-        """Split the topics that a rule routes by a field. A topic that cannot be split gets an error."""
+    def split(
+        self, context: SourceContext, batch_events: Sequence[Events], waiting: Collection[str] = ()
+    ) -> list[Events]:
+        """Split the topics that a rule routes by a field. A topic that cannot be split, or waits, gets an error."""
         found: list[Events] = []
         for events in (order_by_offset(context, events) for events in batch_events):
             route = self._plan.routes.of(events.topic)
@@ -100,6 +110,9 @@ class ChangeReader:
                 or self._plan.metadata_topic(events.topic, events.schema)
             ):
                 found.append(events)
+                continue
+            if events.topic in waiting:
+                found.append(Events.of_failure(events.topic, RetriableError("earlier batches of the topic wait")))
                 continue
             in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)
             try:
@@ -156,7 +169,7 @@ class ChangeReader:
         has_one_table = not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
         parts = [self._transform(part, events.topic, seen, balance) for part in parts]
-        changes = union_transformed(parts)
+        changes = union_parts(parts)
         if events.is_inferred:
             changes = reject_reserved_fields(changes, self._plan.sinks, keeps_values=every_field)
         if is_numbered:
@@ -324,24 +337,6 @@ def drop_decoded_keys(changes: Changes) -> Changes:
     is_raw = ~has_any_field(changes.frame, KEY)
     names = [name for name in (RAW_KEY, HEADERS) if name in changes.frame.columns]
     return replace(changes, frame=changes.frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names}))
-
-
-def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
-    """Separate changes of other tables, to which every transform that hides values applies."""
-    from pyspark.sql import functions as F
-
-    hiding = [transform for transform in plan.transforms if transform.hides_values]
-    if all(set(transform.reads_in(None)) == set(transform.reads_in(changes.table)) for transform in hiding):
-        return [changes]
-    is_other = F.coalesce(F.col(ERROR) == RejectReason.OTHER_TABLE, F.lit(False))
-    others = replace(changes, frame=changes.frame.where(is_other), table=None)
-    return [replace(changes, frame=changes.frame.where(~is_other)), others]
-
-
-def union_transformed(parts: Sequence[Changes]) -> Changes:
-    """Return the union of the transformed parts of a topic's changes."""
-    frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
-    return replace(parts[0], frame=frame)
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:

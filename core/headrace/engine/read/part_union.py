@@ -1,0 +1,86 @@
+"""Parts of a topic's changes that are transformed in different ways, and their union. Only dead letters are read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.schema.projection import is_same_type
+from headrace.sdk.changes import ERROR, Changes
+from headrace.sdk.reject_reason import RejectReason
+from headrace.spark.columns import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+
+def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
+    """Separate changes of other tables, to which every transform that hides values applies."""
+    from pyspark.sql import functions as F
+
+    hiding = [transform for transform in plan.transforms if transform.hides_values]
+    if all(set(transform.reads_in(None)) == set(transform.reads_in(changes.table)) for transform in hiding):
+        return [changes]
+    is_other = F.coalesce(F.col(ERROR) == RejectReason.OTHER_TABLE, F.lit(False))
+    others = replace(changes, frame=changes.frame.where(is_other), table=None)
+    return [replace(changes, frame=changes.frame.where(~is_other)), others]
+
+
+def union_parts(parts: Sequence[Changes]) -> Changes:
+    """Return the union of the parts. A column whose type differs between parts, because only one masks it, becomes a string."""
+    if len(parts) == 1:
+        return parts[0]
+    types: dict[str, DataType] = {}
+    for field in (field for part in parts for field in part.frame.schema):
+        types[field.name] = _common_type(types.get(field.name, field.dataType), field.dataType)
+    frames = [_convert(part, types).frame for part in parts]
+    return replace(parts[0], frame=reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames))
+
+
+def _common_type(first: DataType, second: DataType) -> DataType:
+    """Return a type for the values of both: string, or a struct of such types if both are structs."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if is_same_type(first, second):
+        return first
+    if not (isinstance(first, StructType) and isinstance(second, StructType)):
+        return StringType()
+    types = {field.name: field.dataType for field in first}
+    for field in second:
+        types[field.name] = _common_type(types.get(field.name, field.dataType), field.dataType)
+    return StructType([StructField(name, data_type) for name, data_type in types.items()])
+
+
+def _convert(part: Changes, types: dict[str, DataType]) -> Changes:
+    from pyspark.sql import functions as F
+
+    changed = {
+        field.name: _as_text(F.col(quote_name(field.name)), field.dataType, types[field.name])
+        for field in part.frame.schema
+        if not is_same_type(field.dataType, types[field.name])
+    }
+    return replace(part, frame=part.frame.withColumns(changed)) if changed else part
+
+
+def _as_text(column: Column, have: DataType, want: DataType) -> Column:
+    from pyspark.sql import functions as F, types as T
+
+    if isinstance(want, T.StructType) and isinstance(have, T.StructType):
+        fields = {field.name: field.dataType for field in have}
+        cells = [
+            _as_text(column.getField(field.name), fields[field.name], field.dataType)
+            if field.name in fields
+            else F.lit(None).cast(field.dataType)
+            for field in want
+        ]
+        names = want.names
+        return F.when(column.isNotNull(), F.struct(*[cell.alias(n) for cell, n in zip(cells, names, strict=True)]))
+    if is_same_type(have, want):
+        return column
+    if isinstance(have, T.StructType | T.ArrayType | T.MapType):
+        return F.to_json(column)
+    return F.base64(column) if isinstance(have, T.BinaryType) else column.cast("string")

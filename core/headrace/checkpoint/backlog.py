@@ -68,6 +68,11 @@ class Backlog:
         """Why the table waits, and for how many batches; None without a backlog."""
         return _find_failure(list(self._entries))
 
+    @property
+    def topics(self) -> set[str]:
+        """Topics of the batches."""
+        return {topic for entry in list(self._entries) for topic in entry.ranges}
+
     def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
         """Add a batch. Adding a repeated batch changes nothing."""
         with self._lock:

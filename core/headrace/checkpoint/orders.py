@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from headrace.sdk.schema_log import PART_MARK
+
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
@@ -24,7 +26,7 @@ class Order:
 
 
 class Orders:
-    """Topic → its Order, in a file of the checkpoint. Only the thread of the batch uses it."""
+    """Topic, or part of a topic → its Order, in a file of the checkpoint. Only the thread of the batch uses it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -36,8 +38,8 @@ class Orders:
 
     @property
     def topics(self) -> list[str]:
-        """All known topics."""
-        return list(self._known)
+        """All known topics, without the names of their parts."""
+        return list(dict.fromkeys(name.partition(PART_MARK)[0] for name in self._known))
 
     def put(self, orders: dict[str, Order]) -> None:
         """Save the orders that have changed."""

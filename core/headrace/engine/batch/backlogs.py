@@ -46,6 +46,12 @@ class Backlogs:
             failures = {name: table.backlog.failure for name, table in self._tables.items()}
         return {name: failure for name, failure in failures.items() if failure}
 
+    @property
+    def topics(self) -> dict[str, set[str]]:
+        """Table → topics of the batches that it still needs."""
+        with self._lock:
+            return {name: table.backlog.topics for name, table in self._tables.items()}
+
     def get(self, table: str) -> Backlog:
         """Return the backlog of a table that is set aside."""
         with self._lock:

@@ -19,7 +19,7 @@ from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.schema_replanning import until_schemas_known
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_writer import TableWriter
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
@@ -94,6 +94,7 @@ class BatchProcessor:
                 raise _no_rule(table, unrouted[0])
             own_targets = self._choose_targets(table, targets, entry)
             try:
+                self._await_parts(table, own_targets)
                 return tuple(
                     progress
                     for target in own_targets
@@ -170,7 +171,7 @@ class BatchProcessor:
 
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
-            events = self._reader.read_events(context, frame)
+            events = self._reader.read_events(context, frame, waiting=self._find_waiting_topics())
             # A part of a routed topic may have only metadata, whose records become dead letters.
             whole = [e for e in events if e.part is None]
             notices = {e.topic: text for e in whole if (text := self._plan.metadata_topic(e.topic, e.schema))}
@@ -191,6 +192,19 @@ class BatchProcessor:
                 fix="repair the table and start again: its backlog is applied first, then this batch",
             )
         return ranges
+
+    def _find_waiting_topics(self) -> set[str]:
+        """Return the topics of several tables that failed as a whole: their tables are unknown until the topic's backlog is applied."""
+        routes, topics = self._plan.routes, self._resources.backlogs.topics
+        return {t for table, own in topics.items() for t in own if routes.splits(t) and routes.table_of(t) == table}
+
+    def _await_parts(self, table: str, targets: Sequence[Target]) -> None:
+        """Raise RetriableError if one of a topic's tables has older batches in a backlog of its own."""
+        others = self._resources.backlogs.topics.keys() - {table}
+        if older := [target.name for target in targets if target.name in others]:
+            raise RetriableError(
+                f"table {older[0]} has older batches in its own backlog", fix="none: it follows when they are applied"
+            )
 
     def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
         """Return the tables that a backlog belongs to, of all tables with changes in its topics."""

@@ -9,6 +9,7 @@ from headrace.checkpoint.orders import Order
 from headrace.errors import PluginError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.positions import OFFSET_ORDER
+from headrace.sdk.schema_log import PART_MARK
 
 if TYPE_CHECKING:
     from headrace.checkpoint.layout import Checkpoint
@@ -29,13 +30,16 @@ class OrderWatch:
 
         Called before anything of the batch is written; a batch may be repeated.
         """
-        order_by_topic = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
-        origins = self._read_origins(
-            plan, context, [topic for topic, order in order_by_topic.items() if order == OFFSET_ORDER]
-        )
-        orders = {topic: Order(order, origins.get(topic, "")) for topic, order in order_by_topic.items() if order}
+        found = {
+            _name_of(events): (events.topic, _order_of(plan, events))
+            for target in targets
+            for events, _ in target.sources
+        }
+        origins = self._read_origins(plan, context, {topic for topic, order in found.values() if order == OFFSET_ORDER})
+        orders = {name: Order(order, origins.get(topic, "")) for name, (topic, order) in found.items() if order}
         for target in targets:
-            changes = [text for topic in target.topics if (text := self._describe_change(topic, orders.get(topic)))]
+            names = dict.fromkeys(_name_of(events) for events, _ in target.sources)
+            changes = [text for name in names if (text := self._describe_change(name, orders.get(name)))]
             if changes:
                 self._epochs.add(batch, "; ".join(changes), target.name)
         self._orders.put(orders)
@@ -54,9 +58,11 @@ class OrderWatch:
         except Exception:  # noqa: BLE001
             return {topic: known.origin for topic in topics if (known := self._orders.get(topic))}
 
-    def _describe_change(self, topic: str, order: Order | None) -> str | None:
-        """Describe how a topic's order has changed; None for an unchanged or new topic."""
-        known = self._orders.get(topic)
+    def _describe_change(self, name: str, order: Order | None) -> str | None:
+        """Describe how the order of a topic or of its part has changed; None for an unchanged or new one."""
+        topic, _, _ = name.partition(PART_MARK)
+        # Earlier releases stored one order for all parts of a topic.
+        known = self._orders.get(name) or self._orders.get(topic)
         if known is None or order is None or known == order:
             return None
         if known.ordered_by != order.ordered_by:
@@ -77,6 +83,11 @@ def _refuse_lost_connector(topic: str, order: str) -> None:
             f"topic {topic} was ordered by {order}, and no usable connector has this order: {'; '.join(reasons)}",
             fix="repair the plugin. If it is no longer wanted, uninstall it: then the record's offset orders the topic",
         )
+
+
+def _name_of(events: Events) -> str:
+    """Return the topic of events, or its part: connectors of different databases may write to one topic."""
+    return f"{events.topic}{PART_MARK}{events.part}" if events.part is not None else events.topic
 
 
 def _order_of(plan: Plan, events: Events) -> str:

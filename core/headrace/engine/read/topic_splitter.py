@@ -78,7 +78,7 @@ def _narrow(events: Events, part: Part) -> Events:
     except Exception as error:  # noqa: BLE001 - its table raises the error
         found = Events.of_failure(events.topic, error)
     assert found is not None, "a part has records"
-    return replace(found, part=part.name)
+    return replace(found, part=part.name, by_offset=events.by_offset)
 
 
 def keep_known_types(schemas: SchemaLog, events: Events, name: str, row_fields: Collection[str]) -> None:

@@ -47,7 +47,7 @@ def check(order: str) -> dict[str, str]:
         source=SimpleNamespace(offset_epoch=lambda context, topics: {}),
         dialect_of=lambda events: SimpleNamespace(order=lambda events: order),
     )
-    events = SimpleNamespace(topic=TOPIC)
+    events = SimpleNamespace(topic=TOPIC, part=None)
     target: Any = SimpleNamespace(name="people", topics=[TOPIC], sources=[(events, None)])
     context: Any = None
     return watch.check(plan, context, [target], 7)
@@ -70,3 +70,21 @@ def test_topic_of_a_connector_that_is_not_loaded_is_refused(plugins: PluginRegis
         check(OFFSETS)
     assert check("MySQL's binlog")["people"]
     assert check(SCNS) == {}
+
+
+def test_parts_of_a_topic_have_their_own_orders(plugins: PluginRegistry) -> None:
+    """Two databases write to one topic. A batch has changes of either one or both."""
+    epochs, orders = RaisedEpochs(), KnownOrders()
+    orders.topics.clear()
+    watch = OrderWatch(SimpleNamespace(epochs=epochs, orders=orders))  # type: ignore[arg-type]
+    plan: Any = SimpleNamespace(
+        source=SimpleNamespace(offset_epoch=lambda context, topics: {}),
+        dialect_of=lambda events: SimpleNamespace(order=lambda events: events.part),
+    )
+    targets: dict[str, Any] = {
+        part: SimpleNamespace(name=part, sources=[(SimpleNamespace(topic=TOPIC, part=part), None)])
+        for part in ("lsn", "binlog")
+    }
+    context: Any = None
+    for batch, parts in enumerate([["lsn"], ["binlog"], ["lsn", "binlog"], ["lsn"]]):
+        assert watch.check(plan, context, [targets[part] for part in parts], batch) == {}

@@ -13,7 +13,7 @@ from tests.support import pipelines
 from tests.support.bronze import write_lines
 from tests.support.record_log import LogRecord, RecordLog, append
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, Pipeline, RetriableError
 from headrace.engine.commands.replay import replay
 from headrace.engine.read.topic_splitter import keep_known_types
 from headrace.progress.model import BatchProgress
@@ -302,3 +302,67 @@ def test_unknown_routing_field_fails_the_topic_with_a_suggestion(spark: SparkSes
     deliver(tmp_path, 0, *FIRST)
     with pytest.raises(Exception, match=r"names 'source\.tabel'.*\n?.*did you mean 'source\.table'"):
         run(build(tmp_path, {**ROUTED, "route.by.field": "source.tabel"}), spark)
+
+
+def test_part_is_ordered_by_offset_from_the_first_record_without_a_position_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = build(tmp_path, ROUTED)
+    deliver(tmp_path, 0, *FIRST)
+    run(pipeline, spark)
+    update = event("u", "people", 0, id=1, name="Hans Arp")
+    del update["source"]["lsn"]
+    deliver(tmp_path, 100, update, event("u", "orders", 40, id=1, total=8))
+    (progress,) = run(pipeline, spark)
+    assert all("and is now ordered by" in (table.note or "") for table in progress.tables)
+    assert rows(pipeline, spark, "shop.people") == [{"id": 1, "name": "Hans Arp"}, {"id": 2, "name": "Höch"}]
+    assert rows(pipeline, spark, "shop.orders") == [{"id": 1, "total": 8}]
+
+
+class UnreachableFormat(JsonFormat):
+    """Format whose registry is down while a file exists."""
+
+    def __init__(self, down: Path) -> None:
+        super().__init__()
+        self.down = down
+
+    def open(self, *arguments: Any) -> Any:
+        if self.down.exists():
+            raise RetriableError("the registry is down")
+        return super().open(*arguments)
+
+
+def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Later batches of the topic wait, because appended files are in the order of their batches."""
+    log, down = tmp_path / "log.jsonl", tmp_path / "down"
+    rule = {key: value for key, value in ROUTED.items() if key != "key"}
+
+    def start(*events: dict[str, Any], offset: int) -> None:
+        append(log, [LogRecord(TOPIC, offset + n, {"id": 1}, body) for n, body in enumerate(events)])
+        sink = FilesSink(path=str(tmp_path / "out"), mode="changelog")
+        value = UnreachableFormat(down)
+        source = RecordLog(path=str(log))
+        Pipeline("shop", source, [sink], str(tmp_path / "c"), [rule], [Unwrap()], value=value, key="none").run(spark)
+
+    def ops(table: str) -> list[str]:
+        found = sorted((tmp_path / "out/shop" / table).glob("_headrace_batch=*/part-*.json"))
+        return [json.loads(line)["__op"] for file in found for line in file.read_text().splitlines()]
+
+    start(*FIRST, offset=0)
+    down.touch()
+    with pytest.raises(RetriableError, match="the registry is down"):
+        start(SECOND[0], offset=3)
+    down.unlink()
+    start(*SECOND[1:], offset=4)
+    assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c", "u", "c"])
+
+
+def test_resync_waits_for_records_that_do_not_name_their_table(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = build(tmp_path, ROUTED)
+    found = [event("r", "orders", 100 + number, id=number, total=number) for number in range(3)]
+    for row, marker in zip(found, ("true", "true", "last"), strict=True):
+        row["source"] |= {"snapshot": marker, "sequence": '[null,"100"]'}
+    deliver(tmp_path, 0, found[0], b"{cut", found[2])
+    run(pipeline, spark)
+    with pytest.raises(ConfigError, match="1 of its records since the snapshot started are dead letters"):
+        pipeline.resync("shop.orders", spark=spark)

@@ -53,7 +53,7 @@ def test_record_with_a_reserved_name_does_not_stop_its_table(
     assert sorted(job.read("shop.visits", spark=spark).select("id", "turn").collect()) == [(1, 2), (3, 2)]
     dead_letters = job.read_dead_letters(spark)
     assert dead_letters is not None
-    found = {(row["reason"], row["detail"], json.loads(row["value"])[name]) for row in dead_letters.collect()}
+    found = {(row["reason"], row["error"], json.loads(row["value"])[name]) for row in dead_letters.collect()}
     assert found == {("field-name", f"a sink reserves the name '{name}'", "x")}
 
 

@@ -88,6 +88,8 @@ class Model:
 
     def batch(self, records: list[Raw]) -> None:
         """Apply a batch."""
+        # A record whose values do not fit the columns may still name its table.
+        names = {id(record): _target(self._rule(record.topic), record) for record in records}
         if self._pack["format"] == "json":
             self._fit_types(records)
         targets: dict[str, list[Change]] = {}
@@ -98,7 +100,7 @@ class Model:
             rule = self._rule(record.topic)
             change = read_change(record, rule["key"], self._pack)
             self._check_table(change, rule)
-            targets.setdefault(_target(rule, record), []).append(change)
+            targets.setdefault(names[id(record)], []).append(change)
         self._runs.append({target: dict(self._apply(target, changes)) for target, changes in targets.items()})
 
     def _fit_types(self, records: list[Raw]) -> None:

@@ -260,7 +260,7 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     if key and not has_own_key and not known:
         _refuse_documents(topic, schema)
     names = spell_key_columns(frame, key, known) if has_own_key else find_key_columns(topic, frame, key, known)
-    columns = {name: _coalesce_images(frame, images, name) for name in names}
+    columns = {name: _choose_image(frame, images, name) for name in names}
     if has_own_key:
         return fill_key(frame, columns)
     return F.struct(*[column.alias(name) for name, column in columns.items()]) if key else None
@@ -276,16 +276,20 @@ def _refuse_documents(topic: str, schema: StructType) -> None:
         )
 
 
-def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:
-    """Return a column's value from the first row image that has it."""
+def _choose_image(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:
+    """Return a column's value from ``before`` if the row is deleted, otherwise from ``after``."""
     from pyspark.sql import functions as F
 
-    values = [
-        F.col(f"{E.VALUE}.{image}").getField(field)
+    values = {
+        image: F.col(f"{E.VALUE}.{image}").getField(field)
         for image, names in images.items()
         for field in match_names(frame.sparkSession, [name], names)
-    ]
-    return F.coalesce(*values)
+    }
+    if len(values) < len(images):
+        return next(iter(values.values()))
+    # Null is a value: the other image may have an older one.
+    is_row = F.col(f"{E.VALUE}.op").isin(*ROW_OPS) & F.col(f"{E.VALUE}.after").isNotNull()
+    return F.when(is_row, values["after"]).otherwise(F.coalesce(values["before"], values["after"]))
 
 
 def _position_fields(events: Events) -> Collection[str]:

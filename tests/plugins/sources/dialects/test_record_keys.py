@@ -89,6 +89,19 @@ def test_error_names_the_keys(spark: SparkSession) -> None:
     )
 
 
+def test_null_of_an_updated_key_column_is_not_replaced_by_its_old_value(spark: SparkSession) -> None:
+    old, new = {"a": 1, "b": 5, "v": "x"}, {"a": 1, "b": None, "v": "y"}
+    images = {"c": (None, old), "u": (old, new), "d": (old, None)}
+    events = [
+        record({"before": before, "after": after, "source": SOURCE, "op": op}, offset=i)
+        for i, (op, (before, after)) in enumerate(images.items())
+    ]
+    (changes,) = make_changes(spark, events, key=["a", "b"], keyed=False).values()
+    assert [row[KEY] for row in rows_of(changes, KEY)] == [{"a": 1, "b": 5}, {"a": 1, "b": None}, {"a": 1, "b": 5}]
+    rows = Unwrap().apply(changes)
+    assert [(row["a"], row["b"]) for row in rows_of(rows, "a", "b")] == [(1, 5), (1, None), (1, 5)]
+
+
 @pytest.mark.one_spark
 def test_keys_are_not_read_with_key_none(tmp_path: Path, spark: SparkSession) -> None:
     with (tmp_path / "lines").open("w") as lines:

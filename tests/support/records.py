@@ -84,7 +84,10 @@ def make_changes(
 
 def source_position(fields: Collection[str], source_field: Callable[[str], Column], place: Column) -> Column:
     """Return the position of an event whose source block has ``fields``."""
-    return position(*read_log_position(find_connector(fields), fields, source_field)[0], place=place)
+    from pyspark.sql import functions as F
+
+    parts, _ = read_log_position(find_connector(fields), fields, source_field, F.lit(True))
+    return position(*parts, place=place)
 
 
 def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:

@@ -184,9 +184,7 @@ class DebeziumDialect(ConnectorDialect):
                 *key_change_columns(frame, log_position, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
-                F.coalesce(reason, fail_without_position(events.topic, (op != SNAPSHOT_OP) & lacks_position)).alias(
-                    C.ERROR
-                ),
+                F.coalesce(reason, fail_without_position(events.topic, lacks_position)).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
@@ -214,12 +212,13 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 def _order_events(
     source_fields: tuple[str, ...], connector: Connector | None
 ) -> tuple[Column, Column, Column, list[Column]]:
-    """Return an event's position, its position without the record's offset, whether it has none, and the column SNAPSHOT if any."""
+    """Return an event's position, its position without the offset, whether it needs one and has none, and the column SNAPSHOT if any."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
     marker = source.getField("snapshot") if "snapshot" in source_fields else None
-    log_position, lacks_position = read_log_position(connector, source_fields, source.getField)
+    is_change = F.col(f"{E.VALUE}.op") != SNAPSHOT_OP
+    log_position, lacks_position = read_log_position(connector, source_fields, source.getField, is_change)
     return (
         position(*log_position, place=F.col(E.PLACE)),
         position(*log_position, place=F.lit("")),

@@ -114,9 +114,11 @@ class FlatDialect(ConnectorDialect):
         # A tombstone has no log position. Where tombstones are the only deletes, the record's offset orders all changes.
         fields = {} if has_tombstones or events.by_offset else _position_fields(names)
         connector = find_connector(fields)
-        log_position, lacks_position = read_log_position(connector, fields, lambda name: value.getField(fields[name]))
-        place_position = position(*log_position, place=F.col(E.PLACE))
         is_change = value.isNotNull() & ~_equals(value, names, _OP, SNAPSHOT_OP)
+        log_position, lacks_position = read_log_position(
+            connector, fields, lambda name: value.getField(fields[name]), is_change
+        )
+        place_position = position(*log_position, place=F.col(E.PLACE))
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
             records.select(
@@ -132,9 +134,9 @@ class FlatDialect(ConnectorDialect):
                 ),
                 *snapshot_columns(connector, log_position, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
-                F.coalesce(
-                    _reject_reason(events.schema), fail_without_position(events.topic, is_change & lacks_position)
-                ).alias(C.ERROR),
+                F.coalesce(_reject_reason(events.schema), fail_without_position(events.topic, lacks_position)).alias(
+                    C.ERROR
+                ),
                 *record_columns(events.topic, frame),
             ),
             envelope=False,

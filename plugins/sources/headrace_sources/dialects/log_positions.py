@@ -76,23 +76,24 @@ def name_order(fields: Collection[str]) -> str:
 
 
 def read_log_position(
-    connector: Connector | None, fields: Collection[str], field: GetField
+    connector: Connector | None, fields: Collection[str], field: GetField, is_change: Column
 ) -> tuple[Sequence[Column], Column]:
-    """Return the parts of an event's position in the database's log, and whether it has none; no parts without a connector.
+    """Return the parts of an event's position in the database's log, and whether it needs one and has none.
 
-    ``fields``: the source fields that the events have. Events that name a connector with another order have equal parts, so that
-    the record's offset orders them.
+    No parts without a connector. ``fields``: the source fields that the events have; ``is_change``: false for rows of a snapshot,
+    which may lack a position. All events need one that name a connector with another order: their fields only have equal names.
     """
     from pyspark.sql import functions as F
 
     if connector is None:
         return (), F.lit(False)
     source = {name: field(name) for name in connector.fields if name in fields}
-    lacks_position = connector.lacks_position(source)
+    lacks_position = is_change & connector.lacks_position(source)
     if CONNECTOR_NAME in fields:
         names = sorted(c.name for c in load_connectors().usable if c.order == connector.order)
         is_known = F.coalesce(field(CONNECTOR_NAME).isin(*names), F.lit(True))  # null: no connector is named
         source = {name: F.when(is_known, column) for name, column in source.items()}
+        lacks_position |= ~is_known
     return connector.log_position(source), lacks_position
 
 

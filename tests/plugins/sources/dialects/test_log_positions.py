@@ -86,9 +86,15 @@ def dms(**metadata: Any) -> dict[str, Any]:
         (FlatDialect(), {"id": 1, "__source_sequence": '["9","9"]'}, {"id": 1, "__source_sequence": "[null,null]"}),
         (DebeziumDialect(), envelope("postgresql", lsn=5000), envelope("postgresql")),
         (DebeziumDialect(), envelope("sqlserver", commit_lsn="1", change_lsn="1"), envelope("sqlserver")),
+        (
+            DebeziumDialect(),
+            envelope("sqlserver", commit_lsn="1", change_lsn="1"),
+            {**envelope("db2", commit_lsn="1", change_lsn="1"), "op": "r"},
+        ),
+        (FlatDialect(), {"id": 1, "__lsn": 5, "__connector": "postgresql"}, {"id": 1, "__lsn": 5, "__connector": "x"}),
         (DmsDialect(), dms(timestamp="2026-11-24T08:12:00Z"), dms()),
     ],
-    ids=["lsn", "pos", "sequence", "envelope", "sqlserver", "dms"],
+    ids=["lsn", "pos", "sequence", "envelope", "sqlserver", "db2 snapshot", "foreign flat", "dms"],
 )
 def test_record_without_a_position_makes_the_offset_the_order(
     spark: SparkSession, dialect: Dialect, value: dict[str, Any], gap: dict[str, Any]

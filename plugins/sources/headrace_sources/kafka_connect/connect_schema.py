@@ -23,6 +23,8 @@ P = ParamSpec("P")
 #: Name of Connect's decimal type, and its parameters.
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 SCALE, PRECISION = "scale", "connect.decimal.precision"
+#: headrace's name of an int8 in JSON. It is parsed as a wider type: Spark's parser reads 128 to 255 as negative numbers.
+JSON_BYTE = "an int8 of JSON"
 #: Connect's types without children whose names differ from Spark's.
 LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
 
@@ -229,7 +231,7 @@ def parse_connect_schema(schema: Any) -> ConnectSchema:
 
 
 def _parse(schema: Any) -> ConnectSchema:
-    from pyspark.sql.types import StringType
+    from pyspark.sql.types import ShortType, StringType
 
     try:
         connect_type: str = schema["type"]
@@ -244,6 +246,8 @@ def _parse(schema: Any) -> ConnectSchema:
             if schema["keys"].get("type") != "string":
                 return ConnectSchema(StringType())
             return ConnectSchema(value=_parse(schema["values"]), **logical)
+        if connect_type == "int8":
+            return ConnectSchema(ShortType(), JSON_BYTE)
         return ConnectSchema(_leaf_types()[connect_type], **logical)
     except (AttributeError, KeyError, TypeError):
         raise DataError(
@@ -276,7 +280,6 @@ def _leaf_types() -> dict[str, DataType]:
     from pyspark.sql import types as T
 
     return {
-        "int8": T.ByteType(),
         "int16": T.ShortType(),
         "int32": T.IntegerType(),
         "int64": T.LongType(),

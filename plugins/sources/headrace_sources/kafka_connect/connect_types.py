@@ -17,6 +17,7 @@ from headrace.sdk.schemas import find_spellings
 from headrace_sources.kafka_connect import decimals, times
 from headrace_sources.kafka_connect.connect_schema import (
     DECIMAL,
+    JSON_BYTE,
     LEAF_NAMES,
     PRECISION,
     SCALE,
@@ -112,6 +113,8 @@ def to_connect_schema(data_type: DataType) -> ConnectSchema:
         precision, scale = data_type.precision, data_type.scale
         parameters = {SCALE: str(scale), PRECISION: str(precision)}
         return ConnectSchema(decimals.parse_type(precision, scale), decimals.JSON_DECIMAL, parameters)
+    if isinstance(data_type, T.ByteType):
+        return ConnectSchema(T.ShortType(), JSON_BYTE)
     return ConnectSchema(data_type)
 
 
@@ -256,7 +259,7 @@ def _wire_name(schema: ConnectSchema) -> str:
 
 @cache
 def _logical_types() -> dict[str, LogicalType]:
-    from pyspark.sql import types as T
+    from pyspark.sql import functions as F, types as T
 
     def always(data_type: DataType) -> Callable[[ConnectSchema], DataType]:
         return lambda schema: data_type
@@ -300,4 +303,7 @@ def _logical_types() -> dict[str, LogicalType]:
         # Avro converters mark an int that was a smaller type.
         "int8": cast_to("integer", T.ByteType()),
         "int16": cast_to("integer", T.ShortType()),
+        JSON_BYTE: LogicalType(
+            "short", always(T.ByteType()), lambda c, schema: F.when(c.between(-128, 127), c.cast("tinyint"))
+        ),
     }

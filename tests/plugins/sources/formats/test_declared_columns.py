@@ -24,6 +24,7 @@ COLUMNS = {
     "born": "io.debezium.time.Date",
     "seen": "io.debezium.time.ZonedTimestamp",
     "n": "bigint",
+    "tiny": "tinyint",
 }
 
 
@@ -62,6 +63,7 @@ FIRST = event(
     born=-30422,
     seen="2026-01-02T03:04:05.678901+02:00",
     n=1,
+    tiny=-128,
 )
 
 
@@ -75,6 +77,7 @@ def test_columns_have_declared_types(tmp_path: Path, spark: SparkSession) -> Non
         "born": "date",
         "seen": "timestamp",
         "n": "bigint",
+        "tiny": "int",
     }
     rows = read_texts(pipeline, spark)
     assert rows[1]["price"] == "1234567890123456.7891"
@@ -91,11 +94,12 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         event("c", 6, id=6, price=1.00005, n=6),
         event("c", 7, id=7, price="1.5", n=9_223_372_036_854_775_808),
         event("c", 8, id=8, price="1.5", n=1.5),
+        event("c", 9, id=9, price="1.5", tiny=200),
     ]
     pipeline = job(tmp_path, [FIRST, *invalid])
     (summary,) = pipeline.run(spark).tables
-    assert (summary.rows_in, summary.applied, summary.dead_letters) == (8, 1, 7)
-    assert set(read_texts(pipeline, spark)) == {1}
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (9, 1, 8)
+    assert [(id_, row["tiny"]) for id_, row in read_texts(pipeline, spark).items()] == [(1, "-128")]
     dead_letters = pipeline.read_dead_letters(spark)
     assert dead_letters is not None
     assert [row["error"].split(" does not fit its type ") for row in dead_letters.orderBy("offset").collect()] == [
@@ -106,6 +110,7 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         ["the field `after.price`", "decimal(20,4)"],
         ["the field `after.n`", "bigint"],
         ["the field `after.n`", "bigint"],
+        ["the field `after.tiny`", "tinyint"],
     ]
 
 

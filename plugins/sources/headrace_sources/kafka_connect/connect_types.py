@@ -109,12 +109,20 @@ def to_connect_schema(data_type: DataType) -> ConnectSchema:
         return ConnectSchema(element=to_connect_schema(data_type.elementType))
     if isinstance(data_type, T.MapType) and isinstance(data_type.keyType, T.StringType):
         return ConnectSchema(value=to_connect_schema(data_type.valueType))
+    return _to_leaf(data_type)
+
+
+def _to_leaf(data_type: DataType) -> ConnectSchema:
+    from pyspark.sql import types as T
+
     if isinstance(data_type, T.DecimalType) and data_type.precision < decimals.MAX_PRECISION:
         precision, scale = data_type.precision, data_type.scale
         parameters = {SCALE: str(scale), PRECISION: str(precision)}
         return ConnectSchema(decimals.parse_type(precision, scale), decimals.JSON_DECIMAL, parameters)
     if isinstance(data_type, T.ByteType):
         return ConnectSchema(T.ShortType(), JSON_BYTE)
+    if isinstance(data_type, T.TimestampType):
+        return ConnectSchema(T.StringType(), times.JSON_TIMESTAMP)
     return ConnectSchema(data_type)
 
 
@@ -259,7 +267,7 @@ def _wire_name(schema: ConnectSchema) -> str:
 
 @cache
 def _logical_types() -> dict[str, LogicalType]:
-    from pyspark.sql import functions as F, types as T
+    from pyspark.sql import types as T
 
     def always(data_type: DataType) -> Callable[[ConnectSchema], DataType]:
         return lambda schema: data_type
@@ -295,15 +303,29 @@ def _logical_types() -> dict[str, LogicalType]:
         f"{debezium}IsoTimestamp": iso_timestamp,
         f"{debezium}IsoDate": LogicalType("string", date, lambda c, schema: times.date_from_text(c)),
         DECIMAL: LogicalType("binary", decimals.decimal_type, decimals.decimal_from_bytes),
-        decimals.NUMERIC_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.decimal_from_number),
-        decimals.JSON_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.exact_decimal),
         decimals.VARIABLE_SCALE_DECIMAL: LogicalType(
             "struct", always(T.StringType()), decimals.text_from_variable_scale
         ),
         # Avro converters mark an int that was a smaller type.
         "int8": cast_to("integer", T.ByteType()),
         "int16": cast_to("integer", T.ShortType()),
+        **_json_types(),
+    }
+
+
+def _json_types() -> dict[str, LogicalType]:
+    """Return headrace's own types, of values in JSON."""
+    from pyspark.sql import functions as F, types as T
+
+    return {
+        decimals.NUMERIC_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.decimal_from_number),
+        decimals.JSON_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.exact_decimal),
+        times.JSON_TIMESTAMP: LogicalType(
+            "string",
+            lambda schema: T.TimestampType(),
+            lambda c, schema: times.timestamp_from_json(c, schema.parameters),
+        ),
         JSON_BYTE: LogicalType(
-            "short", always(T.ByteType()), lambda c, schema: F.when(c.between(-128, 127), c.cast("tinyint"))
+            "short", lambda schema: T.ByteType(), lambda c, schema: F.when(c.between(-128, 127), c.cast("tinyint"))
         ),
     }

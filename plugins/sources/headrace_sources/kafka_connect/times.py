@@ -5,6 +5,7 @@ Java and Spark use the same calendar, so that years before 1582 and BC need no r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+#: headrace's name of a Spark timestamp in JSON. Its parameters are options of Spark's JSON reader.
+JSON_TIMESTAMP = "a timestamp of JSON"
 #: Table values of PostgreSQL's infinity, which compare in every query engine as infinity does. Query engines support the years
 #: 1 to 9999.
 _LAST, _FIRST = "9999-12-31 00:00:00", "0001-01-01 00:00:00"
@@ -88,6 +91,18 @@ def timestamp_from_text(text: Column, type_name: str = "timestamp") -> Column:
     is_infinity, is_opposite = (reduce(lambda a, b: a | b, map(text.startswith, texts)) for texts in _INFINITE_TEXTS)
     last, first = _last_and_first(type_name)
     return F.when(is_infinity, last).when(is_opposite, first).otherwise(text.cast(type_name))
+
+
+def timestamp_from_json(text: Column, options: Mapping[str, str]) -> Column:
+    """Convert a JSON string to TIMESTAMP as Spark's JSON reader does; null if it is invalid.
+
+    Spark reads any number as seconds. The unit is unknown, so that a number is invalid without a ``timestampFormat``.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, TimestampType
+
+    parsed = F.from_json(F.to_json(F.array(text)), ArrayType(TimestampType()), dict(options)).getItem(0)
+    return parsed if "timestampFormat" in options else F.when(~text.rlike(r"^\s*[-+]?\d+\s*$"), parsed)
 
 
 def _timestamp_from_count(count: Column, unit_micros: int, infinity: _Infinity) -> Column:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError, SchemaLog, Subject
 from headrace.sdk.columns import match_names
 from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.kafka_connect.connect_types import parse_type_name, table_type, to_connect_schema
+from headrace_sources.kafka_connect.times import JSON_TIMESTAMP
 
 #: A type. Spark would parse a list of columns as a struct.
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
+#: Options of Spark's JSON reader for timestamps.
+_TIME_OPTIONS = ("timestampFormat", "locale")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +93,14 @@ def to_wire_schema(
     return ConnectSchema(
         fields={f.name: (to_row if f.name in row_fields else to_connect_schema)(f.dataType) for f in schema}
     )
+
+
+def add_time_options(tree: ConnectSchema, options: Mapping[str, str]) -> ConnectSchema:
+    """Return the schema with the options of Spark's JSON reader for its timestamps."""
+    chosen = {name: options[name] for name in _TIME_OPTIONS if name in options}
+    if not chosen:
+        return tree
+    return tree.map_leaves(lambda leaf: replace(leaf, parameters=chosen) if leaf.name == JSON_TIMESTAMP else leaf)
 
 
 def find_rows(schema: StructType, row_fields: Collection[str]) -> list[StructType]:

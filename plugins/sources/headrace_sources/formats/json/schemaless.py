@@ -11,6 +11,7 @@ from headrace.sdk.changes import IMAGES
 from headrace.sdk.columns import barrier, quote_name
 from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.formats.json.declared_columns import (
+    add_time_options,
     find_declared_columns,
     find_rows,
     parse_declared_types,
@@ -76,7 +77,7 @@ class SchemalessReader(RecordReader):
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        tree = to_wire_schema(schema, self.row_fields, self.declared)
+        tree = self._make_tree(schema)
         record_type = StructType([*wire_type(tree), StructField(CORRUPT, StringType())])  # type: ignore[misc]
         text = F.col(column).cast("string")
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
@@ -104,7 +105,7 @@ class SchemalessReader(RecordReader):
 
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
         frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
-        tree = to_wire_schema(schema, self.row_fields, self.declared)
+        tree = self._make_tree(schema)
         misfits = JsonMisfits(BODY, (tree,), schema, self.options, self.is_key)
         frame = frame.select("*", *misfits.parse())
         noun = "the record key" if self.is_key else "the record"
@@ -112,6 +113,10 @@ class SchemalessReader(RecordReader):
         is_damaged = F.col(BODY).isNotNull() & keep_utf8(F.col(BODY)).isNull()
         found = F.when(is_damaged, F.lit(f"{noun} is not UTF-8")).when(is_too_deep(F.col(BODY)), deep)
         return frame.select(*others, found.otherwise(misfits.describe()).alias(column))
+
+    def _make_tree(self, schema: StructType) -> ConnectSchema:
+        """Return the schema to parse records with."""
+        return add_time_options(to_wire_schema(schema, self.row_fields, self.declared), self.options)
 
 
 def open_by_data(

@@ -527,13 +527,23 @@ class TestMixed:
         ]
 
     def test_record_with_schema_among_records_without(self, session: SparkSession) -> None:
-        message = "topic moma.public.artists: some records have a schema, but the first records did not"
-        reader = Reader(session)
-        with pytest.raises(DataError, match=message):
-            reader.schema(self.PLAIN, value(A, {"id": 1, "name": "x"}))
-        reader.schema(self.PLAIN)
-        with pytest.raises(DataError, match=message):
-            reader.schema(value(A, {"id": 1, "name": "x"}))
+        row, reader = {"id": 1, "name": "x"}, Reader(session)
+        null_schema = b'{"schema":null,"payload":{"id":2}}'
+        assert reader.read(null_schema, self.PLAIN, self.PLAIN, value(A, row)) == [
+            "undecodable",
+            row,
+            row,
+            "undecodable",
+        ]
+        assert reader.read(self.PLAIN, value(A, row)) == [row, "undecodable"]
+        assert reader.schema(self.PLAIN).names == ["id", "name"]
+        with pytest.raises(DataError, match="some records have a schema, but the first records did not"):
+            reader.schema(self.PLAIN, value(A, row), value(A, row))
+
+    def test_null_schema_before_records_with_schema(self, session: SparkSession) -> None:
+        row = {"id": 1, "name": "x"}
+        records = b'{"schema":null,"payload":{"id":2}}', value(A, row)
+        assert Reader(session).read(*records) == ["undecodable", row]
 
     def test_null_schemas(self, session: SparkSession) -> None:
         with pytest.raises(DataError) as raised:

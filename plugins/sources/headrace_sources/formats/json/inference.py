@@ -58,6 +58,11 @@ def parse_object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def has_null_schema(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has null as its schema, and a payload."""
+    return set(record) == {"schema", "payload"} and record["schema"] is None
+
+
 def _infer_types(
     spark: SparkSession, texts: DataFrame, options: Mapping[str, str], declared: Mapping[str, ConnectSchema]
 ) -> StructType:

@@ -22,7 +22,7 @@ from headrace_sources.formats.json.embedded_schema import (
     learn_schemas,
     open_by_writers,
 )
-from headrace_sources.formats.json.inference import parse_object
+from headrace_sources.formats.json.inference import has_null_schema, parse_object
 from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
 from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.formats.oversized_data import ERRORS, has_long_line
@@ -103,9 +103,9 @@ class JsonFormat(Format):
             first = [row[0] for row in texts.where(~texts[BODY].rlike(NULL_WITH_SCHEMA)).head(_FIRST_RECORDS)]
             if not first:
                 return EmptyReader()
-            # The first record that is JSON.
-            record = next(filter(None, map(parse_object, first)), {})
-            if is_schema_with_payload(record, subject):
+            # The first record that is JSON. One with a null schema only counts if all have one.
+            records = sorted(filter(None, map(parse_object, first)), key=has_null_schema)
+            if records and is_schema_with_payload(records[0], subject):
                 learn_schemas(texts, subject, log)
                 return open_by_writers(subject, log, options)
         return open_by_data(spark, texts, first, subject, log, options)

@@ -22,6 +22,17 @@ def parse_options(options: Mapping[str, str]) -> dict[str, str]:
     return {**options, "columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
 
 
+def has_schema(text: Column) -> Column:
+    """Return whether a string has only a schema, or null in its place, and a payload, as from JsonConverter."""
+    from pyspark.sql import functions as F
+
+    likely = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
+    is_pair = F.array_sort(F.json_object_keys(text)) == F.array(F.lit("payload"), F.lit("schema"))
+    has_type = F.get_json_object(text, "$.schema.type").isNotNull()
+    is_valid = has_type | F.get_json_object(text, "$.schema").isNull()
+    return F.when(likely, F.coalesce(is_pair & is_valid, F.lit(False))).otherwise(F.lit(False))
+
+
 def is_too_deep(text: Column) -> Column:
     """Return whether a string has more levels of objects and lists than ``JSON_LEVELS``, or unbalanced brackets."""
     from pyspark.sql import functions as F

@@ -33,6 +33,7 @@ from headrace_sources.formats.json.parsing import (
     CORRUPT,
     PARSED,
     TABLE,
+    has_schema,
     has_several_documents,
     is_too_deep,
     parse_options,
@@ -85,6 +86,8 @@ class SchemalessReader(RecordReader):
         is_bad = F.col(PARSED).isNull() | F.col(f"{PARSED}.{CORRUPT}").isNotNull()
         is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
+        if self._rejects_schemas:
+            is_bad |= has_schema(F.col(BODY))
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
         struct = parse_json(keep_utf8(text), record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
@@ -112,7 +115,16 @@ class SchemalessReader(RecordReader):
         deep = F.lit(f"{noun} has more than {JSON_LEVELS} levels of objects and arrays")
         is_damaged = F.col(BODY).isNotNull() & keep_utf8(F.col(BODY)).isNull()
         found = F.when(is_damaged, F.lit(f"{noun} is not UTF-8")).when(is_too_deep(F.col(BODY)), deep)
+        if self._rejects_schemas:
+            found = found.when(
+                has_schema(F.col(BODY)), F.lit(f"{noun} has a schema, and the topic's first records had none")
+            )
         return frame.select(*others, found.otherwise(misfits.describe()).alias(column))
+
+    @property
+    def _rejects_schemas(self) -> bool:
+        """Whether records with an embedded schema are dead letters: their fields are no columns of the topic."""
+        return not {"schema", "payload"} <= set(self.schema.names)
 
     def _make_tree(self, schema: StructType) -> ConnectSchema:
         """Return the schema to parse records with."""
@@ -135,14 +147,10 @@ def open_by_data(
     if known_types.declared is None:
         known_types.declared = parse_declared_types(log.file_types(subject), subject.topic)
     inferred = infer_schema(spark, texts, first, options, known_types.declared)
-    if {"schema", "payload"} <= set(inferred.names) and "type" in getattr(inferred["schema"].dataType, "names", ()):
-        raise DataError(
-            "some records have a schema, but the first records did not",
-            where=f"topic {subject.topic}",
-            fix="restore `schemas.enable`, or read the records after its change with a new checkpoint",
-        )
     stored = log.get(subject)
     known = None if stored is None else keep_distinct_names(stored)
+    if _may_have_schemas(inferred, known) and _find_schemas(texts, subject):
+        inferred = infer_schema(spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared)
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
@@ -164,6 +172,29 @@ def open_by_data(
     schema = to_table_schema(schema, row_fields, columns) if columns else schema
     log.remember(subject, schema)
     return SchemalessReader(schema, row_fields, columns, dropped, options, is_key=subject.part == "key")
+
+
+def _may_have_schemas(inferred: StructType, known: StructType | None) -> bool:
+    """Return whether records of a batch may have embedded schemas."""
+    if "payload" not in inferred.names:
+        return False
+    schema = inferred["schema"].dataType if "schema" in inferred.names else None
+    return known is None or "payload" not in known.names or "type" in getattr(schema, "names", ())
+
+
+def _find_schemas(texts: DataFrame, subject: Subject) -> bool:
+    """Return whether records have embedded schemas. DataError if most have one, for example after a change of the converter."""
+    from pyspark.sql import functions as F
+
+    found = texts.agg(F.count("*"), F.count_if(has_schema(F.col(BODY)))).head()
+    assert found is not None, "an aggregate has a row"
+    if found[1] * 2 > found[0]:
+        raise DataError(
+            "some records have a schema, but the first records did not",
+            where=f"topic {subject.topic}",
+            fix="restore `schemas.enable`, or read the records after its change with a new checkpoint",
+        )
+    return bool(found[1])
 
 
 def _refuse_payload(inferred: StructType, subject: Subject) -> None:

@@ -38,6 +38,32 @@ def parse_type(precision: int, scale: int) -> DecimalType:
     return DecimalType(MAX_PRECISION, MAX_PRECISION - precision + scale)
 
 
+def find_rounded(schema: ConnectSchema) -> ConnectSchema | None:
+    """Return the schema with only the decimals that ``parse_type`` may round, and their type with more decimal places.
+
+    A value that does not fit that type has too many digits before the point to be checked. None without such decimals.
+    """
+    from pyspark.sql.types import DecimalType
+
+    if schema.fields is not None:
+        fields = {name: inner for name, item in schema.fields.items() if (inner := find_rounded(item)) is not None}
+        return replace(schema, fields=fields) if fields else None
+    if schema.element is not None:
+        element = find_rounded(schema.element)
+        return element and replace(schema, element=element)
+    if schema.value is not None:
+        value = find_rounded(schema.value)
+        return value and replace(schema, value=value)
+    if not isinstance(schema.data_type, DecimalType) or schema.name not in (None, JSON_DECIMAL):
+        return None
+    scale = _scale(schema) if schema.name else schema.data_type.scale
+    places = scale + (MAX_PRECISION - scale) // 2
+    if schema.data_type.scale >= places:
+        return None
+    parameters = schema.parameters or {SCALE: str(scale), PRECISION: str(MAX_PRECISION)}
+    return ConnectSchema(DecimalType(MAX_PRECISION, places), JSON_DECIMAL, parameters)
+
+
 def with_numeric_decimals(schema: ConnectSchema) -> ConnectSchema | None:
     """Return the schema of JSON written with ``decimal.format=NUMERIC``; None if it has no decimal."""
     changed = schema.map_leaves(_make_numeric)

@@ -25,6 +25,8 @@ COLUMNS = {
     "seen": "io.debezium.time.ZonedTimestamp",
     "n": "bigint",
     "tiny": "tinyint",
+    "wide": "decimal(38,2)",
+    "sums": "array<decimal(30,4)>",
     "done": "timestamp",
     "steps": "array<timestamp>",
 }
@@ -66,6 +68,8 @@ FIRST = event(
     seen="2026-01-02T03:04:05.678901+02:00",
     n=1,
     tiny=-128,
+    wide=f"{10**36 - 1}.99",
+    sums=["1.5", 10**25],
     done="2026-01-02 03:04:05",
     steps=["2026-01-02 03:04:05.5"],
 )
@@ -82,6 +86,8 @@ def test_columns_have_declared_types(tmp_path: Path, spark: SparkSession) -> Non
         "seen": "timestamp",
         "n": "bigint",
         "tiny": "int",
+        "wide": "decimal(38,2)",
+        "sums": "array<decimal(30,4)>",
         "done": "timestamp",
         "steps": "array<timestamp>",
     }
@@ -101,15 +107,19 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         event("c", 7, id=7, price="1.5", n=9_223_372_036_854_775_808),
         event("c", 8, id=8, price="1.5", n=1.5),
         event("c", 9, id=9, price="1.5", tiny=200),
+        event("c", 20, id=20, price="1.5", wide=1.005),
+        event("c", 21, id=21, price="1.5", wide="1.00001"),
+        event("c", 22, id=22, price="1.5", sums=["1", "1.0000000000001"]),
         event("c", 10, id=10, price="1.5", done=1_767_323_045),
         event("c", 11, id=11, price="1.5", done=""),
         event("c", 12, id=12, price="1.5", steps=[None, 1_767_323_045_678]),
     ]
     pipeline = job(tmp_path, [FIRST, *invalid])
     (summary,) = pipeline.run(spark).tables
-    assert (summary.rows_in, summary.applied, summary.dead_letters) == (12, 1, 11)
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (15, 1, 14)
     [(id_, row)] = read_texts(pipeline, spark).items()
     assert (id_, row["tiny"], row["done"]) == (1, "-128", "2026-01-02 03:04:05")
+    assert (row["wide"], row["sums"]) == (f"{10**36 - 1}.99", f"[1.5000, {10**25}.0000]")
     assert row["steps"] == "[2026-01-02 03:04:05.5]"
     dead_letters = pipeline.read_dead_letters(spark)
     assert dead_letters is not None
@@ -122,6 +132,9 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         ["the field `after.n`", "bigint"],
         ["the field `after.n`", "bigint"],
         ["the field `after.tiny`", "tinyint"],
+        ["the field `after.wide`", "decimal(38,2)"],
+        ["the field `after.wide`", "decimal(38,2)"],
+        ["the field `after.sums`", "array<decimal(30,4)>"],
         ["the field `after.done`", "timestamp"],
         ["the field `after.done`", "timestamp"],
         ["the field `after.steps`", "array<timestamp>"],

@@ -40,14 +40,20 @@ from headrace_sources.formats.json.parsing import (
 )
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, needs_conversion, wire_type
+from headrace_sources.kafka_connect.decimals import find_rounded
 from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits
 from headrace_sources.limits import JSON_LEVELS
 from headrace_sources.registries.registry_reader import KEY_FIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+#: Column: the decimals of a record with more decimal places than their types.
+_EXACT = "_headrace_exact"
+#: A number that may have decimal places.
+_FRACTION = r"\.[0-9]|[0-9][eE]"
 
 
 @dataclass
@@ -91,6 +97,9 @@ class SchemalessReader(RecordReader):
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
         struct = parse_json(keep_utf8(text), record_type, parse_options(self.options))
         frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
+        if (rounded := find_rounded(tree)) is not None:
+            frame, lost = self._find_lost_digits(frame, rounded)
+            is_bad |= lost
         if needs_conversion(tree):
             frame = frame.select("*", barrier(convert(fields, tree, schema)).alias(TABLE))
             failed = conversion_failed(fields, F.col(TABLE), tree)
@@ -103,14 +112,28 @@ class SchemalessReader(RecordReader):
             .alias(error),
         )
 
+    def _find_lost_digits(self, frame: DataFrame, tree: ConnectSchema) -> tuple[DataFrame, Column]:
+        """Add the decimals of ``tree`` to the frame, and return whether the first parse has rounded one of them."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        exact_type = StructType([*wire_type(tree), StructField(CORRUPT, StringType())])  # type: ignore[misc]
+        exact = parse_json(F.col(BODY), exact_type, parse_options(self.options))
+        frame = frame.select("*", barrier(F.when(F.col(BODY).rlike(_FRACTION), exact)).alias(_EXACT))
+        lost = conversion_failed(F.col(_EXACT), convert(F.col(_EXACT), tree), tree)
+        assert lost is not None, "decimals may be rounded"
+        return frame, lost
+
     def locate_errors(self, frame: DataFrame, column: str, schema: StructType) -> DataFrame:
         from pyspark.sql import functions as F
 
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
         frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
         tree = self._make_tree(schema)
-        misfits = JsonMisfits(BODY, (tree,), schema, self.options, self.is_key)
-        frame = frame.select("*", *misfits.parse())
+        trees = {BODY: tree} if (rounded := find_rounded(tree)) is None else {BODY: tree, _EXACT: rounded}
+        frame = frame.select("*", F.col(BODY).alias(_EXACT))
+        misfits = [JsonMisfits(text, (each,), schema, self.options, self.is_key) for text, each in trees.items()]
+        frame = frame.select("*", *[column for each in misfits for column in each.parse()])
         noun = "the record key" if self.is_key else "the record"
         deep = F.lit(f"{noun} has more than {JSON_LEVELS} levels of objects and arrays")
         is_damaged = F.col(BODY).isNotNull() & keep_utf8(F.col(BODY)).isNull()
@@ -119,7 +142,7 @@ class SchemalessReader(RecordReader):
             found = found.when(
                 has_schema(F.col(BODY)), F.lit(f"{noun} has a schema, and the topic's first records had none")
             )
-        return frame.select(*others, found.otherwise(misfits.describe()).alias(column))
+        return frame.select(*others, found.otherwise(F.coalesce(*[each.describe() for each in misfits])).alias(column))
 
     @property
     def _rejects_schemas(self) -> bool:

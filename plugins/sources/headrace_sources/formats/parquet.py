@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+#: Spark's messages about a type of a Parquet file that it cannot read.
+_UNKNOWN_TYPE = re.compile(
+    r"(?:Illegal Parquet type|Parquet type not (?:yet )?supported|Unrecognized Parquet type): ([^\n]+?)\.?$",
+    re.MULTILINE,
+)
 _HIVE_IO = "org.apache.hadoop.hive.ql.io.parquet"
 
 
@@ -36,8 +42,7 @@ class ParquetFormat(Format):
             try:
                 schema = self._merge_schemas(spark, [file], options)
             except Exception as error:
-                fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
-                raise DataError("not a complete Parquet file", where=file, fix=fix) from error
+                raise _explain(file, full_text(error)) from error
             before = groups.get(schema.json())
             groups[schema.json()] = Scan((*(before.files if before else ()), file), schema)
         return list(groups.values())
@@ -56,3 +61,16 @@ class ParquetFormat(Format):
     @staticmethod
     def _merge_schemas(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:
         return spark.read.options(**options).option("mergeSchema", "true").parquet(*files).schema
+
+
+def _explain(file: str, error_text: str) -> DataError:
+    """Return the error of a file whose schema Spark cannot read."""
+    if found := _UNKNOWN_TYPE.search(error_text):
+        return DataError(
+            f"a column has the Parquet type {found[1]}, which Spark cannot read",
+            where=file,
+            fix="write the file without the column, or with another type: timestamps and times in microseconds as TIMESTAMP(MICROS) "
+            "and INT64",
+        )
+    fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"
+    return DataError("not a complete Parquet file", where=file, fix=fix)

@@ -71,6 +71,20 @@ class TestBadFiles:
             events_of(spark, tmp_path, "parquet")
         assert str(raised.value) == f"file:{bad}: not a complete Parquet file{self.FIX}"
 
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [(pa.timestamp("ns"), "INT64 (TIMESTAMP(NANOS,false))"), (pa.time64("us"), "INT64 (TIME(MICROS,false))")],
+    )
+    def test_types_that_spark_cannot_read(self, spark: SparkSession, tmp_path: Path, kind: Any, name: str) -> None:
+        _, bad = write_files(tmp_path, pa.table({"n": [1]}), pa.table({"t": pa.array([1], kind)}))
+        with pytest.raises(DataError) as raised:
+            events_of(spark, tmp_path, "parquet")
+        assert (raised.value.what, raised.value.where) == (
+            f"a column has the Parquet type {name}, which Spark cannot read",
+            f"file:{bad}",
+        )
+        assert "TIMESTAMP(MICROS)" in str(raised.value.fix)
+
     def test_truncated_file(self, spark: SparkSession, tmp_path: Path) -> None:
         _, path = write_files(tmp_path, pa.table({"n": [1]}), pa.table({"n": list(range(1000))}))
         path.write_bytes(path.read_bytes()[:-10])

@@ -21,11 +21,17 @@ _LISTED_CHANGES = 10
 
 
 def union_by_name(
-    stored: StructType, incoming: StructType, can_widen: CanWiden, path: tuple[str, ...] = ()
+    stored: StructType,
+    incoming: StructType,
+    can_widen: CanWiden,
+    path: tuple[str, ...] = (),
+    *,
+    has_deletes: bool = False,
 ) -> StructType:
     """Build the schema that holds the table's rows and the incoming rows. New columns come last.
 
-    DataError for a type that the table's column cannot be widened to, and for a NOT NULL column without values. ``path``: the column of nested schemas.
+    DataError for a type that the table's column cannot be widened to, and for a NOT NULL column without values. ``path``: the column
+    of nested schemas. ``has_deletes``: the rows may lack NOT NULL columns, because they may be deletes with only a key.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -33,7 +39,7 @@ def union_by_name(
     fields = []
     for field in stored:
         other = new.pop(field.name, None)
-        if other is None and not field.nullable:
+        if other is None and not (field.nullable or has_deletes):
             raise _make_not_null_error((*path, field.name))
         kind = field.dataType if other is None else _widen(field.dataType, other, can_widen, (*path, field.name))
         fields.append(StructField(field.name, kind))

@@ -15,8 +15,10 @@ def test_required_column_that_events_lack_is_rejected() -> None:
     complete = T.StructType().add("id", T.IntegerType()).add("address", T.StructType().add("zip", T.IntegerType()))
     assert union_by_name(stored, complete, lambda *_: True).names == ["id", "address"]
     assert union_by_name(stored, T.StructType().add("id", T.IntegerType()), lambda *_: True).names == ["id", "address"]
+    deletes = T.StructType().add("address", inner)
+    assert union_by_name(stored, deletes, lambda *_: True, has_deletes=True).names == ["id", "address"]
     for incoming, path in (
-        (T.StructType().add("address", inner), "id"),
+        (deletes, "id"),
         (
             T.StructType().add("id", T.IntegerType()).add("address", T.StructType().add("city", T.StringType())),
             "address.zip",

@@ -277,8 +277,8 @@ class IcebergSink(Sink):
         if batch.mode == "upsert":
             self._table_options.check_mode(handle, table.name)
         before = handle.version
-        stored = handle.schema
-        rows = guard_required(handle.evolve(rows, stored), stored, has_deletes=batch.mode == "upsert")
+        stored, has_deletes = handle.schema, batch.mode == "upsert"
+        rows = guard_required(handle.evolve(rows, stored, has_deletes=has_deletes), stored, has_deletes=has_deletes)
         changes = describe_changes(stored, rows.drop(DELETED).schema)
         merges_on_read = handle.properties.get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":

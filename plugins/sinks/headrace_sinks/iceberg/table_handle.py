@@ -92,13 +92,13 @@ class TableHandle:
         """Read one of the table's metadata tables, such as ``data_files``."""
         return self.spark.table(f"{self.name}.{table}")
 
-    def evolve(self, rows: DataFrame, stored: StructType) -> DataFrame:
+    def evolve(self, rows: DataFrame, stored: StructType, *, has_deletes: bool) -> DataFrame:
         """Add columns and widen types of the table to hold the rows, and return the rows in the table's columns and types.
 
-        ``stored``: the table's current schema.
+        ``stored``: the table's current schema. ``has_deletes``: as in ``guard_required``.
         """
         rows = spell_as_stored(rows, stored)
-        schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen)
+        schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen, has_deletes=has_deletes)
         check_paths(schema)
         for clause in build_alter_clauses(stored, schema, self._to_sql):
             self.spark.sql(f"ALTER TABLE {self.name} {clause}")

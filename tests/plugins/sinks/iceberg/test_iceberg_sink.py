@@ -282,7 +282,8 @@ def test_null_in_a_not_null_column_is_explained(table_type: str, tmp_path: Path,
     error = strict.refusal(lambda: strict.write(PEOPLE, put(3, 3, None)))
     assert isinstance(error, DataError)
     assert "the table's column 'name' is NOT NULL, and a row of the batch has no value" in str(error)
-    strict.write(PEOPLE, remove(4, 2, None), put(5, 1, "A"))
+    strict.write(PEOPLE, remove(4, 2, None), put(5, 1, "A"), put(5, 3, "c"))
+    strict.write("id int", remove(6, 3))  # as a truncate and a tombstone delete a row
     assert strict.rows() == [{"id": 1, "name": "A"}]
 
 
@@ -296,6 +297,8 @@ def test_two_warehouses_in_one_session(tmp_path: Path, sessions: Sessions) -> No
 
 
 def test_missing_version(target: Target) -> None:
+    error = strict.refusal(lambda: strict.write("id int", put(7, 1)))
+    assert "the table's column 'name' is NOT NULL, and a row of the batch has no value" in str(error)
     target.write(PEOPLE, put(1, 1, "a"))
     error = target.refusal(lambda: target.rows("1234567890123456789"))
     assert isinstance(error, ConfigError)

@@ -51,6 +51,7 @@ from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.partition_fields import PartitionField, find_long_values, find_partition_fields
 from headrace_sinks.iceberg.row_delta import supports_row_delta, upsert
+from headrace_sinks.iceberg.snapshot_marks import NO_MARKS, SnapshotMarks
 from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_files import explain_missing_file
@@ -271,8 +272,8 @@ class IcebergSink(Sink):
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
     def _write(self, handle: TableHandle, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        is_applied = handle.is_applied(batch)
-        if is_applied:
+        marks = SnapshotMarks.read(handle, batch)
+        if marks.is_applied(batch):
             return WriteResult(version=handle.version, skipped=True)
         if batch.mode == "upsert":
             self._table_options.check_mode(handle, table.name)
@@ -282,7 +283,7 @@ class IcebergSink(Sink):
         changes = describe_changes(stored, rows.drop(DELETED).schema)
         merges_on_read = handle.properties.get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
-            _append(handle, rows, batch, is_new=is_applied is False)
+            _append(handle, rows, batch, marks)
         elif merges_on_read and supports_row_delta(handle):
             upsert(handle, table, rows, batch, by_key=self.reads_equality_deletes)
         elif merges_on_read:
@@ -306,7 +307,7 @@ class IcebergSink(Sink):
         namespace, _, _ = name.rpartition(".")
         if "." in namespace:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        commit_with_mark(spark, batch, lambda: self._create(name, fields, rows, batch))
+        commit_with_mark(spark, batch, lambda: self._create(name, fields, rows, batch), NO_MARKS.carry(batch))
         handle = TableHandle.load(spark, name)
         assert handle is not None, "the commit created the table"
         return _to_result(handle, batch, counts_rows=True)
@@ -347,15 +348,15 @@ class IcebergSink(Sink):
         return path, Folder(spark, f"{path}/metadata").exists()
 
 
-def _append(handle: TableHandle, rows: DataFrame, batch: Batch, *, is_new: bool) -> None:
-    """Append rows. ``is_new``: no row of the batch is in the table; otherwise rows with stored positions are skipped.
+def _append(handle: TableHandle, rows: DataFrame, batch: Batch, marks: SnapshotMarks) -> None:
+    """Append rows. If it is unknown whether the table has some of them, skip those with stored positions.
 
-    Positions of appended rows are unique.
+    Positions of a pipeline's appended rows are unique.
     """
-    if not is_new:
+    if marks.is_applied(batch) is None:
         columns = [quote_name(column) for column in rows.columns]
         rows = rows.join(handle.read().select(POSITION), POSITION, "left_anti").select(*columns)
-    commit_with_mark(handle.spark, batch, lambda: rows.drop(DELETED).writeTo(handle.name).append())
+    commit_with_mark(handle.spark, batch, lambda: rows.drop(DELETED).writeTo(handle.name).append(), marks.carry(batch))
 
 
 def _to_result(handle: TableHandle, batch: Batch, *, counts_rows: bool) -> WriteResult:

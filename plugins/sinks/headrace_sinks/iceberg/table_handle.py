@@ -116,24 +116,6 @@ class TableHandle:
                 return
             snapshot = self.java.snapshot(parent)
 
-    def is_applied(self, batch: Batch) -> bool | None:
-        """Return whether the table has a batch. Only a pipeline's last batch is repeated, so an upsert searches only the newest mark.
-
-        None if unknown: the checkpoint is older than the table; or the newest snapshots have no mark of the pipeline, and older
-        snapshots are expired or too many to search.
-        """
-        oldest, marks = None, list[str]()
-        for snapshot in self.walk_snapshots():
-            mark = snapshot.summary().get(MARK)
-            if mark is not None and mark.startswith(batch.mark_prefix):
-                marks.append(str(mark))
-                if batch.mode == "upsert":
-                    break
-            oldest = snapshot
-        if marks:
-            return batch.is_applied(marks)
-        return False if oldest is not None and oldest.parentId() is None else None
-
     def find_snapshot(self, batch: Batch) -> Any:
         """Find the snapshot of a batch that was just written; None when it committed nothing.
 

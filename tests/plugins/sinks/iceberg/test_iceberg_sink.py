@@ -18,7 +18,7 @@ from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, put, remove
-from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg import IcebergSink, table_handle
 from headrace_sinks.iceberg.iceberg_catalog import configure_folder_catalog, load_table
 
 if TYPE_CHECKING:
@@ -112,6 +112,18 @@ def test_batch_is_applied_once_after_its_snapshot_expired(target: Target, tmp_pa
     assert [row["id"] for row in target.rows()] == [1, 2, 3, 9]
     target.write(PEOPLE, put(4, 4, "d"), mode=mode)
     assert [row["id"] for row in target.rows()] == [1, 2, 3, 4, 9]
+
+
+def test_appends_of_two_pipelines_with_equal_positions_after_many_commits(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_handle, "MARK_SEARCH_DEPTH", 1)
+    other = Target(target.sink, target.session, name=target.name)
+    for number in (1, 2):
+        target.write(PEOPLE, put(number, number, "a"), mode="append")
+    other.write(PEOPLE, put(1, 1, "b"), mode="append")
+    assert target.write_again(PEOPLE, put(2, 2, "a"), mode="append").skipped
+    assert [tuple(row.values()) for row in target.rows()] == [(1, "a"), (1, "b"), (2, "a")]
 
 
 # Other writers
@@ -285,6 +297,8 @@ def test_null_in_a_not_null_column_is_explained(table_type: str, tmp_path: Path,
     strict.write(PEOPLE, remove(4, 2, None), put(5, 1, "A"), put(5, 3, "c"))
     strict.write("id int", remove(6, 3))  # as a truncate and a tombstone delete a row
     assert strict.rows() == [{"id": 1, "name": "A"}]
+    error = strict.refusal(lambda: strict.write("id int", put(7, 1)))
+    assert "the table's column 'name' is NOT NULL, and a row of the batch has no value" in str(error)
 
 
 def test_two_warehouses_in_one_session(tmp_path: Path, sessions: Sessions) -> None:
@@ -297,8 +311,6 @@ def test_two_warehouses_in_one_session(tmp_path: Path, sessions: Sessions) -> No
 
 
 def test_missing_version(target: Target) -> None:
-    error = strict.refusal(lambda: strict.write("id int", put(7, 1)))
-    assert "the table's column 'name' is NOT NULL, and a row of the batch has no value" in str(error)
     target.write(PEOPLE, put(1, 1, "a"))
     error = target.refusal(lambda: target.rows("1234567890123456789"))
     assert isinstance(error, ConfigError)

@@ -126,6 +126,8 @@ def add_missing_fields(known: DataType, found: DataType) -> DataType:
         return T.StructType([*fields, *other_fields.values()])
     if isinstance(known, T.ArrayType) and isinstance(found, T.ArrayType):
         return T.ArrayType(add_missing_fields(known.elementType, found.elementType))
+    if isinstance(known, T.MapType) and isinstance(found, T.MapType):
+        return T.MapType(known.keyType, add_missing_fields(known.valueType, found.valueType))
     return known
 
 

@@ -138,6 +138,10 @@ class TestMissingFields:
             l=T.ArrayType(struct(i=T.LongType(), j=T.LongType())),
             b=T.StringType(),
         )
+        before, after = struct(i=T.LongType()), struct(i=T.LongType(), j=T.StringType())
+        text, number = T.StringType(), T.LongType()
+        assert add_missing_fields(T.MapType(text, before), T.MapType(text, after)) == T.MapType(text, after)
+        assert add_missing_fields(T.MapType(text, before), T.MapType(number, after)).keyType == text  # type: ignore[attr-defined]
 
     @given(TYPES, TYPES)
     def test_repeated_calls_change_nothing(self, known: T.DataType, found: T.DataType) -> None:

@@ -128,8 +128,13 @@ def test_incompatible_files_are_not_written(tmp_path: Path, sessions: Sessions, 
     error = table.refusal(lambda: table.write("id int, size bigint", put(2, 2, 2**40)))
     assert isinstance(error, DataError)
     assert "'size' has type bigint in the batch and int in existing files" in str(error)
-    table.write("id int, size smallint", put(3, 3, 7))
-    assert [row["size"] for row in table.rows()] == [10, 7]
+    table.write("id int, size smallint, lines map<string, struct<a: int>>", put(3, 3, 7, {"x": (1,)}))
+    table.write("id int, lines map<string, struct<a: int, b: string>>", put(4, 4, {"x": (2, "new")}))
+    assert [(row["size"], row["lines"]) for row in table.rows()] == [
+        (10, None),
+        (7, {"x": {"a": 1, "b": None}}),
+        (None, {"x": {"a": 2, "b": "new"}}),
+    ]
 
 
 def test_json_files_of_different_types_are_readable(tmp_path: Path, sessions: Sessions) -> None:

@@ -17,6 +17,7 @@ from headrace.sdk.changes import (
     PLACE,
     RAW,
     RAW_KEY,
+    TIMESTAMP,
     TOPIC,
     Changes,
 )
@@ -98,6 +99,7 @@ def dead_letter_rows(
             F.when(is_masked, key).otherwise(raw_key).alias("key"),
             F.when(has_masked_value, event).otherwise(raw).alias("value"),
             F.when(~is_masked, headers).alias("headers"),
+            _column_or_null(changes.frame, TIMESTAMP, "timestamp").alias("timestamp"),
             F.lit(batch).cast("bigint").alias("batch"),
             (F.timestamp_micros(F.lit(replay.seen)) if replay else F.current_timestamp()).alias("seen"),
             is_masked.alias(MASKED),

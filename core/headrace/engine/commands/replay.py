@@ -217,7 +217,9 @@ def _load_records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
     """Return dead letters as records of a broker."""
     from pyspark.sql import functions as F
 
-    columns = ("key", "value", "headers", "topic", "partition", "offset", F.col("seen").alias("timestamp"))
+    # Dead letters of older releases lack the timestamps of their records.
+    timestamp = F.coalesce(*[F.col(name) for name in ("timestamp", "seen") if name in dead_letters.columns])
+    columns = ("key", "value", "headers", "topic", "partition", "offset", timestamp.alias("timestamp"))
     return move_to_session(dead_letters.select(*columns), session)
 
 

@@ -25,6 +25,8 @@ _IN_UTC = {"timeZone": "UTC"}
 #: Percent sign that readers of a path would decode with the next two digits.
 _CODE = "%(?=[0-9A-Fa-f]{2})"
 _LOCATION = (C.TOPIC, C.PARTITION, C.OFFSET)
+#: Largest timestamp, which Spark stores in microseconds.
+_MAX_MILLIS = 9_200_000_000_000_000
 #: Marks around the message of a task that rejects a record.
 REJECTION = ("<headrace-s3 ", " headrace-s3>")
 
@@ -130,7 +132,13 @@ def _time(records: DataFrame, config: S3SinkConfig) -> Column:
         )
     else:
         millis, missing = F.col(TIME), "has no timestamp, and `timestamp.extractor` is `Record`"
-    return F.when(millis.isNull() & ~F.col(TOMBSTONE), _reject(missing, "bigint")).otherwise(millis)
+    is_missing, is_out_of_range = millis.isNull() & ~F.col(TOMBSTONE), F.abs(millis) > _MAX_MILLIS
+    too_large = "has a timestamp that is out of range: numbers must be milliseconds since 1970"
+    return (
+        F.when(is_missing, _reject(missing, "bigint"))
+        .when(is_out_of_range, _reject(too_large, "bigint"))
+        .otherwise(millis)
+    )
 
 
 def _read_millis(records: DataFrame, name: str) -> Column:

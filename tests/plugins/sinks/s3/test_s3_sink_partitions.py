@@ -182,6 +182,10 @@ def test_record_without_time_is_an_error(orders: Callable[..., Orders]) -> None:
     error = table.sink.explain(caught.value)
     assert isinstance(error, DataError)
     assert f"topic {TOPIC}, partition 0, offset 1: the record has no timestamp in `timestamp.field` name" in str(error)
+    table.options["timestamp.field"], table.schema = "id", "id bigint"
+    with pytest.raises(Exception, match="headrace-s3") as caught:
+        table.write(Record(0, {"id": 1_700_000_000_000}), Record(1, {"id": 1_700_000_000_000_000_000}))
+    assert "offset 1: the record has a timestamp that is out of range" in str(table.sink.explain(caught.value))
     table.options = {"flush.size": 1, "partitioner": "daily", "timestamp.extractor": "Record"}
     with pytest.raises(Exception, match="has no timestamp, and"):
         table.write(order(0, time=None))

@@ -26,7 +26,6 @@ from headrace.sdk import (
     WriteResult,
 )
 from headrace.sdk.changes import DELETED, POSITION, PREFIX
-from headrace.sdk.schemas import check_names, project, widen_small_ints
 from headrace.sdk.sessions import read_once
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import to_millis
@@ -38,6 +37,7 @@ from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_readers import load_readers
+from headrace_sinks.hudi.hudi_rows import IS_DELETED, drop_deleted, to_hudi_rows
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
@@ -52,16 +52,13 @@ from headrace_sinks.hudi.record_keys import (
     choose_record_key,
     find_ambiguous,
     has_plain_key,
-    make_record_key_optional,
 )
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_types import describe_changes, spell_as_stored, union_by_name
+from headrace_sinks.stored_types import describe_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_IS_DELETED = "_hoodie_is_deleted"
 
 
 class HudiConfig(SinkConfig):
@@ -227,14 +224,14 @@ class HudiSink(Sink):
         columns = hudi_schema.read_schema(spark, stored) if stored is not None else None
         if columns is not None:
             hudi_schema.check_members(columns, table.name)
-        rows = _to_hudi_rows(paths.guard(rows), batch, columns, fixed)
-        written = rows.drop(_IS_DELETED).schema
+        rows = to_hudi_rows(paths.guard(rows), batch, columns, fixed)
+        written = rows.drop(IS_DELETED).schema
         record_key = choose_record_key(table, batch.mode, rows.schema, self.config.options(), config)
         rows = add_record_key(rows, table, record_key)
         operation = "upsert"
         is_plain = record_key != list(table.key) or has_plain_key(table, rows.schema)
         if stored is None and self._index.has_buckets and is_plain:
-            rows, operation = _drop_deleted(rows, batch), "bulk_insert"
+            rows, operation = drop_deleted(rows, batch), "bulk_insert"
         # An index that searches for keys reads the rows twice.
         with (read_once if self._index.has_buckets else _cache)(rows) as read:
             own = {RECORD_KEY: ",".join(record_key), **paths.write_options()}
@@ -366,23 +363,6 @@ class HudiSink(Sink):
         }
 
 
-def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None, fixed: Collection[str]) -> DataFrame:
-    """Convert rows for Hudi's writer: its delete marker, no small integers, and the columns and types of the table.
-
-    ``fixed``: key and partition columns, whose values Hudi stores as strings.
-    Hudi's writers disagree about small integers, and Hudi alone would change a column to any incoming type.
-    """
-    check_names(rows.schema, "Hudi")
-    rows = hudi_schema.hide_members(rows)
-    rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
-    if stored is None:
-        return project(rows, widen_small_ints(rows.schema))
-    rows = spell_as_stored(rows, stored)
-    can_widen = partial(hudi_schema.can_widen, fixed=fixed)
-    stored = make_record_key_optional(stored)
-    return project(rows, union_by_name(stored, widen_small_ints(rows.schema), can_widen))
-
-
 @contextmanager
 def _cache(rows: DataFrame) -> Iterator[DataFrame]:
     cached = rows.persist()
@@ -391,7 +371,3 @@ def _cache(rows: DataFrame) -> Iterator[DataFrame]:
         yield cached
     finally:
         cached.unpersist()
-
-
-def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
-    return rows.where(f"NOT {_IS_DELETED}") if batch.mode == "upsert" else rows

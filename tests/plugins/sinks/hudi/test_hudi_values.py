@@ -218,6 +218,16 @@ def test_timestamps_are_not_partition_values(tmp_path: Path, sessions: Sessions)
     assert "Hudi does not read values of the type timestamp from partition paths" in str(error)
 
 
+@pytest.mark.parametrize("table_type", nightly_after(1, ["MERGE_ON_READ", "COPY_ON_WRITE"]))
+def test_delete_of_a_row_with_a_literal_column(tmp_path: Path, sessions: Sessions, table_type: str) -> None:
+    """Truncates and tombstones delete rows by their key alone."""
+    table = target(tmp_path, sessions, {"table.type": table_type})
+    regions = F.struct(F.lit("eu").alias("region"))
+    table.apply(table.frame("id int", put(1, 1), put(1, 2)).withColumns({"at": F.lit(1), "s": regions}))
+    table.write("id int", remove(2, 1))
+    assert table.rows() == [{"id": 2, "at": 1, "s": {"region": "eu"}}]
+
+
 def test_union_is_a_struct(tmp_path: Path, sessions: Sessions) -> None:
     union = "struct<member0: struct<a: int>, member1: struct<b: string>>"
     columns = f"id int, u {union}, s struct<u: {union}>, l array<{union}>, m map<string, {union}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError
@@ -10,7 +10,7 @@ from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.schemas import is_same_type, promote
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
     #: Returns whether a format can widen a column with data from the first type to the second. The third argument is the path of the column.
@@ -100,6 +100,14 @@ def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
             for old, new in zip(rows.columns, spelled, strict=True)
         ]
     )
+
+
+def spell_names(spark: SparkSession, names: Sequence[str], stored: StructType) -> tuple[str, ...]:
+    """Return the table's spelling of column names, as ``spell_as_stored`` spells the columns of rows."""
+    if spark.conf.get("spark.sql.caseSensitive") == "true":
+        return tuple(names)
+    known = {fold_name(name): name for name in stored.names}
+    return tuple(known.get(fold_name(name), name) for name in names)
 
 
 def _make_not_null_error(path: tuple[str, ...]) -> DataError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,7 +55,7 @@ from headrace_sinks.hudi.record_keys import (
     has_plain_key,
 )
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_types import describe_changes
+from headrace_sinks.stored_types import describe_changes, spell_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -220,10 +221,11 @@ class HudiSink(Sink):
         paths = self._partition_paths(config)
         if not has_own_generator(self.config.options()):
             paths.check_types(rows.schema, table.name)
-        fixed = {*self._index.partition_columns, *(table.key if batch.mode == "upsert" else ())}
         columns = hudi_schema.read_schema(spark, stored) if stored is not None else None
         if columns is not None:
             hudi_schema.check_members(columns, table.name)
+            table = replace(table, key=spell_names(spark, table.key, columns))
+        fixed = {*self._index.partition_columns, *(table.key if batch.mode == "upsert" else ())}
         rows = to_hudi_rows(paths.guard(rows), batch, columns, fixed)
         written = rows.drop(IS_DELETED).schema
         record_key = choose_record_key(table, batch.mode, rows.schema, self.config.options(), config)

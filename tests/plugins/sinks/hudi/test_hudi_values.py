@@ -143,6 +143,16 @@ def test_one_string_is_any_key(tmp_path: Path, sessions: Sessions) -> None:
     assert sorted(tuple(row.values()) for row in table.rows()) == sorted((text, 2) for text in TEXTS)
 
 
+def test_key_in_another_case_than_the_stored_column(tmp_path: Path, sessions: Sessions) -> None:
+    """Two topics of one table, or two versions of a schema, may spell a column differently."""
+    for kind, first, second in (("int", 1, 2), ("string", "a,", "")):
+        table = target(tmp_path, sessions)
+        table.write(f"id {kind}, name string", put(1, first, "a"), put(1, second, "b"))
+        table.key = ("ID",)
+        table.write(f"ID {kind}, name string", put(2, first, "A"), remove(2, second, None))
+        assert table.rows() == [{"id": first, "name": "A"}]
+
+
 def test_existing_table_keeps_its_record_keys(tmp_path: Path, sessions: Sessions) -> None:
     columns = "first string, second string, turn int"
     before = target(tmp_path, sessions, {f"{WRITE}recordkey.field": "first,second"}, ("first", "second"))

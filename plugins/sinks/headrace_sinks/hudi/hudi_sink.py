@@ -143,7 +143,7 @@ class HudiSink(Sink):
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         path = self._path(spark, table)
-        if Folder(spark, f"{path}/.hoodie").exists():
+        if hudi_timeline.has_table(spark, path):
             stored = hudi_timeline.open_table(spark, path)
             self._check_stored(spark, stored, hudi_timeline.NewestCommits(stored), table)
 
@@ -196,7 +196,7 @@ class HudiSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         suppress_jol_warnings(spark)
-        stored = hudi_timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
+        stored = hudi_timeline.open_table(spark, path) if hudi_timeline.has_table(spark, path) else None
         is_partitioned = bool(self._index.partition_columns)
         locate = partial(self._path, spark)
         self._folders.check(spark, table, locate, is_stored=stored is not None, is_partitioned=is_partitioned)
@@ -210,6 +210,8 @@ class HudiSink(Sink):
                 return WriteResult(version=last.instant, skipped=True)
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
+        else:
+            hudi_timeline.discard_unfinished(spark, path)
         return self._commit(table, rows, batch, stored)
 
     def _commit(self, table: Table, rows: DataFrame, batch: Batch, stored: Any | None) -> WriteResult:
@@ -255,7 +257,7 @@ class HudiSink(Sink):
             where=f"sink hudi, path {self.config.path}",
             fix="run the pipeline, or correct the name",
         )
-        if not Folder(spark, f"{path}/.hoodie").exists():
+        if not hudi_timeline.has_table(spark, path):
             raise missing
         suppress_jol_warnings(spark)
         # By default Spark refuses dates before 1582, as Spark 2 writes them in another calendar.
@@ -273,12 +275,7 @@ class HudiSink(Sink):
                     "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
                 )
             reader = reader.option("as.of.instant", instant)
-        try:
-            frame = reader.load(path)
-        except Exception as error:
-            if "TableNotFoundException" in str(error):  # the folder exists, but not yet the table's properties
-                raise missing from error
-            raise
+        frame = reader.load(path)
         if not frame.columns:  # the first commit is in progress, or failed
             raise missing
         return hudi_schema.show_members(frame)
@@ -302,7 +299,7 @@ class HudiSink(Sink):
     def _services(self, spark: SparkSession, table: Table) -> TableServices | None:
         """Return the services of a table; None when it does not exist."""
         path = self._path(spark, table)
-        if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
+        if not hudi_timeline.has_table(spark, path):
             return None
         suppress_jol_warnings(spark)
         return TableServices(spark, path, self._defaults(table), self._user_options)

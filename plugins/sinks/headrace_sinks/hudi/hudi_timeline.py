@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, Batch
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError
 from headrace.sdk.storage import Folder
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ PREFIX = "headrace."
 MARK = f"{PREFIX}batch"
 #: Key of the description of the file layout.
 INDEX = f"{PREFIX}index"
+#: File of a table's properties, and the file that Hudi reads while the first one does not exist because Hudi replaces it.
+_PROPERTIES, _BACKUP = "hoodie.properties", "hoodie.properties.backup"
+#: Beginning of the names of an instant's files.
+_INSTANT = re.compile(r"\d{14}")
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,30 @@ def _read_commits(table: Any) -> Iterator[tuple[Any, Any]]:
             yield instant, timeline.readCommitMetadata(instant)
 
 
+def has_table(spark: SparkSession, path: str) -> bool:
+    """Return whether there is a table at a path. Hudi writes the table's properties last: a killed process may leave none, or an empty file.
+
+    ConfigError for a table that lost its properties.
+    """
+    folder = Folder(spark, f"{path}/.hoodie")
+    names = folder.names()
+    sizes = {name: folder.size(name) for name in (_PROPERTIES, _BACKUP) if name in names}
+    if next(iter(sizes.values()), 0):
+        return True
+    if any(sizes.values()) or any(_INSTANT.match(file.rpartition("/")[2]) for file in folder.list_files()):
+        raise ConfigError(
+            f"the table has commits, but its file {_PROPERTIES} is missing or empty",
+            where=folder.path,
+            fix=f"restore {_PROPERTIES} from {_BACKUP} or another backup; or move the table's folder away, and load the table again",
+        )
+    return False
+
+
+def discard_unfinished(spark: SparkSession, path: str) -> None:
+    """Delete what a killed process left of a table that it was creating, because Hudi would reject its folder. There is no table yet."""
+    Folder(spark, path).delete(".hoodie")
+
+
 def open_table(spark: SparkSession, path: str) -> Any:
     """Open the HoodieTableMetaClient of an existing table. It lists all instants of the timeline."""
     jvm: Any = spark._jvm  # noqa: SLF001
@@ -219,7 +248,7 @@ def open_table(spark: SparkSession, path: str) -> Any:
 def read_config(spark: SparkSession, path: str) -> Any | None:
     """Read the HoodieTableConfig of the table at a path; None when there is no table."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
+    if not has_table(spark, path):
         return None
     hudi = jvm.org.apache.hudi
     conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError, Table
 from headrace.sdk.storage import Folder
-from headrace_sinks.hudi.hudi_timeline import read_config
+from headrace_sinks.hudi.hudi_timeline import has_table, read_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def _check_outer_tables(spark: SparkSession, table: Table, locate: Locate) -> No
 
 def _check_inner_tables(spark: SparkSession, table: Table, locate: Locate) -> None:
     folder = Folder(spark, locate(table))
-    inner = next((name for name in folder.names() if folder.folder(f"{name}/.hoodie").exists()), None)
+    inner = next((name for name in folder.names() if has_table(spark, f"{folder.path}/{name}")), None)
     if inner is not None:
         raise ConfigError(
             f"its folder has the folder of the table '{table.name}.{inner}', and a partition may have the same name",

@@ -263,6 +263,35 @@ def test_bucket_index_works_with_partitions_by_key(tmp_path: Path, sessions: Ses
 # Errors
 
 
+@pytest.mark.parametrize("has_file", [False, True], ids=["no file", "empty file"])
+def test_table_is_created_again_after_a_killed_creation(tmp_path: Path, sessions: Sessions, has_file: bool) -> None:
+    table = target(tmp_path, sessions)
+    metadata = tmp_path / table.name.replace(".", "/") / ".hoodie"
+    (metadata / "timeline").mkdir(parents=True)
+    if has_file:
+        (metadata / "hoodie.properties").touch()
+    table.sink.check_stored(table.session, table.table)
+    assert isinstance(table.refusal(table.rows), ConfigError)
+    table.write(PEOPLE, put(1, 1, "a"))
+    assert table.rows() == [{"id": 1, "name": "a"}]
+
+
+def test_table_that_lost_its_properties_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
+    metadata = tmp_path / table.name.replace(".", "/") / ".hoodie"
+    (metadata / "timeline").mkdir(parents=True)
+    instant, backup = metadata / "timeline/20260131120000000_20260131120001000.deltacommit", "hoodie.properties.backup"
+    instant.touch()
+    for work in (table.rows, lambda: table.write(PEOPLE, put(1, 1, "a"))):
+        error = table.refusal(work)
+        instant.unlink(missing_ok=True)
+        (metadata / "hoodie.properties").touch()
+        (metadata / backup).write_text("hoodie.table.name=people")
+        assert isinstance(error, ConfigError)
+        assert "the table has commits, but its file hoodie.properties is missing or empty" in str(error)
+        assert str(metadata) in str(error)
+
+
 def test_column_name_that_avro_does_not_allow(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions)
     error = table.refusal(lambda: table.write("id int, s struct<`a b`: int>", put(1, 1, (1,))))

@@ -31,8 +31,10 @@ def struct_key_text(rows: DataFrame, column: str, key: Sequence[str]) -> Column:
 def parse_cell_text(text: Column, data_type: DataType) -> Column:
     """Return the value of one column of a key from its string in ``key_text``."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import BinaryType, TimestampType
+    from pyspark.sql.types import ArrayType, BinaryType, StructType, TimestampType
 
+    if isinstance(data_type, ArrayType | StructType):
+        return F.from_json(text, data_type)
     if isinstance(data_type, BinaryType):
         return F.unhex(text)
     if isinstance(data_type, TimestampType):
@@ -42,8 +44,12 @@ def parse_cell_text(text: Column, data_type: DataType) -> Column:
 
 def _cell_text(column: Column, data_type: DataType) -> Column:
     from pyspark.sql import functions as F
-    from pyspark.sql.types import BinaryType, DecimalType, TimestampType
+    from pyspark.sql.types import ArrayType, BinaryType, DecimalType, DoubleType, FloatType, StructType, TimestampType
 
+    if isinstance(data_type, ArrayType | StructType):  # As strings, ["a, b"] and ["a", "b"] are the same.
+        return F.to_json(column)
+    if isinstance(data_type, FloatType | DoubleType):  # -0.0 equals 0.0.
+        column += F.lit(0.0).cast(data_type)
     if isinstance(data_type, BinaryType):
         return F.hex(column)
     if isinstance(

@@ -120,6 +120,8 @@ def _encode(column: Column, data_type: DataType) -> Column:
         return F.hex(column)
     if isinstance(data_type, T.TimestampType):  # Its local time repeats an hour at the end of daylight saving time.
         return F.unix_micros(column).cast("string")
+    if isinstance(data_type, T.FloatType | T.DoubleType):  # -0.0 equals 0.0.
+        column += F.lit(0.0).cast(data_type)
     text = F.to_json(column) if isinstance(data_type, T.ArrayType) else column.cast("string")
     for character in "%,:" if isinstance(data_type, T.StringType | T.TimestampNTZType | T.ArrayType) else "":
         text = F.replace(text, F.lit(character), F.lit(f"%{ord(character):02X}"))

@@ -143,6 +143,13 @@ def test_one_string_is_any_key(tmp_path: Path, sessions: Sessions) -> None:
     assert sorted(tuple(row.values()) for row in table.rows()) == sorted((text, 2) for text in TEXTS)
 
 
+def test_negative_zero_is_the_key_zero(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions)
+    for rows in [put(1, "0.0", "a")], [remove(2, "0.0", None), put(3, "-0.0", "b")]:
+        table.apply(table.frame("id string, name string", *rows).withColumn("id", F.col("id").cast("double")))
+    assert table.rows() == [{"id": 0.0, "name": "b"}]
+
+
 def test_key_in_another_case_than_the_stored_column(tmp_path: Path, sessions: Sessions) -> None:
     """Two topics of one table, or two versions of a schema, may spell a column differently."""
     for kind, first, second in (("int", 1, 2), ("string", "a,", "")):

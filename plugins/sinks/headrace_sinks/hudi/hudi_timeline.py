@@ -219,11 +219,13 @@ def has_table(spark: SparkSession, path: str) -> bool:
     ConfigError for a table that lost its properties.
     """
     folder = Folder(spark, f"{path}/.hoodie")
-    names = folder.names()
-    sizes = {name: folder.size(name) for name in (_PROPERTIES, _BACKUP) if name in names}
-    if next(iter(sizes.values()), 0):
+    if folder.folder(_PROPERTIES).exists() and folder.size(_PROPERTIES):  # Two requests in the usual case.
         return True
-    if any(sizes.values()) or any(_INSTANT.match(file.rpartition("/")[2]) for file in folder.list_files()):
+    names = folder.names()
+    has_backup = _BACKUP in names and folder.size(_BACKUP) > 0
+    if has_backup and _PROPERTIES not in names:
+        return True
+    if has_backup or any(_INSTANT.match(file.rpartition("/")[2]) for file in folder.list_files()):
         raise ConfigError(
             f"the table has commits, but its file {_PROPERTIES} is missing or empty",
             where=folder.path,

@@ -8,12 +8,20 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk.schemas import add_missing_fields, is_same_type, project, union_schemas, widen_small_ints
+from headrace.sdk.schemas import (
+    add_missing_fields,
+    find_spellings,
+    is_same_type,
+    project,
+    union_schemas,
+    widen_small_ints,
+)
 from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import name_ending, reader_options
 from headrace_sinks.s3.object_state import State
 from headrace_sinks.s3.pending_records import VALUE
 from headrace_sinks.s3.s3_config import S3SinkConfig
+from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -57,10 +65,9 @@ def unite_schemas(schemas: Sequence[StructType]) -> StructType:
 
 def _is_part(schema: StructType, union: StructType) -> bool:
     """Return whether files of a schema can be read with the union: all their columns have the same types there."""
-    return all(
-        is_same_type(add_missing_fields(field.dataType, union[field.name].dataType), union[field.name].dataType)
-        for field in schema
-    )
+    spellings = find_spellings(schema.names, union.names)
+    kinds = [(field.dataType, union[spellings[field.name]].dataType) for field in schema if field.name in spellings]
+    return len(kinds) == len(schema) and all(is_same_type(add_missing_fields(kind, wide), wide) for kind, wide in kinds)
 
 
 def _read_by_schema(spark: SparkSession, config: S3SinkConfig, union: StructType, files: Sequence[str]) -> DataFrame:
@@ -68,7 +75,8 @@ def _read_by_schema(spark: SparkSession, config: S3SinkConfig, union: StructType
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         groups[spark.read.format(config.format).load(file).schema.json()].append(file)
-    frames = [project(spark.read.format(config.format).load(group), union) for group in groups.values()]
+    frames = [spell_as_stored(spark.read.format(config.format).load(group), union) for group in groups.values()]
+    frames = [project(frame, union) for frame in frames]
     return reduce(lambda a, b: a.unionByName(b), frames)
 
 

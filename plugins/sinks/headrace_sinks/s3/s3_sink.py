@@ -27,6 +27,7 @@ from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
 from headrace_sinks.s3.pending_records import REJECTION, describe_records, describe_schema, list_columns
 from headrace_sinks.s3.rotation import Span, close, drop_processed, find_next_rotation, is_due, rotate, to_span
 from headrace_sinks.s3.s3_config import S3SinkConfig
+from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,6 +124,8 @@ class S3Sink(Sink):
         ``is_new``: no record of the batch was processed before; otherwise processed records are skipped.
         """
         config, now, name = self.config, self._now(), str(batch.id)
+        if config.format != "bytes":
+            rows = spell_as_stored(rows, unite_schemas(load_schemas((text for _, text in state.schemas), config)))
         records = describe_records(rows, config)
         if not is_new:
             records = drop_processed(records, state.partitions.values())

@@ -215,9 +215,14 @@ def test_new_schema_starts_new_objects(orders: Callable[..., Orders]) -> None:
     }
     found = sorted(tuple(row) for row in table.read_back().select("id", "size").collect())
     assert found == [(0, None), (1, None), (2, 7), (4, None), (5, None), (2**40, 8)]
+    table.schema = "id bigint, Name string, SIZE int"
+    table.write(*[Record(n, {"id": n, "Name": "n", "SIZE": n}) for n in (6, 7, 8)])
+    assert table.objects()[f"{PREFIX}0000000006.avro"][0] == {"id": 6, "name": "n", "size": 6}
+    found = sorted(tuple(row) for row in table.read_back().where("name = 'n'").select("id", "size").collect())
+    assert found == [(6, 6), (7, 7), (8, 8)]
     table.schema = "id binary"
     with pytest.raises(DataError, match="'id' is bigint in some records and binary in others"):
-        table.write(Record(6, {"id": None}))
+        table.write(Record(9, {"id": None}))
 
 
 def test_rows_of_one_record_are_never_in_two_objects(orders: Callable[..., Orders]) -> None:

@@ -30,9 +30,16 @@ class Misfit(Exception):  # noqa: N818 - not an error of the test
     """A value that does not fit its column."""
 
 
+class Misread(dict[str, Any]):
+    """Object of JSON with a schema that it does not fit. It may still name its table."""
+
+
 @dataclass
 class Raw:
-    """Decoded record. ``place``: its order among the records of the source; ``error``: the reject reason."""
+    """Decoded record. ``place``: its order among the records of the source; ``error``: the reject reason.
+
+    ``misread``: the object of a record that does not fit its schema.
+    """
 
     topic: str
     partition: int
@@ -41,6 +48,11 @@ class Raw:
     value: Any
     key: Row | None = None
     error: str | None = None
+    misread: Misread | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, Misread):
+            self.misread, self.value = self.value, None
 
     @property
     def is_tombstone(self) -> bool:
@@ -257,13 +269,15 @@ def _read_lines(file: File) -> Iterator[tuple[Any, str | None]]:
 
 
 def _read_line(line: bytes, style: str) -> tuple[Any, str | None]:
+    payload = None
     try:
         body = _expect(json.loads(line.decode(), parse_float=Number.parse), dict)
         if style == "json":
             return body, None
-        return read_connect(_expect(body.get("schema"), dict), body.get("payload")), None
+        payload = body.get("payload")
+        return read_connect(_expect(body.get("schema"), dict), payload), None
     except (ValueError, Misfit):
-        return None, "undecodable"
+        return Misread(payload) if isinstance(payload, dict) else None, "undecodable"
 
 
 # JSON with schemas.

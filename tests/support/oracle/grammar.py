@@ -271,6 +271,8 @@ class TableHistory:
             len(self._columns) > 1
             and self._columns[-1][0] not in ("shard", "declared")
             and self._draw.takes("case-names", 0.2)
+            # Each image of an envelope has its own types, and a null has none.
+            and (self._pack["format"] != "json" or self._dialect.startswith(("flat", "dms")))
         ):
             name, kind = self._columns[-1]
             self._columns = [*self._columns[:-1], [name.swapcase(), kind]]

@@ -296,7 +296,7 @@ def _read_dms(change: Change, value: Row) -> None:
 def _target(rule: Row, raw: Raw) -> str:
     topic = raw.topic
     if fields := rule.get("route.by.field"):
-        values = [_at(raw.value, path) for path in fields] if raw.value else [None]
+        values = [_at(raw.value or raw.misread, path) for path in fields]
         if all(value is not None for value in values):
             topic = ".".join(str(value) for value in values)
     return str(rule["target"]).replace("{topic}", topic).replace("{table}", topic.split(".")[-1])

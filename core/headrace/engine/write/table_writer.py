@@ -126,7 +126,7 @@ class TableWriter:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.
             results = self._sinks.write(table_plan, frames)
-            state.modes.note({sink.name: mode for sink, mode in table_plan.modes.items()})
+            state.modes.note({sink.name: mode for sink, mode in _list_modes(table_plan)})
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
@@ -220,7 +220,7 @@ class TableWriter:
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
         """Raise DataError if the table was created in another mode. One table would contain two kinds of rows."""
-        for sink, now in table_plan.modes.items():
+        for sink, now in _list_modes(table_plan):
             was = state.modes.of(sink.name)
             if was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 key = f"its events now have {'a' if table_plan.table.key else 'no'} key, which requires mode {now}"
@@ -279,6 +279,12 @@ class TableWriter:
             return False
         tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
         return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
+
+
+def _list_modes(table_plan: TablePlan) -> list[tuple[Sink, TableMode]]:
+    """Return the modes that the checkpoint records by the sink's name, which is unknown if several sinks have it."""
+    names = [sink.name for sink in table_plan.modes]
+    return [(sink, mode) for sink, mode in table_plan.modes.items() if names.count(sink.name) == 1]
 
 
 def _progress(

@@ -11,7 +11,6 @@ from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, chan
 from headrace.sdk.columns import any_of, fold_name, match_names, reuse_columns
 from headrace.sdk.events import record_columns
 from headrace.sdk.positions import OFFSET_ORDER, position
-from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.dialects.log_positions import (
     SNAPSHOT_OP,
     explain_missing_position,
@@ -36,6 +35,7 @@ from headrace_sources.dialects.record_columns import (
     spell_key_columns,
     with_tombstones,
 )
+from headrace_sources.dialects.row_images import unite_images
 from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ class DebeziumDialect(ConnectorDialect):
         if "before" not in images:
             return schema
         # Both images are rows of one table and get one type; JSON inference may find two.
-        row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
+        after, row = unite_images(images.get("after", images["before"]), images["before"])
         assert isinstance(row, StructType)
         names = {fold_name(name) for name in key}  # the session's case sensitivity is unknown here
         before = row if with_row_before else StructType([field for field in row if fold_name(field.name) in names])
-        types = {"before": before, "after": row}
+        types = {"before": before, "after": after}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
 

@@ -516,6 +516,12 @@ class TestRecords:
         ]
 
 
+def test_int8_beyond_its_range(session: SparkSession) -> None:
+    values = [{"n": n} for n in (-128, 127, 128, 255)]
+    found = Reader(session).read(*[value(struct(n="int8"), row) for row in values])
+    assert found == [{"n": -128}, {"n": 127}, "undecodable", "undecodable"]
+
+
 class TestMixed:
     PLAIN = b'{"id": 1, "name": "x"}'
 

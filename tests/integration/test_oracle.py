@@ -37,6 +37,7 @@ def test_fixed_cases(seed: int, spark: SparkSession, tmp_path: Path, fake_regist
 
 @pytest.mark.nightly
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # A test that is interrupted in a call of Java breaks the session of all later tests.
 @pytest.mark.parametrize(
     "part", [pytest.param(part, marks=pytest.mark.xdist_group(f"packs{part % 3}")) for part in range(RANDOM_PACKS)]
 )

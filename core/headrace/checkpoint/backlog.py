@@ -32,7 +32,7 @@ class BacklogEntry:
     """Batches that a table still needs, as they are stored.
 
     ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``ranges``: the ranges
-    to read again.
+    to read again; ``is_whole``: a topic of several tables could not be read, so that its tables are unknown.
     """
 
     first: int
@@ -40,6 +40,7 @@ class BacklogEntry:
     since: str
     error: str
     ranges: dict[str, list[Any]]
+    is_whole: bool = False
 
     @property
     def batches(self) -> int | None:
@@ -69,17 +70,22 @@ class Backlog:
         return _find_failure(list(self._entries))
 
     @property
-    def topics(self) -> set[str]:
-        """Topics of the batches."""
-        return {topic for entry in list(self._entries) for topic in entry.ranges}
+    def last(self) -> int:
+        """Last batch; -1 without a backlog."""
+        return max((entry.last for entry in list(self._entries)), default=-1)
 
-    def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
+    @property
+    def whole_topics(self) -> set[str]:
+        """Topics whose tables are unknown."""
+        return {topic for entry in list(self._entries) if entry.is_whole for topic in entry.ranges}
+
+    def add(self, batch: int, ranges: ReplayRanges, since: str, error: str, *, is_whole: bool = False) -> None:
         """Add a batch. Adding a repeated batch changes nothing."""
         with self._lock:
             if self._entries and batch <= self._entries[-1].last:
                 return
             self._join_newest()
-            entry = BacklogEntry(batch, batch, since, error, _join([ranges]))
+            entry = BacklogEntry(batch, batch, since, error, _join([ranges]), is_whole)
             self._write(entry)
             self._entries.append(entry)
             self._joinable.add(batch)
@@ -107,6 +113,8 @@ class Backlog:
             return
         older, newest = self._entries[-2:]
         if not {older.first, newest.first} <= self._joinable or newest.last >= older.first + MAX_BATCHES:
+            return
+        if older.is_whole != newest.is_whole:
             return
         joined = replace(older, last=newest.last, ranges=_join([older.ranges, newest.ranges]))
         self._write(joined)

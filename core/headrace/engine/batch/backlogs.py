@@ -47,32 +47,42 @@ class Backlogs:
         return {name: failure for name, failure in failures.items() if failure}
 
     @property
-    def topics(self) -> dict[str, set[str]]:
-        """Table → topics of the batches that it still needs."""
+    def whole_topics(self) -> set[str]:
+        """Topics of several tables that could not be read: their tables are unknown until their backlogs are applied."""
         with self._lock:
-            return {name: table.backlog.topics for name, table in self._tables.items()}
+            return {topic for table in self._tables.values() for topic in table.backlog.whole_topics}
+
+    def has_later(self, table: str, batch: int) -> bool:
+        """Return whether a batch in the backlog of a table is later than ``batch``."""
+        with self._lock:
+            found = self._tables.get(table)
+            return found is not None and found.backlog.last > batch
 
     def get(self, table: str) -> Backlog:
         """Return the backlog of a table that is set aside."""
         with self._lock:
             return self._tables[table].backlog
 
-    def defer(self, table: str, batch: int, find_ranges: Callable[[], ReplayRanges]) -> str | None:
+    def defer(
+        self, table: str, batch: int, find_ranges: Callable[[], ReplayRanges], *, is_whole: bool = False
+    ) -> str | None:
         """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables."""
         with self._lock:
             found = self._tables.get(table)
             oldest = found.backlog.oldest if found else None
             if found is None or oldest is None:
                 return None
-            found.backlog.add(batch, find_ranges(), oldest.since, oldest.error)
+            found.backlog.add(batch, find_ranges(), oldest.since, oldest.error, is_whole=is_whole)
             return f"waits since {oldest.since}: {oldest.error}"
 
-    def set_aside(self, table: str, batch: int, ranges: ReplayRanges, error: HeadraceError, text: str) -> None:
+    def set_aside(
+        self, table: str, batch: int, ranges: ReplayRanges, error: HeadraceError, text: str, *, is_whole: bool = False
+    ) -> None:
         """Set a table aside from the batch that failed. ``text``: the error without secrets."""
         with self._lock:
             self._tables[table] = found = self._open(table)
             found.error = error
-            found.backlog.add(batch, ranges, datetime.now(UTC).isoformat(timespec="seconds"), text)
+            found.backlog.add(batch, ranges, datetime.now(UTC).isoformat(timespec="seconds"), text, is_whole=is_whole)
             # The entry stays alone: a sink that wrote the batch before another failed recognizes it by this batch's mark only.
             found.backlog.begin()
 

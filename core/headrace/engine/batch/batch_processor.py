@@ -19,7 +19,7 @@ from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.schema_replanning import until_schemas_known
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_writer import TableWriter
-from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.errors import ConfigError, HeadraceError, RetriableError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
@@ -94,12 +94,7 @@ class BatchProcessor:
                 raise _no_rule(table, unrouted[0])
             own_targets = self._choose_targets(table, targets, entry)
             try:
-                self._await_parts(table, own_targets)
-                return tuple(
-                    progress
-                    for target in own_targets
-                    for progress in self._write_table(target, entry.last, _digest(target, entry.ranges))
-                )
+                return tuple(progress for target in own_targets for progress in self._write_entry(table, target, entry))
             except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 
@@ -156,7 +151,9 @@ class BatchProcessor:
         """Write a table, or add the batch to its backlog if it is set aside. Errors of the table are recorded, not raised."""
         start = time.monotonic()
         try:
-            reason = self._resources.backlogs.defer(target.name, batch, lambda: self._backlog_ranges(target, context))
+            reason = self._resources.backlogs.defer(
+                target.name, batch, lambda: self._backlog_ranges(target, context), is_whole=target.is_whole
+            )
             if reason is not None:
                 return TableOutcome(self._progress_of_failure(target.name, reason, 0.0))
             with tag_jobs(self._resources.session, self._plan.checkpoint, target.name):
@@ -171,7 +168,7 @@ class BatchProcessor:
 
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
-            events = self._reader.read_events(context, frame, waiting=self._find_waiting_topics())
+            events = self._reader.read_events(context, frame, waiting=self._resources.backlogs.whole_topics)
             # A part of a routed topic may have only metadata, whose records become dead letters.
             whole = [e for e in events if e.part is None]
             notices = {e.topic: text for e in whole if (text := self._plan.metadata_topic(e.topic, e.schema))}
@@ -193,26 +190,30 @@ class BatchProcessor:
             )
         return ranges
 
-    def _find_waiting_topics(self) -> set[str]:
-        """Return the topics of several tables that failed as a whole: their tables are unknown until the topic's backlog is applied."""
-        routes, topics = self._plan.routes, self._resources.backlogs.topics
-        return {t for table, own in topics.items() for t in own if routes.splits(t) and routes.table_of(t) == table}
-
-    def _await_parts(self, table: str, targets: Sequence[Target]) -> None:
-        """Raise RetriableError if one of a topic's tables has older batches in a backlog of its own."""
-        others = self._resources.backlogs.topics.keys() - {table}
-        if older := [target.name for target in targets if target.name in others]:
-            raise RetriableError(
-                f"table {older[0]} has older batches in its own backlog", fix="none: it follows when they are applied"
-            )
-
     def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
         """Return the tables that a backlog belongs to, of all tables with changes in its topics."""
-        routes = [self._plan.routes.of(topic) for topic in entry.ranges]
         # A topic that failed before its tables were known is recorded under the topic's name.
-        if any(found and found.table == table for found in routes):
-            return targets
-        return [target for target in targets if target.name == table] or targets
+        return targets if entry.is_whole else [target for target in targets if target.name == table] or targets
+
+    def _write_entry(self, table: str, target: Target, entry: BacklogEntry) -> Sequence[TableProgress]:
+        """Write a table of a backlog entry. If a topic failed as a whole, a table of it that fails alone is set aside."""
+        if target.name == table or not entry.is_whole:
+            return self._write_table(target, entry.last, _digest(target, entry.ranges))
+        backlogs, ranges = self._resources.backlogs, {topic: entry.ranges[topic] for topic in target.topics}
+        if backlogs.has_later(target.name, entry.last):  # of another topic
+            raise RetriableError(
+                f"table {target.name} has later batches in a backlog of its own", where=f"table {table}"
+            )
+        if (reason := backlogs.defer(target.name, entry.last, lambda: ranges)) is not None:
+            return self._progress_of_failure(target.name, reason, 0.0)
+        try:
+            return self._write_table(target, entry.last, _digest(target, entry.ranges))
+        except Exception as raised:
+            error = translate(raised, self._plan).at(f"table {target.name}")
+            if isinstance(error, UnknownSchemaError | RuleError):
+                raise error from raised
+            backlogs.set_aside(target.name, entry.last, ranges, error, self._plan.redact(str(error)))
+            return self._progress_of_failure(target.name, str(error), 0.0)
 
     def _progress_of(self, outcomes: Mapping[str, TableOutcome]) -> tuple[TableProgress, ...]:
         return tuple(

@@ -105,6 +105,11 @@ class Target:
     def topics(self) -> list[str]:
         return list(dict.fromkeys(events.topic for events, _ in self.sources))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a topic of several tables that could not be read."""
+        return any(route.by and events.part is None and events.error for events, route in self.sources)
+
 
 def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
     """Return the target tables with the events of all their topics, and the topics that no rule matches.

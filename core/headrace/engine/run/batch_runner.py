@@ -99,8 +99,8 @@ class BatchRunner:
         if len(ranges) < len(errors):  # The source cannot read them again.
             return next(iter(errors.values()))
         for name, failure in errors.items():
-            text = plan.redact(str(failure))
-            self.backlogs.set_aside(name, processed.progress.batch, ranges[name], failure, text)
+            text, is_whole = plan.redact(str(failure)), name in {target.name for target in failed if target.is_whole}
+            self.backlogs.set_aside(name, processed.progress.batch, ranges[name], failure, text, is_whole=is_whole)
         self.catch_up.start(is_delayed=True)
         return None
 
@@ -109,6 +109,7 @@ class BatchRunner:
         plan = self._current.plan
         try:
             progress = BatchProcessor(plan, self._resources).process_backlog_entry(table, entry)
+            self.catch_up.start(is_delayed=True)  # A table of the entry may have failed alone.
             self._state.note_caught_up(table)
             self._checkpoint.progress.amend(progress)
             self._on_progress(progress)

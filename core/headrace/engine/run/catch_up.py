@@ -25,6 +25,7 @@ class CatchUp:
         self._backlogs, self._process = backlogs, process
         self._lock = threading.Lock()
         self._threads: dict[str, _TableCatchUp] = {}
+        self._has_ended = False
 
     def start(self, *, is_delayed: bool = False) -> None:
         """Start a thread for every table that has none.
@@ -32,6 +33,8 @@ class CatchUp:
         ``is_delayed``: the tables failed just now, so wait before the first retry.
         """
         with self._lock:
+            if self._has_ended:
+                return
             running = {table for table, thread in self._threads.items() if thread.is_alive()}
             for table in self._backlogs.errors.keys() - running:
                 pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
@@ -51,7 +54,7 @@ class CatchUp:
 
     def _end(self, *, once_more: bool) -> None:
         with self._lock:
-            threads = list(self._threads.values())
+            threads, self._has_ended = list(self._threads.values()), True
         for thread in threads:
             thread.end(once_more=once_more)
         for thread in threads:

@@ -333,14 +333,13 @@ class UnreachableFormat(JsonFormat):
 
 
 def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Later batches of the topic wait, because appended files are in the order of their batches."""
-    log, down = tmp_path / "log.jsonl", tmp_path / "down"
+    """Later batches of the topic wait, because appended files are in the order of their batches. A table may fail alone."""
+    log, down, broken = tmp_path / "log.jsonl", tmp_path / "down", tmp_path / "broken"
     rule = {key: value for key, value in ROUTED.items() if key != "key"}
 
-    def start(*events: dict[str, Any], offset: int) -> None:
+    def start(*events: dict[str, Any], offset: int = 0) -> None:
         append(log, [LogRecord(TOPIC, offset + n, {"id": 1}, body) for n, body in enumerate(events)])
-        sink = FilesSink(path=str(tmp_path / "out"), mode="changelog")
-        value = UnreachableFormat(down)
+        sink, value = BrokenSink(broken, path=str(tmp_path / "out"), mode="changelog"), UnreachableFormat(down)
         source = RecordLog(path=str(log))
         Pipeline("shop", source, [sink], str(tmp_path / "c"), [rule], [Unwrap()], value=value, key="none").run(spark)
 
@@ -348,12 +347,17 @@ def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: Spark
         found = sorted((tmp_path / "out/shop" / table).glob("_headrace_batch=*/part-*.json"))
         return [json.loads(line)["__op"] for file in found for line in file.read_text().splitlines()]
 
-    start(*FIRST, offset=0)
+    start(*FIRST)
     down.touch()
     with pytest.raises(RetriableError, match="the registry is down"):
         start(SECOND[0], offset=3)
     down.unlink()
-    start(*SECOND[1:], offset=4)
+    broken.touch()
+    with pytest.raises(ConfigError, match="the disk is full"):
+        start(*SECOND[1:], offset=4)
+    assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c"])
+    broken.unlink()
+    start()
     assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c", "u", "c"])
 
 

@@ -16,6 +16,8 @@ from tests.support.tiers import nightly_after
 from headrace import Pipeline
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.engine.commands.replay import ReplayResult, replay
+from headrace.engine.plan.routing import Target
+from headrace.engine.write.table_writer import TableWriter
 from headrace.errors import ConfigError
 from headrace.testing._internal.stream import Stream
 
@@ -169,3 +171,33 @@ def test_interrupted_replay_continues_with_its_own_selection(
     assert rows(wide, spark) == [(10, "1234.50"), (11, "1.50")]
     with pytest.raises(ConfigError, match="there are no dead letters"):
         wide.read("dead_letters", spark=spark)
+
+
+def test_table_that_fails_does_not_block_the_replay_of_others(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("orders", "returns")
+    for name in names:
+        topic = f"shop.{name}"
+        write_lines(tmp_path / f"bronze/{topic}/{topic}+0+0.json", [price_event(1, 1234.5, lsn=10)])
+
+    def pipeline(price: str) -> Pipeline:
+        rules = [{"source": f"shop.{name}", "key": ["id"], "columns": {"price": price}} for name in names]
+        return job(tmp_path, price, tables=rules)
+
+    pipeline("decimal(5,2)").run(spark)
+    write, done = TableWriter.write_table, list[ReplayResult]()
+
+    def fail(writer: TableWriter, target: Target, *arguments: Any) -> Any:
+        if target.name == "shop.orders":
+            raise ConfigError("the disk is full")
+        return write(writer, target, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableWriter, "write_table", fail)
+        with pytest.raises(ConfigError, match="the disk is full"):
+            done.extend(replay(pipeline("decimal(9,2)").plan, spark))
+        assert done == [ReplayResult("shop.returns", 1, 0)]
+    assert list(replay(pipeline("decimal(9,2)").plan, spark, table="shop.returns")) == [
+        ReplayResult("shop.orders", 1, 0)
+    ]

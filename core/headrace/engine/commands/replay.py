@@ -67,11 +67,10 @@ def replay(
     try:
         incomplete = run.count_incomplete()
         run.queue.finish_claim()
-        for item in run.queue.items():  # of an interrupted replay
-            yield from run.replay_item(item)
+        yield from run.replay_items()  # of an interrupted replay
         run.claim()
-        for item in run.queue.items():
-            yield from run.replay_item(item)
+        yield from run.replay_items()
+        run.raise_first_failure()
         for name, count in incomplete.items():
             yield ReplayResult(name, 0, 0, incomplete=count)
     except Exception as error:
@@ -88,6 +87,8 @@ class _Replay:
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
         self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
+        #: Item → its error.
+        self.failures: dict[str, Exception] = {}
 
     def count_incomplete(self) -> dict[str, int]:
         """Return table → number of its selected dead letters that cannot be replayed."""
@@ -102,6 +103,21 @@ class _Replay:
         session, condition = self._sessions.of("dead_letters"), self._selected & self._is_whole
         for store in reversed(self._stores):
             store.claim(session, lambda rows: self._with_masked(rows).where(condition), self.queue)
+
+    def replay_items(self) -> Iterator[ReplayResult]:
+        """Apply the claimed items, and put back the rest of each. An item that fails stays claimed, and the others continue."""
+        for item in self.queue.items():
+            if item.name in self.failures:
+                continue
+            try:
+                yield from self.replay_item(item)
+            except Exception as error:  # noqa: BLE001 - raised after the other items
+                self.failures[item.name] = error
+
+    def raise_first_failure(self) -> None:
+        """Raise the error of the first item that failed."""
+        for error in self.failures.values():
+            raise error
 
     def replay_item(self, item: ReplayItem) -> Iterator[ReplayResult]:
         """Apply the selected dead letters of an item; put back the others, and those that no table took."""

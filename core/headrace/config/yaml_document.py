@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from pydantic import ValidationError
@@ -14,6 +16,24 @@ from headrace.errors import ConfigError
 
 #: Maximum number of keys and items of a file, including its aliases.
 MAX_VALUES = 100_000
+
+
+_INTEGER, _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9_]*)"), re.compile(r"[-+]?[0-9]+\.[0-9]+")
+
+
+class WrittenFloat(float):
+    """Number of a file. Its text stays as written, because an option such as 1.10 may be a version."""
+
+    _text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Return the number of a text."""
+        number = super().__new__(cls, text)
+        number._text = text
+        return number
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass
@@ -107,8 +127,14 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*loc, i), document) for i, item in enumerate(node.value)]
     try:
-        return yaml.SafeLoader("").construct_object(node)
+        value = yaml.SafeLoader("").construct_object(node)
     except ValueError as error:  # it looks like a date or a number, but is invalid
         raise document.error(
             loc, f"{node.value[:50]!r} is not valid: {error}", "put it in quotes if it is text"
         ) from None
+    if type(value) is int and not _INTEGER.fullmatch(node.value):  # an octal, hexadecimal or sexagesimal number
+        fix = f"put it in quotes if it is text, or write {value}"
+        raise document.error(loc, f"YAML reads {node.value[:50]!r} as the number {value}", fix)
+    if isinstance(value, date):  # Options are texts, and the text of a date in Python is another one.
+        return node.value
+    return WrittenFloat(node.value) if _FLOAT.fullmatch(node.value) and isinstance(value, float) else value

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from headrace.config.yaml_document import Document, load, parse
 from headrace.errors import ConfigError
-from headrace.sdk.config import Config
+from headrace.sdk.config import Config, option_text
 from headrace.suggestions import did_you_mean
 
 
@@ -289,3 +289,19 @@ def test_expansion_of_nested_aliases_is_limited() -> None:
 
 def test_alias_equals_its_anchor() -> None:
     assert parse("a: &salt {x: 1}\nb: *salt", "f.yaml").data == {"a": {"x": 1}, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize(("text", "number"), [("077", 63), ("0x10", 16), ("1:30", 90), ("0b11", 3)])
+def test_number_that_yaml_reads_in_another_base_is_rejected(text: str, number: int) -> None:
+    """A mode of a file, a password, or a time would silently be another text."""
+    with pytest.raises(ConfigError) as raised:
+        parse(f"name: x\nspark:\n  spark.x: {text}", "p.yaml")
+    assert str(raised.value) == (
+        f"p.yaml:3 spark.spark.x: YAML reads {text!r} as the number {number}\n"
+        f"  fix: put it in quotes if it is text, or write {number}"
+    )
+
+
+@pytest.mark.parametrize("text", ["1.10", "-0.50", "2024-01-01", "2024-01-01T10:00:00Z", "7", "true", "text"])
+def test_options_keep_their_text(text: str) -> None:
+    assert option_text(parse(f"a: {text}", "p.yaml").data["a"]) == text

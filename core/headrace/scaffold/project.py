@@ -76,9 +76,15 @@ def read_project(kind: str, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _rename(text: str, name: str) -> str:
-    text = text.replace("headrace-example", f"headrace-{name.replace('_', '-')}")
-    text = re.sub(r"(?<=headrace_)example|(?<=test_)example", _module_name(name), text)
-    return text.replace("example", name).replace("Example", _class_name(name))
+    """Replace the template's names in one pass, because the new name may contain them."""
+    names = {
+        "headrace-example": f"headrace-{name.replace('_', '-')}",
+        "headrace_example": f"headrace_{_module_name(name)}",
+        "test_example": f"test_{_module_name(name)}",
+        "example": name,
+        "Example": _class_name(name),
+    }
+    return re.sub("|".join(names), lambda found: names[found[0]], text)
 
 
 def _class_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 import tomllib
@@ -48,6 +49,19 @@ def test_project_is_small_and_contains_no_template_names(kind: str) -> None:
     tox = configparser.ConfigParser()
     tox.read_string(texts["tox.ini"])
     assert tox["testenv"]["commands"] == "pytest {posargs}"
+
+
+@pytest.mark.parametrize("name", ["my-example", "example2", "test_example"])
+def test_name_may_contain_the_name_of_the_template(name: str) -> None:
+    texts, module = dict(read_project("source", name)), f"headrace_{name.replace('-', '_')}"
+    assert {path for path in texts if path.endswith(".py")} == {
+        f"{module}.py",
+        f"tests/test_{name.replace('-', '_')}.py",
+    }
+    for path, text in texts.items():
+        if path.endswith(".py"):
+            ast.parse(text)
+    assert f"from {module} import" in texts[f"tests/test_{name.replace('-', '_')}.py"]
 
 
 def test_output_lists_the_next_steps(headrace: Headrace, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.pipeline import Pipeline
-    from headrace.progress.model import BatchProgress
+    from headrace.progress.model import BatchProgress, TableProgress
 
 _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions.'
 
@@ -47,7 +48,9 @@ def show(
     TABLE is a target table, or dead_letters: the records that could not be applied. Without TABLE: list the tables.
     """
     if table is None or versions:
-        _show_history(file, table, sink)
+        if as_of is not None:
+            raise click.UsageError("--as-of needs a TABLE, without --versions.")
+        _show_history(file, table, sink, as_json=form == "json")
         return
     from headrace.cli.startup import open_session
     from headrace.pipeline import DEAD_LETTERS
@@ -63,13 +66,24 @@ def show(
         print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
 
 
-def _show_history(file: str, table: str | None, sink: str | None) -> None:
-    """Print the tables of the last batches, or the versions of one table."""
+def _show_history(file: str, table: str | None, sink: str | None, *, as_json: bool) -> None:
+    """Print the tables of the last batches, or the versions of one table; ``as_json``: a line of JSON for each."""
     from headrace.cli.startup import open_checkpoint
 
     with open_checkpoint(file) as (pipeline, spark):
         batches = pipeline.history(spark)
-    if table is None:
+    if as_json:
+        found = _find_tables(batches) if table is None else _find_versions(batches, table, sink)
+        for batch, t in found:
+            about = {
+                "table": t.table,
+                "sink": t.sink,
+                "version": t.version,
+                "batch": batch.batch,
+                "started": batch.started,
+            }
+            click.echo(json.dumps({**about, "applied": t.applied, "late": t.late}, ensure_ascii=False))
+    elif table is None:
         _print_tables(batches, file)
     else:
         _print_versions(batches, table, sink)
@@ -101,9 +115,8 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
         click.echo(f"no tables yet: headrace run {shlex.quote(file)}", err=True)
         return
     table = make_table("table", "sink", "last batch (UTC)", "version")
-    newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
-    for (name, sink), (batch, t) in sorted(newest.items()):
-        cells = name, sink, f"#{batch.batch}, {_format_time(batch)}", t.version or UNKNOWN
+    for batch, t in _find_tables(batches):
+        cells = t.table, t.sink, f"#{batch.batch}, {_format_time(batch)}", t.version or UNKNOWN
         table.add_row(*map(make_text, cells))
     console = make_console()
     put(console, table)
@@ -114,11 +127,7 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
 def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -> None:
     from headrace.cli.table_output import make_console, make_table, make_text, put
 
-    known = [
-        (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
-    ]
-    if not known:
-        raise ConfigError(f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists the tables")
+    known = _find_versions(batches, name, sink)
     table = make_table("version", "sink", "batch (UTC)", right=("applied", "late"))
     for batch, t in known:
         table.add_row(
@@ -129,6 +138,24 @@ def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -
             format_count(t.late),
         )
     put(make_console(), table)
+
+
+def _find_tables(batches: list[BatchProgress]) -> list[tuple[BatchProgress, TableProgress]]:
+    """Return the newest batch of each table and sink, by name."""
+    newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
+    return [newest[key] for key in sorted(newest)]
+
+
+def _find_versions(
+    batches: list[BatchProgress], name: str, sink: str | None
+) -> list[tuple[BatchProgress, TableProgress]]:
+    """Return the batches with a version of a table, the newest first. ConfigError if there are none."""
+    known = [
+        (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
+    ]
+    if not known:
+        raise ConfigError(f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists the tables")
+    return known
 
 
 def _format_time(batch: BatchProgress) -> str:

@@ -106,6 +106,19 @@ def test_tables_and_versions_are_listed_and_an_old_version_is_shown(headrace: He
     assert "no such version" in result.stderr
 
 
+def test_tables_and_versions_are_printed_as_json(headrace: Headrace) -> None:
+    (table,) = headrace("show", "artists.yaml", "--format", "json").output.splitlines()
+    assert {name: json.loads(table)[name] for name in ("table", "sink", "batch")} == {
+        "table": "moma.artists",
+        "sink": "iceberg",
+        "batch": 1,
+    }
+    found = headrace("show", "artists.yaml", "moma.artists", "--versions", "--format", "json").output.splitlines()
+    assert [json.loads(line)["batch"] for line in found] == [1, 0]
+    refused = headrace("show", "artists.yaml", "--as-of", "2020-01-01")
+    assert (refused.exit_code, "--as-of needs a TABLE" in refused.stderr) == (2, True)
+
+
 def test_missing_table_is_reported(headrace: Headrace) -> None:
     result = headrace("show", "artists.yaml", "moma.artist")
     assert (result.exit_code, result.stdout) == (2, "")

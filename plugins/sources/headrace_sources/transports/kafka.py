@@ -79,7 +79,8 @@ class KafkaSource(NativeSource):
         # If the new topic has as many records as the old one, Spark plans no batch, so no batch would detect the new topic.
         assert context.stream is not None
         self._admin(context.spark).await_broker()
-        if recreated := TopicIds(context.stream, self._admin(context.spark).ids).find_recreated():
+        ids = TopicIds(context.stream, self._admin(context.spark).ids)
+        if recreated := ids.find_recreated(self._select_topics(context.spark)):
             self._reject_recreated(recreated)
 
     def stream(self, spark: SparkSession) -> DataFrame:
@@ -233,8 +234,7 @@ class KafkaSource(NativeSource):
         admin, config = self._admin(spark), self.config
         names = admin.topics()
         if config.subscribePattern:
-            pattern: Any = spark._jvm.java.util.regex.Pattern.compile(config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001 - Kafka's client uses Java's
-            wanted = [name for name in names if pattern.matcher(name).matches()]
+            wanted = list(filter(self._select_topics(spark), names))
         else:
             wanted = self._named_topics
             for name in wanted:
@@ -245,6 +245,14 @@ class KafkaSource(NativeSource):
         if config.assign:
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
         return partitions, [name for name in names if name not in wanted]
+
+    def _select_topics(self, spark: SparkSession) -> Callable[[str], bool]:
+        """Return the function that returns whether the options select a topic."""
+        if not self.config.subscribePattern:
+            return set(self._named_topics).__contains__
+        # Kafka's client uses Java's expressions.
+        pattern: Any = spark._jvm.java.util.regex.Pattern.compile(self.config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001
+        return lambda name: bool(pattern.matcher(name).matches())
 
     def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
         """Return the batch's ranges by topic."""

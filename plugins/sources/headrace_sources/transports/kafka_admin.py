@@ -63,7 +63,7 @@ class KafkaAdmin:
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of existing topics. On a cluster without topic ids, all ids are equal."""
+        """Return the ids of existing topics. A cluster without topic ids returns an id of zeros."""
         found, futures = {}, self._describe_each(topics)
         for topic in futures:
             try:

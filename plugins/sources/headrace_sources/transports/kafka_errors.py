@@ -77,9 +77,9 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         r"No resolvable bootstrap urls",
-        ConfigError,
+        RetriableError,
         "no broker's name can be resolved",
-        "correct `bootstrap.servers`",
+        "correct `bootstrap.servers`, or check the name server",
     ),
     (
         r"TimeoutException|Failed to get offset|DisconnectException|BrokerNotAvailableException",

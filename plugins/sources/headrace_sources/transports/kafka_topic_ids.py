@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
 
 FOLDER = "topic_ids"
+#: Id of all topics on a cluster that has no topic ids yet.
+_NO_ID = "A" * 22
 #: Number of files that are kept: the ids of the last batch with a new id, and the ids before it.
 _KEPT = 2
 
@@ -21,11 +23,11 @@ class TopicIds:
 
     def __init__(self, stream: Folder, find_ids: Callable[[Collection[str]], Mapping[str, str]]) -> None:
         """``find_ids``: returns the current ids of existing topics."""
-        self._folder, self._find_ids = stream.folder(FOLDER), find_ids
+        self._folder, self._list_ids = stream.folder(FOLDER), find_ids
 
-    def find_recreated(self) -> list[str]:
-        """Return the topics of the stream that were created again since they were last read."""
-        known = self._before(sys.maxsize)
+    def find_recreated(self, is_read: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """Return the topics that were created again since they were last read. ``is_read``: whether the stream still reads a topic."""
+        known = {topic: found for topic, found in self._before(sys.maxsize).items() if is_read(topic)}
         return _compare(known, self._find_ids(known) if known else {})
 
     def note(self, batch: int, topics: Collection[str], reject: Callable[[list[str]], None]) -> list[str]:
@@ -46,6 +48,9 @@ class TopicIds:
                 del self._stored[number]
         return recreated
 
+    def _find_ids(self, topics: Collection[str]) -> dict[str, str]:
+        return _drop_unknown(self._list_ids(topics))
+
     def _before(self, batch: int) -> dict[str, str]:
         """Return the ids that applied before a batch."""
         return self._stored[max(earlier)] if (earlier := [n for n in self._stored if n < batch]) else {}
@@ -57,7 +62,11 @@ class TopicIds:
 
 
 def _parse(text: str) -> dict[str, str]:
-    return {str(topic): str(found) for topic, found in json.loads(text).items()}
+    return _drop_unknown({str(topic): str(found) for topic, found in json.loads(text).items()})
+
+
+def _drop_unknown(ids: Mapping[str, str]) -> dict[str, str]:
+    return {topic: found for topic, found in ids.items() if found != _NO_ID}
 
 
 def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

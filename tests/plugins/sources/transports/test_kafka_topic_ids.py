@@ -76,3 +76,29 @@ def test_only_the_last_ids_are_kept() -> None:
         cluster.ids["orders"] = f"{batch}"
         cluster.note(batch, "orders")
     assert cluster.folder.folder(FOLDER).names() == ["3", "4"]
+
+
+def test_topic_that_is_no_longer_read_is_not_requested() -> None:
+    cluster = Cluster(orders="a", people="b")
+    cluster.note(0, "orders", "people")
+    cluster.ids |= {"orders": "c", "people": "d"}
+    requested: list[str] = []
+    stream: Any = cluster.folder
+
+    def find_ids(topics: Collection[str]) -> dict[str, str]:
+        requested.extend(topics)
+        return {topic: cluster.ids[topic] for topic in topics}
+
+    assert TopicIds(stream, find_ids).find_recreated({"orders"}.__contains__) == ["orders"]
+    assert requested == ["orders"]
+
+
+def test_cluster_may_get_topic_ids_later() -> None:
+    none = "AAAAAAAAAAAAAAAAAAAAAA"
+    cluster = Cluster(orders=none)
+    for batch, found in enumerate([none, "a", none, "a"]):  # the brokers are upgraded one by one
+        cluster.ids["orders"] = found
+        assert cluster.open().find_recreated() == []
+        assert cluster.note(batch, "orders") == []
+    cluster.ids["orders"] = "b"
+    assert cluster.open().find_recreated() == ["orders"]

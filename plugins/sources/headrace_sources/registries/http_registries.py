@@ -123,7 +123,8 @@ class ConfluentRegistry(HttpRegistry):
 
     def _reference_path(self, reference: Mapping[str, Any]) -> str:
         subject, version = (quote(str(reference[key]), safe="") for key in ("subject", "version"))
-        return f"subjects/{subject}/versions/{version}"
+        # The registry still returns a deleted schema by its id, and so must the schemas that it refers to be returned.
+        return f"subjects/{subject}/versions/{version}?deleted=true"
 
     def describe_size(self) -> str:
         subjects = self._client.get("subjects")

@@ -112,10 +112,14 @@ class RegistryClient:
         if answer.status in (401, 403):
             fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
             return LoginError(what, where=address, fix=fix)
-        if answer.status == 404:
+        # A proxy or a load balancer in front of the registry has other pages.
+        if answer.status == 404 and (not text or text.startswith("{")):
             fix = "check that the records were written with this registry; nothing of this batch was written"
             return DataError(what, where=address, fix=fix)
-        return RetriableError(what, where=address, fix="see the registry's log; no data is lost")
+        fix = "see the registry's log; no data is lost"
+        if answer.status == 404:
+            fix = f"check that the path of `registry:` is correct, and {fix}"
+        return RetriableError(what, where=address, fix=fix)
 
     def _make_tls_context(self) -> ssl.SSLContext | None:
         ca, certificate, key = self._files

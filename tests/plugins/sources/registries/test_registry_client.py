@@ -216,13 +216,13 @@ class TestReferences:
     def test_cyclic_references_are_rejected(self, server: Server) -> None:
         server.answers |= {
             "/schemas/ids/1": schema("Node", "a"),
-            "/subjects/a/versions/1": schema(NODE, "b"),
-            "/subjects/b/versions/1": schema(NODE, "a"),
+            "/subjects/a/versions/1?deleted=true": schema(NODE, "b"),
+            "/subjects/b/versions/1?deleted=true": schema(NODE, "a"),
         }
         with pytest.raises(DataError) as raised:
             fetch_schema(server.url)
         assert str(raised.value) == (
-            f"{server.url}: the references of a schema cannot be resolved: subjects/a/versions/1 refers to itself, directly "
+            f"{server.url}: the references of a schema cannot be resolved: subjects/a/versions/1?deleted=true refers to itself, directly "
             "or through others\n  fix: register the schema without that reference, or exclude the topic"
         )
 
@@ -232,15 +232,15 @@ class TestReferences:
         for i in range(10):
             deeper = () if i == 9 else (f"a{i + 1}", f"b{i + 1}")
             for letter in "ab":
-                server.answers[f"/subjects/{letter}{i}/versions/1"] = schema(NODE, *deeper)
+                server.answers[f"/subjects/{letter}{i}/versions/1?deleted=true"] = schema(NODE, *deeper)
         assert json.loads(fetch_schema(server.url)) == NODE
         assert len(server.requests) == 21
 
     def test_too_many_references_are_rejected(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(http_registries, "SCHEMA_REFERENCES", 20)
         server.answers["/schemas/ids/1"] = schema("Node", "a0")
-        server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}
-        server.answers["/subjects/a30/versions/1"] = schema(NODE)
+        server.answers |= {f"/subjects/a{i}/versions/1?deleted=true": schema(NODE, f"a{i + 1}") for i in range(30)}
+        server.answers["/subjects/a30/versions/1?deleted=true"] = schema(NODE)
         with pytest.raises(DataError, match="it refers to more than 20 schemas"):
             fetch_schema(server.url)
 

@@ -18,6 +18,8 @@ from headrace_aws.error_codes import (
 
 #: Seconds until a request times out, and the number of attempts.
 _TIMEOUT, _ATTEMPTS = 10, 4
+#: Options of boto3 for the service that has an instance's role. By default one busy response counts as an instance without a role.
+_METADATA_SERVICE = {"metadata_service_num_attempts": 3, "metadata_service_timeout": 1}
 #: Sources of credentials in the order of boto3, for error messages.
 CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
@@ -40,9 +42,14 @@ def open_session(service: str, *, profile: str | None = None) -> Any:
     except ModuleNotFoundError as error:
         raise ConfigError(f"AWS {service} requires boto3", fix="pip install 'headrace[aws]'") from error
     from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
 
+    core = Session()
+    for name, value in _METADATA_SERVICE.items():
+        if f"AWS_{name.upper()}" not in os.environ:
+            core.set_config_variable(name, value)
     try:
-        return boto3.Session(profile_name=profile)
+        return boto3.Session(botocore_session=core, profile_name=profile)
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
 

@@ -127,9 +127,11 @@ class ShardReader:
         self._pages = open_pages(stream, client, reading.shard)
         self._sequence, self._number = reading.begin.sequence, reading.begin.number
         self._records = self._bytes = 0
-        self._answered, self._pause = time.monotonic(), self._pages.pause
+        #: Time of the first of the last failed requests.
+        self._failing_since: float | None = None
+        self._pause = self._pages.pause
         #: Earliest time of the next request.
-        self.due = self._answered
+        self.due = time.monotonic()
         self.is_finished = False
 
     def read_page(self) -> Rows:
@@ -158,11 +160,13 @@ class ShardReader:
         except Exception as error:
             explained = self._stream.explain(error, self._pages.operation)
             now = time.monotonic()
-            if not isinstance(explained, RetriableError) or now - self._answered > _TIMEOUT:
+            # Time in which other shards are read does not count.
+            self._failing_since = requested if self._failing_since is None else self._failing_since
+            if not isinstance(explained, RetriableError) or now - self._failing_since > _TIMEOUT:
                 raise explained.at(self._stream.where) from error
             self.due, self._pause = now + self._pause, min(2 * self._pause, _MAX_PAUSE)
             return None
-        self._answered, self._pause = time.monotonic(), self._pages.pause
+        self._failing_since, self._pause = None, self._pages.pause
         self.due = requested + self._pages.gap
         return page
 

@@ -160,6 +160,10 @@ class Sink(Plugin, ABC):
         """
         return ()
 
+    def place(self) -> str | None:
+        """Return the folder or the catalog of its tables, which no other sink of the pipeline may have; None: it is not checked."""
+        return None
+
     def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
         """Do what is due without new rows; return the seconds until the next call, None for no further call.
 

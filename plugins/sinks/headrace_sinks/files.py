@@ -87,6 +87,9 @@ class FilesSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink files", Folder(spark, self.config.path).probe()
 
+    def place(self) -> str | None:
+        return self.config.path
+
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))
         name = self._choose_folder(folder, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +180,20 @@ def check_capabilities(plan: Plan) -> None:
             )
     for sink in plan.sinks:
         _check_record_columns(plan, sink)
+    _check_places(plan.sinks)
+
+
+def _check_places(sinks: Iterable[Sink]) -> None:
+    """Raise ConfigError for two sinks in one place. Both have the marks of the same batches: the second would skip all of them."""
+    found: dict[str, Sink] = {}
+    for sink in sinks:
+        place = (sink.place() or "").rstrip("/")
+        if place and (other := found.setdefault(place, sink)) is not sink:
+            raise ConfigError(
+                f"it writes to the same place as the sink {other.name}: {place}",
+                where=f"sink {sink.name}",
+                fix="give each sink its own folder or catalog",
+            )
 
 
 def _check_record_columns(plan: Plan, sink: Sink) -> None:

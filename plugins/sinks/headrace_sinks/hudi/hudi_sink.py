@@ -131,6 +131,9 @@ class HudiSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
+    def place(self) -> str | None:
+        return self.config.path
+
     def check_table(self, table: Table, mode: TableMode) -> None:
         self._index.check_table(table, mode)
         check_record_key(self.config.options(), table, mode)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError, RetriableError
 from headrace.sdk.storage import Folder
 
 if TYPE_CHECKING:
@@ -235,8 +235,14 @@ def has_table(spark: SparkSession, path: str) -> bool:
 
 
 def discard_unfinished(spark: SparkSession, path: str) -> None:
-    """Delete what a killed process left of a table that it was creating, because Hudi would reject its folder. There is no table yet."""
-    Folder(spark, path).delete(".hoodie")
+    """Delete what a killed process left of a table that it was creating, because Hudi would reject its folder.
+
+    RetriableError if another process has just created the table.
+    """
+    if Folder(spark, f"{path}/.hoodie").exists():
+        if has_table(spark, path):
+            raise RetriableError("another process has just created the table", where=path)
+        Folder(spark, path).delete(".hoodie")
 
 
 def open_table(spark: SparkSession, path: str) -> Any:

@@ -66,6 +66,9 @@ class S3Sink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink s3", Folder(spark, self.config.path).probe()
 
+    def place(self) -> str | None:
+        return self.config.path
+
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         work = self._work(rows.sparkSession, batch.pipeline, table.name)
         with _LOCKS[work.path]:

@@ -126,6 +126,14 @@ def test_sink_without_a_required_capability_is_rejected_before_the_start() -> No
     check_capabilities(plan(files(mode="changelog"), transforms=(Unwrap(),)))
 
 
+def test_two_sinks_in_one_place_are_rejected() -> None:
+    """The second sink would find the marks of the first, and skip every batch."""
+    first, second = FilesSink(path="out", format="json"), FilesSink(path="out/", format="parquet")
+    with pytest.raises(ConfigError, match="sink files: it writes to the same place as the sink files: out"):
+        check_capabilities(plan(first, second))
+    check_capabilities(plan(first, FilesSink(path="out/parquet", format="parquet")))
+
+
 def test_marks_of_a_batch() -> None:
     assert (MARKS.truncate, MARKS.dead_letters("shop.orders")) == (
         "checkpoint/truncate",

@@ -211,7 +211,10 @@ def _find_old_versions(handle: TableHandle, policy: MaintenancePolicy) -> Mainte
 
 def _select_expired(handle: TableHandle, policy: MaintenancePolicy) -> Any:
     # The newest snapshots stay at any age: they have the marks of batches.
-    oldest = round(policy.history_begins * 1000)
+    begins = round(policy.history_begins * 1000)
+    # The version that was the newest at that time must remain readable.
+    earlier = (int(entry.timestampMillis()) for entry in handle.java.history())
+    oldest = max((time for time in earlier if time <= begins), default=begins)
     return handle.java.expireSnapshots().expireOlderThan(oldest).retainLast(MARK_SEARCH_DEPTH)
 
 

@@ -194,6 +194,9 @@ class IcebergSink(Sink):
         else:
             yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
 
+    def place(self) -> str | None:
+        return self.config.warehouse or f"catalog {self.config.catalog}"
+
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
 
@@ -211,7 +214,14 @@ class IcebergSink(Sink):
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         from pyspark.sql import functions as F
 
-        is_long = find_long_values(find_partition_fields(table.name, self.config.partition_by), row)
+        fields = find_partition_fields(table.name, self.config.partition_by)
+        # An object store limits only the whole name of an object. The folder of a catalog's tables is unknown.
+        if not fields or self.config.warehouse is None or Folder(spark, self.config.warehouse).is_in_store:
+            return None
+        with active(spark):
+            handle = TableHandle.load(spark, self._name(spark, table))
+        new = [field.column for field in fields if field.transform == "identity"]
+        is_long = find_long_values(new if handle is None else handle.identity_columns, row)
         return None if is_long is None else ~F.col(DELETED) & is_long
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:

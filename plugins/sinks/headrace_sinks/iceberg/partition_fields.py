@@ -60,8 +60,8 @@ def find_partition_fields(table: str, rules: Mapping[str, Sequence[str]]) -> lis
     return next(([PartitionField.parse(f) for f in rules[rule]] for rule in rules if fnmatchcase(table, rule)), [])
 
 
-def find_long_values(fields: Sequence[PartitionField], row: StructType) -> Column | None:
-    """Return a condition for rows with a partition value that is too long for a folder name; None if no value can be.
+def find_long_values(columns: Sequence[str], row: StructType) -> Column | None:
+    """Return a condition for rows with a value of partition ``columns`` that is too long for a folder name; None if no value can be.
 
     Iceberg writes a file into the folder ``column=value``, both URL-encoded.
     """
@@ -69,7 +69,7 @@ def find_long_values(fields: Sequence[PartitionField], row: StructType) -> Colum
 
     strings = {column.name for column in row if column.dataType.typeName() == "string"}
     conditions = []
-    for name in (field.column for field in fields if field.transform == "identity" and field.column in strings):
+    for name in (column for column in columns if column in strings):
         text, limit = F.col(quote_name(name)), _MAX_NAME - len(quote_plus(name)) - 1
         # A byte has up to three characters. Few values are so long that the exact length matters.
         is_long = F.when(3 * F.octet_length(text) > limit, F.octet_length(F.url_encode(text)) > limit)

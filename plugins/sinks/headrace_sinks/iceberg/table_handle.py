@@ -68,6 +68,12 @@ class TableHandle:
         return StructType.fromJson(json.loads(convert(self.java.schema()).json()))
 
     @property
+    def identity_columns(self) -> list[str]:
+        """Columns whose values are the table's partition values."""
+        schema, fields = self.java.schema(), self.java.spec().fields()
+        return [str(schema.findColumnName(field.sourceId())) for field in fields if field.transform().isIdentity()]
+
+    @property
     def actions(self) -> Any:
         """Iceberg's maintenance actions, which run as Spark jobs."""
         return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(self.spark._jsparkSession)  # noqa: SLF001

@@ -54,7 +54,7 @@ def test_record_with_a_reserved_name_does_not_stop_its_table(
     dead_letters = job.read_dead_letters(spark)
     assert dead_letters is not None
     found = {(row["reason"], row["error"], json.loads(row["value"])[name]) for row in dead_letters.collect()}
-    assert found == {("field-name", f"a sink reserves the name '{name}'", "x")}
+    assert found == {("field-name", f"a sink reserves the name '{name}': rename it under `transforms:`", "x")}
 
 
 def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(
@@ -72,3 +72,11 @@ def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(
     dead_letters = job.read_dead_letters(spark)
     assert dead_letters is not None
     assert {row["reason"] for row in dead_letters.collect()} == {"unsupported-value"}
+
+
+def test_long_value_is_stored_in_a_table_without_partitions(tmp_path: Path, spark: SparkSession) -> None:
+    """The options of partitions are those of new tables."""
+    for turn, options in enumerate([{}, ICEBERG]):
+        write(tmp_path, turn, {"id": 1, "city": LONG, "turn": turn})
+        (progress,) = make_pipeline(tmp_path, "iceberg", **options).run(spark).tables
+        assert (progress.applied, progress.dead_letters) == (1, 0)

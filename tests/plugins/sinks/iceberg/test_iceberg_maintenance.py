@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,24 @@ def test_old_versions_expire_except_newest_and_tagged(target: Target) -> None:
     assert maintain(target, NO_HISTORY) == {}
     as_tagged = target.sink.read_back(target.session, target.table, str(tagged))
     assert [row.name for row in as_tagged.collect()] == ["first"]
+
+
+@pytest.mark.one_spark
+def test_newest_version_before_the_history_stays(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a pause, it is the version that readers saw at the beginning of the history."""
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._EXPIRY_SLACK", 1.0)
+    for at, name in enumerate(("first", "second")):
+        target.write(PEOPLE, put(at, 1, name))
+    java = java_table(target)
+    time.sleep(0.1)
+    begins = time.time()
+    time.sleep(0.1)
+    for _ in range(MARK_SEARCH_DEPTH + 5):
+        java.newAppend().commit()
+    policy = MaintenancePolicy(history_seconds=60, files=1000, clock=lambda: begins + 60)
+    assert maintain(target, policy) == {"expire": f"57 versions, {MARK_SEARCH_DEPTH + 6} left"}
+    as_of = datetime.fromtimestamp(begins, UTC).isoformat(" ", "milliseconds")
+    assert [row.name for row in target.sink.read_back(target.session, target.table, as_of).collect()] == ["second"]
 
 
 @pytest.mark.nightly

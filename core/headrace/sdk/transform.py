@@ -41,7 +41,7 @@ class Transform(Plugin, ABC):
         return self.reads()
 
     def tables(self) -> Collection[str]:
-        """Return the tables that it names. ``headrace check`` warns about a name that no topic becomes."""
+        """Return the tables that it names. ``headrace check`` warns about a name that no known topic becomes."""
         return ()
 
     def hides(self, changes: Changes) -> Mapping[str, str]:

@@ -228,8 +228,13 @@ def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckI
             yield CheckItem(f"table {table}", found)
 
 
-def _warn_of_unknown_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckItem]:
-    """Yield warnings about tables that a transform names and that no topic becomes. A topic may still come."""
+def _warn_of_unknown_tables(plan: Plan, topics: Sequence[Events]) -> Iterator[CheckItem]:
+    """Yield warnings about tables that a transform names and that no topic becomes. A topic may still come.
+
+    The tables of a topic that a rule splits are unknown.
+    """
+    if any(plan.routes.splits(events.topic) for events in topics):
+        return
     found = [plan.routes.of(events.topic, events.part) for events in topics]
     tables = {route.table for route in found if route is not None}
     for transform in plan.transforms if tables else ():

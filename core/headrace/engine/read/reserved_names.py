@@ -94,7 +94,10 @@ def reject_reserved_fields(changes: Changes, sinks: Iterable[Sink], *, keeps_val
     error = F.coalesce(F.col(ERROR), F.when(any_of(has_value.values()), F.lit(RejectReason.FIELD_NAME)))
     frame = frame.withColumn(ERROR, error)
     if DETAIL in frame.columns:
-        details = [F.when(found, F.lit(f"a sink reserves the name {name!r}")) for name, found in has_value.items()]
+        details = [
+            F.when(found, F.lit(f"a sink reserves the name {name!r}: rename it under `transforms:`"))
+            for name, found in has_value.items()
+        ]
         frame = frame.withColumn(DETAIL, F.coalesce(F.col(DETAIL), *details))
     return replace(changes, frame=frame if keeps_values else frame.drop(*names))
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+#: Number of records with a schema that are not single records.
+_MANY = 20
 #: Column: the decimals of a record with more decimal places than their types.
 _EXACT = "_headrace_exact"
 #: A number that may have decimal places.
@@ -172,7 +174,7 @@ def open_by_data(
     inferred = infer_schema(spark, texts, first, options, known_types.declared)
     stored = log.get(subject)
     known = None if stored is None else keep_distinct_names(stored)
-    if _may_have_schemas(inferred, known) and _find_schemas(texts, subject):
+    if _may_have_schemas(inferred, known) and _find_schemas(texts, subject, is_new=known is None):
         inferred = infer_schema(spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared)
     if known is None and not inferred.fields:
         if texts.isEmpty():
@@ -205,13 +207,16 @@ def _may_have_schemas(inferred: StructType, known: StructType | None) -> bool:
     return known is None or "payload" not in known.names or "type" in getattr(schema, "names", ())
 
 
-def _find_schemas(texts: DataFrame, subject: Subject) -> bool:
-    """Return whether records have embedded schemas. DataError if most have one, for example after a change of the converter."""
+def _find_schemas(texts: DataFrame, subject: Subject, *, is_new: bool) -> bool:
+    """Return whether records have embedded schemas. DataError if most have one, for example after a change of the converter.
+
+    In a small batch of a known topic, they are single records. ``is_new``: the topic is new.
+    """
     from pyspark.sql import functions as F
 
     found = texts.agg(F.count("*"), F.count_if(has_schema(F.col(BODY)))).head()
     assert found is not None, "an aggregate has a row"
-    if found[1] * 2 > found[0]:
+    if found[1] * 2 > found[0] and (is_new or found[1] >= _MANY):
         raise DataError(
             "some records have a schema, but the first records did not",
             where=f"topic {subject.topic}",

@@ -126,7 +126,7 @@ def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_pat
         tmp_path, masks={"email": {"nullify": True, "only_in": ["people", "staf"]}}, target="{table}"
     )
     warnings = [item.found for item in misspelled.check(spark) if item.what == "warning"]
-    assert warnings == ["transform mask names the table 'staf', which no topic becomes: did you mean 'staff'?"]
+    assert "transform mask names the table 'staf', which no topic becomes: did you mean 'staff'?" in warnings
 
 
 def test_masked_column_is_known_from_earlier_batches(spark: SparkSession, tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def replay(
     try:
         incomplete = run.count_incomplete()
         run.queue.finish_claim()
-        yield from run.replay_items()  # of an interrupted replay
+        if run.has_other_selections():  # An interrupted replay puts back dead letters that this one may select.
+            yield from run.replay_items()
         run.claim()
         yield from run.replay_items()
         run.raise_first_failure()
@@ -103,6 +104,11 @@ class _Replay:
         session, condition = self._sessions.of("dead_letters"), self._selected & self._is_whole
         for store in reversed(self._stores):
             store.claim(session, lambda rows: self._with_masked(rows).where(condition), self.queue)
+
+    def has_other_selections(self) -> bool:
+        """Return whether a replay with another selection was interrupted."""
+        found = [self.queue.read_selection(item) for item in self.queue.items()]
+        return any(replace(item, missing_files=()) != self._selection for item in found if item is not None)
 
     def replay_items(self) -> Iterator[ReplayResult]:
         """Apply the claimed items, and put back the rest of each. An item that fails stays claimed, and the others continue."""

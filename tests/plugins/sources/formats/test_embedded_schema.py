@@ -544,7 +544,9 @@ class TestMixed:
         assert reader.read(self.PLAIN, value(A, row)) == [row, "undecodable"]
         assert reader.schema(self.PLAIN).names == ["id", "name"]
         with pytest.raises(DataError, match="some records have a schema, but the first records did not"):
-            reader.schema(self.PLAIN, value(A, row), value(A, row))
+            reader.schema(self.PLAIN, *[value(A, row)] * 20)
+        # In a small batch, the records are single ones, even if there is no other.
+        assert reader.read(value(A, row), null_schema) == ["undecodable", "undecodable"]
 
     def test_null_schema_before_records_with_schema(self, session: SparkSession) -> None:
         row = {"id": 1, "name": "x"}

@@ -123,7 +123,7 @@ class ConfluentRegistry(HttpRegistry):
 
     def _reference_path(self, reference: Mapping[str, Any]) -> str:
         subject, version = (quote(str(reference[key]), safe="") for key in ("subject", "version"))
-        # The registry still returns a deleted schema by its id, and so must the schemas that it refers to be returned.
+        # The registry returns a deleted schema by its id, and the subjects of its references may be deleted too.
         return f"subjects/{subject}/versions/{version}?deleted=true"
 
     def describe_size(self) -> str:

@@ -194,11 +194,8 @@ class Pipeline(PipelineSpec):
         with redacted_errors(self.plan):
             spark = self._session(spark)
             folders, session = self._open_folders(spark), self._session_for_reads(spark)
-            stores, queue = (
-                open_stores(self.plan.dead_letter_table, folders.dead_letters),
-                ReplayQueue(spark, folders.replay),
-            )
-            letters = read_all(stores, session, queue)
+            stores = open_stores(self.plan.dead_letter_table, folders.dead_letters)
+            letters = read_all(stores, session, ReplayQueue(spark, folders.replay))
             return None if letters is None else move_to_session(letters, spark)
 
     def _open_folders(self, spark: SparkSession) -> CheckpointFolders:

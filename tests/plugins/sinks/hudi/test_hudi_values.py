@@ -207,25 +207,28 @@ def test_mode_of_an_existing_table_does_not_change(
     assert table.rows() == [{"id": 1}]
 
 
-def test_table_in_the_folder_of_a_partitioned_table_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ("visits", "visits.archive", "its folder is in the folder of the partitioned table 'visits'"),
+        (
+            "visits.archive",
+            "visits",
+            "its folder has the folder of the table 'visits.archive', and a partition may have the same name",
+        ),
+    ],
+)
+def test_table_in_the_folder_of_a_partitioned_table_is_rejected(
+    tmp_path: Path, sessions: Sessions, first: str, second: str, text: str
+) -> None:
     """A row's value must not choose the folder of another table."""
-    outer, inner = target(tmp_path, sessions, BY_CITY), target(tmp_path, sessions)
-    outer.name, inner.name = "visits", "visits.archive"
-    outer.write(VISITS, put(1, 1, "Brno", 1))
-    error = inner.refusal(lambda: inner.write(VISITS, put(2, 1, "Brno", 1)))
+    tables = {"visits": target(tmp_path, sessions, BY_CITY), "visits.archive": target(tmp_path, sessions)}
+    for name, table in tables.items():
+        table.name = name
+    tables[first].write(VISITS, put(1, 1, "Brno", 1))
+    error = tables[second].refusal(lambda: tables[second].write(VISITS, put(2, 1, "Brno", 1)))
     assert isinstance(error, ConfigError)
-    assert "its folder is in the folder of the partitioned table 'visits'" in str(error)
-
-
-def test_partitioned_table_around_another_table_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
-    outer, inner = target(tmp_path, sessions, BY_CITY), target(tmp_path, sessions)
-    outer.name, inner.name = "visits", "visits.archive"
-    inner.write(VISITS, put(1, 1, "Brno", 1))
-    error = outer.refusal(lambda: outer.write(VISITS, put(2, 1, "Brno", 1)))
-    assert isinstance(error, ConfigError)
-    assert "its folder has the folder of the table 'visits.archive', and a partition may have the same name" in str(
-        error
-    )
+    assert text in str(error)
 
 
 def test_timestamps_are_not_partition_values(tmp_path: Path, sessions: Sessions) -> None:

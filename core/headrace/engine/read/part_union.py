@@ -69,18 +69,13 @@ def _convert(part: Changes, types: dict[str, DataType]) -> Changes:
 def _as_text(column: Column, have: DataType, want: DataType) -> Column:
     from pyspark.sql import functions as F, types as T
 
-    if isinstance(want, T.StructType) and isinstance(have, T.StructType):
-        fields = {field.name: field.dataType for field in have}
-        cells = [
-            _as_text(column.getField(field.name), fields[field.name], field.dataType)
-            if field.name in fields
-            else F.lit(None).cast(field.dataType)
-            for field in want
-        ]
-        names = want.names
-        return F.when(column.isNotNull(), F.struct(*[cell.alias(n) for cell, n in zip(cells, names, strict=True)]))
     if is_same_type(have, want):
         return column
+    if isinstance(want, T.StructType) and isinstance(have, T.StructType):
+        cells = {field.name: F.lit(None).cast(field.dataType) for field in want}
+        for field in have:
+            cells[field.name] = _as_text(column.getField(field.name), field.dataType, want[field.name].dataType)
+        return F.when(column.isNotNull(), F.struct(*[cell.alias(name) for name, cell in cells.items()]))
     if isinstance(have, T.StructType | T.ArrayType | T.MapType):
         return F.to_json(column)
     return F.base64(column) if isinstance(have, T.BinaryType) else column.cast("string")

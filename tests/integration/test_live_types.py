@@ -22,7 +22,15 @@ from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.spark,
+    pytest.mark.dist,
+    pytest.mark.slow,
+    pytest.mark.one_spark,
+    # The first test starts all connectors and compiles the plans of every type.
+    pytest.mark.timeout(1800),
+]
 
 #: First row number of the snapshot and of the stream.
 PHASES = {"snapshot": 0, "stream": 100}

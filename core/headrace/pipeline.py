@@ -175,11 +175,12 @@ class Pipeline(PipelineSpec):
     def _read(
         self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
     ) -> DataFrame:
-        chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
+        self.plan.learn_tables(Folder(spark, self.checkpoint))
+        sinks = self.plan.for_table(table).sinks
+        chosen = next((s for s in sinks if sink is None or s.name == sink), None)
         if chosen is None:
-            raise ConfigError(
-                f"the pipeline has no sink {sink!r}", fix=f"its sinks: {', '.join(s.name for s in self.sinks)}"
-            )
+            names = ", ".join(s.name for s in sinks)
+            raise ConfigError(f"the table has no sink {sink!r}", where=f"table {table}", fix=f"its sinks: {names}")
         if as_of is not None and not chosen.capabilities.time_travel:
             raise ConfigError("older versions cannot be read", where=f"sink {chosen.name}", fix="leave out --as-of")
         try:
@@ -202,6 +203,7 @@ class Pipeline(PipelineSpec):
         """Return the folders of the checkpoint, which may be missing. ConfigError for another pipeline's checkpoint."""
         folder = Folder(spark, self.checkpoint)
         read_header(folder, f"checkpoint {self.checkpoint}", self.name)
+        self.plan.learn_tables(folder)
         return CheckpointFolders(folder)
 
     def _require_batches(self, spark: SparkSession, fix: str) -> None:
@@ -266,7 +268,11 @@ class Pipeline(PipelineSpec):
         """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""
         with redacted_errors(self.plan):
             reader, where = self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}"
-            return read_status(reader, where, self.name, [sink.name for sink in self.sinks])
+            self.plan.learn_tables(reader)
+            return read_status(reader, where, self.name, self._name_sinks)
+
+    def _name_sinks(self, table: str) -> list[str]:
+        return [sink.name for sink in self.plan.for_table(table).sinks]
 
     @property
     def needs_spark_for_status(self) -> bool:
@@ -331,7 +337,7 @@ class Pipeline(PipelineSpec):
     def _check_plugins(self, spark: SparkSession) -> SparkSession:
         """Return a session of headrace in which each plugin has checked its requirements."""
         session = Sessions(spark, self.plan.sql_conf).of("check")
-        for plugin in self.plan.plugins:
+        for plugin in self.plan.all_plugins:
             plugin.check(session)
         return session
 

@@ -73,7 +73,7 @@ class Orders:
         return sink.write(Table("orders"), rows, Batch(self.pipeline, batch, "append", digest=digest))
 
     def on_idle(self) -> float | None:
-        return self.sink.on_idle(self.session, self.pipeline)
+        return self.sink.on_idle(self.session, self.pipeline, lambda table: True)
 
     def read_back(self) -> DataFrame:
         return self.sink.read_back(self.session, Table("orders"))

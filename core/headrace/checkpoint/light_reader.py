@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,10 +91,12 @@ def read_history(checkpoint: TextFolder, where: str, pipeline: str) -> list[Batc
     return read_progress(checkpoint.folder(PROGRESS))
 
 
-def read_status(checkpoint: TextFolder, where: str, pipeline: str, sinks: Sequence[str]) -> CheckpointStatus:
-    """Return the status of a pipeline's tables in its sinks."""
+def read_status(
+    checkpoint: TextFolder, where: str, pipeline: str, sinks_of: Callable[[str], Sequence[str]]
+) -> CheckpointStatus:
+    """Return the status of a pipeline's tables in their sinks. ``sinks_of``: table → names of its sinks."""
     history = read_history(checkpoint, where, pipeline)
     # A backlog outlives the batches whose progress is kept.
     backlogs = read_failures(checkpoint.folder(BACKLOG))
-    failures = {(table, sink): failure for table, failure in backlogs.items() for sink in sinks}
+    failures = {(table, sink): failure for table, failure in backlogs.items() for sink in sinks_of(table)}
     return describe_checkpoint(pipeline, history, failures)

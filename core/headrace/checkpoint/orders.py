@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from headrace.sdk.schema_log import PART_MARK
+from headrace.spark.storage import parse_file
 
 if TYPE_CHECKING:
+    from headrace.sdk.file_system import TextFolder
     from headrace.spark.storage import Folder
 
 _FILE = "orders.json"
@@ -47,6 +49,12 @@ class Orders:
         if known != self._known:
             self._folder.write(_FILE, json.dumps({topic: asdict(known[topic]) for topic in known}, ensure_ascii=False))
             self._known = known
+
+
+def read_ordered_topics(folder: TextFolder) -> list[str]:
+    """Return the topics, and parts of topics, whose order is in a checkpoint's folder."""
+    text = folder.read(_FILE)
+    return [] if text is None else list(parse_file(text, _parse, _FILE))
 
 
 def _parse(text: str) -> dict[str, Order]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -55,9 +55,17 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
     one_key, keys = rule["key"]["anyOf"]
     for columns in (one_key, keys["additionalProperties"], rule["route.by.field"]):
         columns["type"] = ["string", "array"]
+    rule["sink"] |= _options_by_sink(definitions, schemas["sink"])
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
     return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}
+
+
+def _options_by_sink(definitions: Schema, sinks: Mapping[str, Schema]) -> Schema:
+    """Return the schema of the options that a rule has for sinks, and add their definitions: the same as of a sink, none required."""
+    for name in sinks:
+        definitions[f"table.{name}"] = {k: v for k, v in definitions[f"sink.{name}"].items() if k != "required"}
+    return {"properties": {name: _ref(f"table.{name}") for name in sinks}, "additionalProperties": False}
 
 
 def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:

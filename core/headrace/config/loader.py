@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,16 +12,19 @@ from pydantic import ValidationError
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
+from headrace.config.written_options import replace_options
 from headrace.config_errors import join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
 from headrace.sdk.plugin_block import parse_plugin_block
 from headrace.sdk.secrets import SecretProvider, clear_cache
+from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
     from headrace.sdk.plugin import Plugin
+    from headrace.sdk.sink import Sink
 
 Built = TypeVar("Built")
 
@@ -70,6 +73,8 @@ class _Builder:
             )
         config, failed = self._validate(data)
         plugins = self._build_plugins({key: value for key, value in data.items() if key not in failed})
+        if config is not None:
+            self._check_rules(config, plugins["sinks"])
         if config is None or self._problems:
             raise self._join_problems()
         references = self._resolver.references
@@ -119,6 +124,28 @@ class _Builder:
     def _items(data: Mapping[str, Any], key: str) -> list[tuple[tuple[Any, ...], Any]]:
         """Return the locations and values of a list's items."""
         return [((key, number), item) for number, item in enumerate(data.get(key, ()))]
+
+    def _check_rules(self, config: PipelineConfig, sinks: Sequence[Sink | None]) -> None:
+        """Add the problems of rules of ``tables:`` that name unknown sinks, or have invalid options for a sink."""
+        by_name = {sink.name: sink for sink in sinks if sink is not None}
+        if len(by_name) < len(sinks):  # A sink has a problem of its own.
+            return
+        for number, rule in enumerate(config.tables):
+            names: dict[tuple[Any, ...], str] = {}
+            names |= {("tables", number, "sinks", index): name for index, name in enumerate(rule.sinks or ())}
+            names |= {("tables", number, "sink", name): name for name in rule.sink}
+            for loc, name in names.items():
+                if name not in by_name:
+                    what, fix = f"the pipeline has no sink {name!r}", did_you_mean(name, by_name)
+                    self._problems.append(self._document.error(loc, what, fix))
+                elif name in rule.sink and loc[2] == "sink":
+                    self._check_options(by_name[name], rule.sink[name], loc)
+
+    def _check_options(self, sink: Sink, options: Mapping[str, Any], loc: tuple[Any, ...]) -> None:
+        try:
+            replace_options(sink.config, options)
+        except ValidationError as error:
+            self._add_problems(error, loc)
 
     def _collect(self, work: Callable[..., Built], *arguments: Any) -> Built | None:
         """Return the result of ``work``, or None after adding its problem."""

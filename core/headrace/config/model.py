@@ -9,10 +9,14 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from headrace.config.dead_letter_options import Policy
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
+from headrace.sdk.interval import Interval
 from headrace.sdk.plugin_block import parse_plugin_block
+from headrace.sdk.reject_reason import RejectReason
 
 
 def _block(item: Any) -> Any:
@@ -34,7 +38,11 @@ _NAME = re.compile(r"[\w][\w.-]*")
 
 
 class TableRule(Config):
-    """Mapping of topics to a table."""
+    """Mapping of topics to a table, and options of the table.
+
+    The first rule that matches a topic decides its table, with the options from ``target`` to ``logical.table``. Each of the other
+    options comes from the first matching rule that has it, and without one from the sink and the pipeline.
+    """
 
     source: str
     """A topic, a glob (``moma.public.*``) or a ``/regular expression/``."""
@@ -62,6 +70,23 @@ class TableRule(Config):
     ByLogicalTableRouter. The key must distinguish their rows.
     """
 
+    sinks: tuple[str, ...] | None = None
+    """Names of the sinks that receive the table. Default: all sinks of the pipeline."""
+
+    sink: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of sinks for the table, by the sink's name: ``{NAME: {mode: append}}``. Each option replaces the sink's own.
+    Options of the whole sink, such as its folder or its catalog, cannot be set for one table.
+    """
+
+    maintenance: Maintenance | None = None
+    """Maintenance of the table. Each option replaces the pipeline's own."""
+
+    dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
+    """Policies for records of the table that cannot become a row, by reason. Each replaces the pipeline's own."""
+
+    delete_retention: Interval | None = Field(default=None, alias="delete.retention")
+    """How long keys of deleted rows are kept, instead of the pipeline's own value."""
+
     @field_validator("key", "route_by_field", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
@@ -75,6 +100,13 @@ class TableRule(Config):
         for columns in value.values() if isinstance(value, dict) else [value]:
             if repeated := [name for name in columns if columns.count(name) > 1]:
                 raise ValueError(f"names the column {repeated[0]!r} more than once")
+        return value
+
+    @field_validator("sinks")
+    @classmethod
+    def _some_sinks(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and not value:
+            raise ValueError("names no sink; to leave a topic out, give it no rule")
         return value
 
     @field_validator("source")

@@ -60,17 +60,16 @@ class DeadLetterPolicy:
 class DeadLetterCounter:
     """Counter of a run's records and dead letters. Thread-safe."""
 
-    def __init__(self, policy: DeadLetterPolicy, sink: str) -> None:
-        """``sink``: the sink whose counts are added; every sink receives the same records."""
-        self._policy, self._sink = policy, sink
+    def __init__(self, policy: DeadLetterPolicy) -> None:
+        self._policy = policy
         self._lock = threading.Lock()
         self._records = self._dead_letters = 0
 
     def add(self, tables: Iterable[TableProgress]) -> None:
         """Add the counts of tables. RuleError if the run has too many dead letters."""
         with self._lock:
-            for table in tables:
-                if table.sink == self._sink:
-                    self._records += table.rows_in or 0
-                    self._dead_letters += table.dead_letters
+            # Every sink of a table receives the same records: one of them counts.
+            for table in {table.table: table for table in tables}.values():
+                self._records += table.rows_in or 0
+                self._dead_letters += table.dead_letters
             self._policy.check_limit(self._records, self._dead_letters)

@@ -53,8 +53,8 @@ class SchemaLog:
     """Subject → schema, in a folder of the checkpoint; without a folder, in memory. Threads may share it.
 
     ``file_types``: topic → column → type from the pipeline file. ``table_types``: topic → column → type in the existing table,
-    without columns that a transform changes. ``row_fields``: event schema → fields that hold rows. ``ruled``: reject reasons for
-    which the pipeline file has a policy; ``splits``: topic → whether it has several tables with their own types.
+    without columns that a transform changes. ``row_fields``: event schema → fields that hold rows. ``ruled``: topic →
+    reject reasons for which the pipeline file has a policy; ``splits``: topic → whether it has several tables with their own types.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SchemaLog:
         file_types: Callable[[str], Mapping[str, str]] | None = None,
         table_types: Callable[[str], Mapping[str, DataType]] | None = None,
         row_fields: Callable[[StructType], Collection[str]] = lambda schema: (),
-        ruled: Collection[str] = (),
+        ruled: Callable[[str], Collection[str]] = lambda topic: (),
         splits: Callable[[str], bool] = lambda topic: False,
     ) -> None:
         self.ruled, self.row_fields, self._splits = ruled, row_fields, splits
@@ -107,7 +107,7 @@ class SchemaLog:
 
     def allows_conflicts(self, subject: Subject) -> bool:
         """Return whether records of a schema that conflicts with earlier ones are rejected; otherwise the topic fails."""
-        return RejectReason.SCHEMA_INCOMPATIBLE in self.ruled or self._splits(subject.topic)
+        return RejectReason.SCHEMA_INCOMPATIBLE in self.ruled(subject.topic) or self._splits(subject.topic)
 
     def file_types(self, subject: Subject) -> Mapping[str, str]:
         """Return column → type from the pipeline file."""

@@ -12,7 +12,7 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -164,10 +164,11 @@ class Sink(Plugin, ABC):
         """Return the folder or the catalog of its tables, which no other sink of the pipeline may have; None: it is not checked."""
         return None
 
-    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         """Do what is due without new rows; return the seconds until the next call, None for no further call.
 
-        Called when a run starts, and between the batches of a continuous run. ``pipeline``: as in ``Batch``.
+        Called when a run starts, and between the batches of a continuous run. ``pipeline``: as in ``Batch``; ``writes``: name of a table →
+        whether this sink writes it, and not one with other options for the table.
         """
         return None
 

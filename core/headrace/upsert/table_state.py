@@ -16,6 +16,8 @@ from headrace.upsert.table_sources import TableSources
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.checkpoint.layout import CheckpointFolders
 
 
@@ -69,8 +71,8 @@ class TableState:
 class TableStates:
     """State of every table of a run. Threads share it; only one thread at a time uses the state of one table."""
 
-    def __init__(self, folders: CheckpointFolders, retention: float) -> None:
-        """``folders``: folders of the checkpoint; ``retention``: seconds."""
+    def __init__(self, folders: CheckpointFolders, retention: Callable[[str], float] = lambda table: 0.0) -> None:
+        """``folders``: folders of the checkpoint; ``retention``: table → seconds."""
         self._folders, self._retention = folders, retention
         self._states: dict[str, TableState] = {}
         self._lock = threading.Lock()
@@ -93,5 +95,5 @@ class TableStates:
         """Return the state of a table, always the same object."""
         with self._lock:
             if table not in self._states:
-                self._states[table] = TableState(self._folders, table, self._retention)
+                self._states[table] = TableState(self._folders, table, self._retention(table))
             return self._states[table]

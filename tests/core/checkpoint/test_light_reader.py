@@ -48,7 +48,7 @@ def test_local_checkpoint_is_read(form: str, tmp_path: Path) -> None:
     entry = BacklogEntry(2, 2, "2026-11-28T02:00:00+00:00", "full", {"t": [1]})
     (tmp_path / "backlog/public%2Ea").mkdir(parents=True)
     (tmp_path / "backlog/public%2Ea/0000000002.json").write_text(json.dumps(asdict(entry)))
-    status = read_status(folder, WHERE, "shop", ["s"])
+    status = read_status(folder, WHERE, "shop", lambda table: ["s"])
     assert [(table.table, table.sink, table.error) for table in status.tables] == [
         ("a", "s", None),
         ("public.a", "s", "full"),
@@ -110,15 +110,15 @@ def test_checkpoint_with_another_layout_is_rejected(tmp_path: Path) -> None:
 def test_invalid_header_is_rejected(tmp_path: Path, header: str, error: str) -> None:
     (tmp_path / "headrace.json").write_text(header)
     with pytest.raises(ConfigError, match=f"checkpoint lake: {error}"):
-        read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"])
+        read_status(LocalFolder(tmp_path), WHERE, "shop", lambda table: ["s"])
 
 
 @pytest.mark.parametrize("log", ["stream", "ranged"])
 def test_lost_header_is_rejected(tmp_path: Path, log: str) -> None:
-    assert read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"]).tables == ()
+    assert read_status(LocalFolder(tmp_path), WHERE, "shop", lambda table: ["s"]).tables == ()
     (tmp_path / log).mkdir()
     with pytest.raises(ConfigError, match=r"checkpoint lake: headrace\.json is missing"):
-        read_status(LocalFolder(tmp_path), WHERE, "shop", ["s"])
+        read_status(LocalFolder(tmp_path), WHERE, "shop", lambda table: ["s"])
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"batch": 1', b"\xff\xfe"])

@@ -61,6 +61,8 @@ def test_shipped_files_are_valid(schema: dict[str, Any], file: str) -> None:
         lambda d: d.pop("tables"),
         lambda d: d["tables"][0].update(key="artist_id"),
         lambda d: d["tables"][0].update({"route.by.field": "source.table", "key": {"a": ["b", "c"], "*": "id"}}),
+        lambda d: d["tables"][0].update(sink={"iceberg": {"mode": "append", "write.format.default": "orc"}}),
+        lambda d: d["tables"][0].update(sinks=["iceberg"], maintenance={"history": "7 days"}),
         lambda d: d["transforms"].append("unwrap"),
         lambda d: d["transforms"].append({"unwrap": None}),
         lambda d: d.update(sink="console"),
@@ -110,6 +112,12 @@ def test_files_that_headrace_rejects_are_invalid(
     ("change", "where", "complaint"),
     [
         (lambda d: d["source"]["files"].update(pth="x"), "$.source.files", "'pth' was unexpected"),
+        (
+            lambda d: d["tables"][0].update(sink={"iceberg": {"mod": "append"}}),
+            "$.tables[0].sink.iceberg",
+            "'mod' does not match",
+        ),
+        (lambda d: d["tables"][0].update(sink={"icebreg": {}}), "$.tables[0].sink", "'icebreg' was unexpected"),
         (lambda d: d["transforms"][0]["unwrap"].update(ad="x"), "$.transforms[0].unwrap", "'ad' was unexpected"),
         (lambda d: d["transforms"].append({"unwarp": {}}), "$.transforms[3]", "'unwarp' was unexpected"),
         (lambda d: d["transforms"].append("unwarp"), "$.transforms[3]", "'unwarp' is not one of"),

@@ -50,7 +50,7 @@ def test_limit_of_dead_letters(limit: int | str | None, records: int, dead_lette
 
 
 def test_dead_letter_is_counted_once_for_several_sinks() -> None:
-    counter = DeadLetterCounter(DeadLetterPolicy(limit=3), "iceberg")
+    counter = DeadLetterCounter(DeadLetterPolicy(limit=3))
     batch = [TableProgress("t", sink, rows_in=10, dead_letters=2) for sink in ("iceberg", "hudi")]
     counter.add(batch)
     with pytest.raises(RuleError, match="4 of 20 records"):

@@ -24,16 +24,18 @@ def test_types_are_requested_by_topic() -> None:
         requested.append(topic)
         return {"id": IntegerType()}
 
-    log = SchemaLog(file_types=lambda topic: {"price": topic}, table_types=table_types, ruled=("schema_unknown",))
+    log = SchemaLog(
+        file_types=lambda topic: {"price": topic}, table_types=table_types, ruled=lambda topic: (f"unknown-{topic}",)
+    )
     assert log.file_types(VALUE) == log.file_types(KEY) == {"price": "shop.orders"}
     assert log.table_types(VALUE) == log.table_types(KEY) == log.table_types(VALUE) == {"id": IntegerType()}
     assert requested == ["shop.orders"], "once per run"
-    assert "schema_unknown" in log.ruled
+    assert log.ruled("shop.orders") == ("unknown-shop.orders",)
 
 
 def test_types_are_unknown_by_default() -> None:
     log = SchemaLog()
-    assert (log.file_types(VALUE), log.table_types(VALUE), log.ruled) == ({}, {}, ())
+    assert (log.file_types(VALUE), log.table_types(VALUE), log.ruled("shop.orders")) == ({}, {}, ())
     assert log.row_fields(StructType()) == ()
 
 

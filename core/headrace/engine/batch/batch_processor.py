@@ -66,7 +66,6 @@ class BatchProcessor:
     def __init__(self, plan: Plan, resources: BatchResources) -> None:
         self._plan, self._resources = plan, resources
         self._reader = ChangeReader(plan)
-        self._writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
 
     def process_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> ProcessedBatch:
         """Write a batch into its tables. Raises only errors of the whole batch. ``span``: range of a ranged source."""
@@ -163,8 +162,12 @@ class BatchProcessor:
             return TableOutcome(error=error, seconds=time.monotonic() - start)
 
     def _write_table(self, target: Target, batch: int, digest: str) -> list[TableProgress]:
-        with self._resources.locks.hold(target.name):
-            return self._writer.write_table(target, batch, digest)
+        resources = self._resources
+        writer = TableWriter(
+            self._plan.for_table(target.name), resources.checkpoint, resources.sessions, resources.states
+        )
+        with resources.locks.hold(target.name):
+            return writer.write_table(target, batch, digest)
 
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
@@ -228,7 +231,8 @@ class BatchProcessor:
 
     def _progress_of_failure(self, table: str, reason: str, seconds: float) -> tuple[TableProgress, ...]:
         text, seconds = self._plan.redact(reason), round(seconds, 3)
-        return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in self._plan.sinks)
+        sinks = self._plan.for_table(table).sinks
+        return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in sinks)
 
     def _with_lags(
         self, tables: tuple[TableProgress, ...], targets: Sequence[Target], context: SourceContext

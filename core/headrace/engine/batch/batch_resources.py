@@ -30,7 +30,7 @@ class BatchResources:
             stream=checkpoint.stream,
             max_message_bytes=plan.settings.max_message_bytes,
         )
-        self.states = TableStates(checkpoint, plan.settings.delete_retention_seconds)
+        self.states = TableStates(checkpoint, plan.delete_retention_of)
         self.backlogs = Backlogs(checkpoint.backlog)
         self.order_watch = OrderWatch(checkpoint)
         self.activity = BatchActivity()

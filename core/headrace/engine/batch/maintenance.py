@@ -77,14 +77,14 @@ class MeasuredTable:
 def find_tables(checkpoint: CheckpointFolders) -> list[str]:
     """Return the tables that a pipeline has written, from its checkpoint."""
     progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
-    return sorted(progress | TableStates(checkpoint, 0.0).names())
+    return sorted(progress | TableStates(checkpoint).names())
 
 
 def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[MeasuredTable]:
     """Return the size of each table in each sink, except tables that a sink does not have or cannot measure."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
     for table in tables:
-        for sink in plan.sinks:
+        for sink in plan.for_table(table).sinks:
             try:
                 size = sink.measure_table(session, Table(table))
             except Exception as error:
@@ -96,10 +96,12 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
     """Run the steps that are due for tables; ``dry_run``: only list them. A failed step is an item with its error."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
-    policy = replace(plan.settings.maintenance.policy, files=2, clock=SteadyClock())
+    clock = SteadyClock()
     for table in tables:
-        for sink in plan.sinks:
-            yield from maintain_table(plan, session, Table(table), sink, policy, dry_run=dry_run)
+        table_plan = plan.for_table(table)
+        policy = replace(table_plan.settings.maintenance.policy, files=2, clock=clock)
+        for sink in table_plan.sinks:
+            yield from maintain_table(table_plan, session, Table(table), sink, policy, dry_run=dry_run)
 
 
 def maintain_table(

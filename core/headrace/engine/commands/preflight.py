@@ -12,6 +12,7 @@ from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.table_options import describe_settings, describe_sinks
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.record_decoder import Records
 from headrace.engine.read.seen_columns import SeenColumns
@@ -186,10 +187,11 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
         return [CheckItem(name, "no rule of `tables:` matches it: left out")]
     if route.error:
         return [CheckItem(name, route.error.what, route.error)]
-    changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
+    own_plan = plan.for_table(route.table)
+    changes = ChangeReader(own_plan).read_changes(session, events, route, seen=seen)
     try:
-        batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
-        for sink in plan.sinks:
+        batch = TablePlan.decide(own_plan, route.table, changes, BatchMarks("check", 0))
+        for sink in own_plan.sinks:
             _check_table(sink, session, batch)
     except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
@@ -199,6 +201,9 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
         if plan.dialect_of(events) is not dialect:
             found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
             items.append(CheckItem(name, found))
+    if own_plan is not plan:
+        found = f"{describe_sinks(own_plan.sinks)}; {describe_settings(own_plan.settings)}"
+        items.append(CheckItem(f"options of {name}", f"table {route.table}: {found}"))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 

@@ -164,9 +164,13 @@ class _Replay:
 
     def _write(self, item: ReplayItem, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
         """Return the written tables, each with the number of records that are dead letters again."""
-        states = TableStates(self._checkpoint, self._plan.settings.delete_retention_seconds)
+        states = TableStates(self._checkpoint, self._plan.delete_retention_of)
         run = ReplayRun(item.unique, first_seen(dead_letters))
-        writer = TableWriter(self._plan, self._checkpoint, self._sessions, states, replay=run)
+
+        def write(target: Target) -> int:
+            plan = self._plan.for_table(target.name)
+            writer = TableWriter(plan, self._checkpoint, self._sessions, states, replay=run)
+            return writer.write_table(target, item.batch)[0].dead_letters
 
         def read_and_write() -> list[tuple[Target, int]]:
             targets, unrouted = route(self._events(context, dead_letters), self._plan.routes)
@@ -176,7 +180,7 @@ class _Replay:
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
-            return [(target, writer.write_table(target, item.batch)[0].dead_letters) for target in targets]
+            return [(target, write(target)) for target in targets]
 
         return self._until_schemas_known(read_and_write)
 

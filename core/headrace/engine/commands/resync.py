@@ -55,7 +55,9 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     unknown which rows to remove. Late changes do not restore removed rows; repeating it removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-    state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
+    plan.learn_tables(checkpoint.folder)
+    plan = plan.for_table(table)
+    state = TableStates(checkpoint, plan.delete_retention_of).of(table)
     if not plan.removes_rows:
         raise ConfigError(
             "the table keeps rows that the database deletes, so no rows can be removed",

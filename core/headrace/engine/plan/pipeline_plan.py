@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.orders import read_ordered_topics
 from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
 from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.plan.table_options import TableOptions
 from headrace.errors import DataError, HeadraceError
 from headrace.runtime.session.session_builder import with_parts
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
-from headrace.sdk.file_system import FileSystem
+from headrace.sdk.file_system import FileSystem, TextFolder
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
@@ -63,6 +65,34 @@ class Plan:
     fallback_dialects: FallbackDialects = field(default_factory=dict)
     #: How to build the pipeline again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
+    #: Options of tables → the plan with them: each sink with its options is built once.
+    _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def for_table(self, table: str) -> Plan:
+        """Return the plan with the sinks and settings of a table."""
+        options = self.routes.options_of(table)
+        return self if options is None else self._with_options(options, f"table {table}")
+
+    def learn_tables(self, checkpoint: TextFolder) -> None:
+        """Make the options of all tables known whose topics are in a checkpoint."""
+        if self.routes.rule_options:
+            self.routes.learn(read_ordered_topics(checkpoint))
+
+    def delete_retention_of(self, table: str) -> float:
+        """Return the seconds for which the keys of a table's deleted rows are kept."""
+        return self.for_table(table).settings.delete_retention_seconds
+
+    @property
+    def variants(self) -> list[Plan]:
+        """The plan, and the plans with the options of each rule of ``tables:``."""
+        return [self, *(self._with_options(options, place) for place, options in self.routes.rule_options.items())]
+
+    def _with_options(self, options: TableOptions, place: str) -> Plan:
+        if options not in self._table_plans:
+            sinks = options.choose_sinks(self.sinks, place)
+            made = replace(self, sinks=sinks, settings=options.change_settings(self.settings))
+            self._table_plans.setdefault(options, made)
+        return self._table_plans[options]
 
     def with_credentials_of(self, renewed: Plan) -> Plan:
         """Return the plan with the source, formats and sinks of ``renewed``.
@@ -84,6 +114,17 @@ class Plan:
     def plugins(self) -> list[Plugin]:
         formats = [f for f in (self.value_format, self.key_format) if f]
         return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks, *self.file_systems])
+
+    @property
+    def all_plugins(self) -> list[Plugin]:
+        """The plugins of the pipeline, and the sinks with the options of single tables."""
+        return list(dict.fromkeys([*self.plugins, *self.all_sinks]))
+
+    @property
+    def all_sinks(self) -> list[Sink]:
+        """The sinks of the pipeline, and the sinks with the options of single tables."""
+        plans = [*self.variants, *self._table_plans.values()]
+        return list(dict.fromkeys(sink for plan in plans for sink in plan.sinks))
 
     @property
     def sql_conf(self) -> dict[str, str]:
@@ -138,9 +179,14 @@ class Plan:
             file_types=self.routes.columns,
             table_types=table_types or partial(self.read_stored_types, session),
             row_fields=self.row_fields,
-            ruled=self.settings.dead_letters,
+            ruled=self.list_ruled_reasons,
             splits=self.routes.splits,
         )
+
+    def list_ruled_reasons(self, topic: str) -> Collection[str]:
+        """Return the reject reasons for which the file has a policy, for the table of a topic."""
+        route = self.routes.of_subject(topic)
+        return (self.for_table(route.table) if route else self).settings.dead_letters
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         """Return the description of a topic with stream metadata and no rows; None for other topics."""
@@ -194,7 +240,7 @@ class Plan:
             return {}
         fold = name_fold(session)
         changed = {fold(name) for transform in self.transforms for name in transform.reads_in(route.table)}
-        for sink in self.sinks:
+        for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:
                 return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}

@@ -102,10 +102,10 @@ class PipelineSpec:
             redact=self.redact,
             renewal=self.renewal,
         )
-        for plugin in plan.plugins:
+        for plugin in plan.all_plugins:
             for _, secret in plugin.config.secrets():
                 self.redact.add(secret)
-        addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
+        addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.all_plugins)]
         return replace(plan, file_systems=find_file_systems(registry(), *addresses))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from urllib.parse import quote
 
 from headrace.config.model import TableRule, is_regex
 from headrace.config.table_names import check_table_name
+from headrace.engine.plan.table_options import TableOptions
 from headrace.errors import DataError
 from headrace.sdk.events import Events
 from headrace.sdk.schema_log import PART_MARK
@@ -30,30 +32,35 @@ class Route:
     by: tuple[str, ...] = ()
     #: Whether several source tables of a topic form one target table.
     is_logical_table: bool = False
-    #: The name of the topic gives no valid table name. ``table`` is the topic's name; only this table fails.
+    #: The name of the topic gives no valid table name, and ``table`` is the topic's name; or the rules of the table's topics
+    #: contradict each other. Only this table fails.
     error: DataError | None = None
 
 
 class Routes:
-    """Rules of ``tables:`` in their order. The first rule that matches a topic applies."""
+    """Rules of ``tables:`` in their order. The first rule that matches a topic decides its table.
+
+    The options of a table are those of its topics. They are known from the first route of one of them on.
+    """
 
     def __init__(self, rules: Sequence[TableRule]) -> None:
         self._rules = rules
         #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
         self._tables: dict[str, str | None] = {}
+        #: Topic → numbers of all rules that match it; such numbers → options; table → options.
+        self._matches: dict[str, tuple[int, ...]] = {}
+        self._options: dict[tuple[int, ...], TableOptions | None] = {}
+        self._table_options: dict[str, TableOptions | None] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
         """Return the route of a topic or of one part of it; None if there are rules and none matches."""
         rule = self._rule_of(topic)
         if rule is None and self._rules:
             return None
-        name = part or topic
-        try:
-            table, error = _table_name(rule.target if rule else None, name), None
-        except DataError as raised:
-            table, error = name, raised
+        table, error = _try_table_name(rule, part or topic)
         if rule is None:
             return Route(table, error=error)
+        error = error or self._note_options(table, topic)
         return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table, error)
 
     def table_of(self, topic: str) -> str | None:
@@ -87,11 +94,51 @@ class Routes:
         """Return whether the name of a part of a topic is a valid table name."""
         if len(quote(f"{topic}{PART_MARK}{part}", safe="")) > MAX_PART_CHARACTERS:
             return False
-        found = self.of(topic, part)
-        return found is not None and found.error is None
+        rule = self._rule_of(topic)
+        return bool(rule or not self._rules) and _try_table_name(rule, part)[1] is None
+
+    def options_of(self, table: str) -> TableOptions | None:
+        """Return the options of a table; None if it has none, or if no topic of it is known yet."""
+        return self._table_options.get(table)
+
+    @cached_property
+    def rule_options(self) -> dict[str, TableOptions]:
+        """Place of each rule with options → its options without those of other rules."""
+        found = {f"tables[{number}]": self._merge_options((number,)) for number in range(len(self._rules))}
+        return {place: options for place, options in found.items() if options is not None}
+
+    def learn(self, subjects: Iterable[str]) -> None:
+        """Make the options of the tables of known topics, or of parts of topics, known."""
+        for subject in subjects:
+            self.of_subject(subject)
+
+    def _note_options(self, table: str, topic: str) -> DataError | None:
+        """Note the options of a table. Return the error of a topic whose options differ from those of the table's other topics."""
+        options = self._merge_options(self._matching_rules(topic))
+        if self._table_options.setdefault(table, options) is options:
+            return None
+        return DataError(
+            "the rules of its topics give the table different options",
+            where=f"table {table}, topic {topic}",
+            fix="set the same options in all rules of `tables:` whose `target:` is this table",
+        )
+
+    def _merge_options(self, rules: tuple[int, ...]) -> TableOptions | None:
+        """Return the options of rules, by their numbers: always the same object for the same options."""
+        if rules not in self._options:
+            made = TableOptions.of_rules([self._rules[number] for number in rules])
+            self._options[rules] = next((known for known in self._options.values() if _is_same(known, made)), made)
+        return self._options[rules]
+
+    def _matching_rules(self, topic: str) -> tuple[int, ...]:
+        if topic not in self._matches:
+            found = (number for number, rule in enumerate(self._rules) if _matches(rule.source, topic))
+            self._matches[topic] = tuple(found)
+        return self._matches[topic]
 
     def _rule_of(self, topic: str) -> TableRule | None:
-        return next((rule for rule in self._rules if _matches(rule.source, topic)), None)
+        matching = self._matching_rules(topic)
+        return self._rules[matching[0]] if matching else None
 
 
 @dataclass(frozen=True)
@@ -128,10 +175,22 @@ def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple
     return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
 
+def _is_same(one: TableOptions | None, other: TableOptions | None) -> bool:
+    return one is other or (one is not None and other is not None and vars(one) == vars(other))
+
+
 def _matches(pattern: str, topic: str) -> bool:
     if is_regex(pattern):
         return re.fullmatch(pattern[1:-1], topic) is not None
     return fnmatchcase(topic, pattern)
+
+
+def _try_table_name(rule: TableRule | None, name: str) -> tuple[str, DataError | None]:
+    """Return the table of a topic or of one part of it; or the name itself with the error of a name that gives no table name."""
+    try:
+        return _table_name(rule.target if rule else None, name), None
+    except DataError as error:
+        return name, error
 
 
 def _table_name(target: str | None, topic: str) -> str:

@@ -51,7 +51,7 @@ class BatchRunner:
         self._resources = BatchResources(plan, checkpoint, sessions, maintainer.locks, names_checked=names_checked)
         self._state = state or RunState()
         self._state.note_outcomes((t.table for batch in checkpoint.progress.all() for t in batch.tables), ())
-        self._dead_letters = DeadLetterCounter(plan.dead_letter_policy, plan.sinks[0].name)
+        self._dead_letters = DeadLetterCounter(plan.dead_letter_policy)
         self.backlogs = self._resources.backlogs
         self.catch_up = CatchUp(self.backlogs, self._run_backlog_entry)
 

@@ -40,10 +40,8 @@ class Maintainer:
     """
 
     def __init__(self, current: CurrentPlan, sessions: Sessions, report: Report) -> None:
-        plan = current.plan
         self._current, self._sessions, self._report = current, sessions, report
-        self._policy = replace(plan.settings.maintenance.policy, clock=SteadyClock())
-        self._is_enabled = plan.settings.maintenance.enabled
+        self._clock = SteadyClock()
         #: Held by batches, and by steps that exclude them.
         self.locks = TableLocks()
         self._changed, self._is_stopping, self._is_ending = threading.Condition(), False, False
@@ -55,10 +53,10 @@ class Maintainer:
 
     def note_batch(self, tables: Iterable[str]) -> None:
         """Count a batch for the tables that it wrote, and check those with enough batches."""
-        if not self._is_enabled:
-            return
+        plan = self._current.plan
+        enabled = [table for table in tables if plan.for_table(table).settings.maintenance.enabled]
         with self._changed:
-            self._batches.update(tables)
+            self._batches.update(enabled)
             self._due.update({t: None for t, count in self._batches.items() if count >= BATCHES_BETWEEN_CHECKS})
             if self._due and self._thread is None and not self._is_stopping:
                 self._thread = threading.Thread(target=self._run, name="headrace-maintenance", daemon=True)
@@ -91,7 +89,7 @@ class Maintainer:
     def _run(self) -> None:
         session = self._sessions.of("maintenance")
         while (table := self._next()) is not None:
-            plan = self._current.plan
+            plan = self._current.plan.for_table(table)
             for sink in plan.sinks:
                 if time.monotonic() < self._pauses.get((table, sink.name), 0.0):
                     continue
@@ -106,8 +104,9 @@ class Maintainer:
                 self._pauses[table, sink.name] = now + PAUSE_SECONDS * failures + PAUSE_SHARE * (now - start)
 
     def _maintain(self, plan: Plan, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
+        policy = replace(plan.settings.maintenance.policy, clock=self._clock)
         with tag_jobs(session, plan.checkpoint, _TAG):
-            yield from maintain_table(plan, session, Table(table), sink, self._policy, hold=self.locks.hold)
+            yield from maintain_table(plan, session, Table(table), sink, policy, hold=self.locks.hold)
 
     def _next(self) -> str | None:
         """Wait for a table to check, and return it; None to end the thread."""

@@ -76,6 +76,7 @@ class Query(ABC):
         self._in_batch, self._finishing, self._is_finished = threading.Lock(), threading.Lock(), False
         self._wake = threading.Event()
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
+        plan.learn_tables(self.checkpoint.folder)
         #: Warnings for the user, which ``headrace run`` prints.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._note = RunNote(self.checkpoint.folder)
@@ -289,7 +290,11 @@ class Query(ABC):
     def _failures(self) -> dict[TableInSink, TableFailure]:
         """Return the failures of tables that were set aside, for each sink."""
         failures = self._runner.backlogs.failures
-        return {(table, sink.name): failure for table, failure in failures.items() for sink in self._plan.sinks}
+        return {
+            (table, sink.name): failure
+            for table, failure in failures.items()
+            for sink in self._plan.for_table(table).sinks
+        }
 
     def _finish(self) -> None:
         """Finish the catch-up and maintenance.

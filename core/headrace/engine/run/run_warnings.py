@@ -38,7 +38,7 @@ def find_notes(plan: Plan) -> list[str]:
 def _collect_texts(plan: Plan, method: str) -> list[str]:
     """Return the strings that a method of all plugins returns, with the plugins' names. Several plugins may share a string."""
     texts: dict[str, str] = {}
-    for plugin in plan.plugins:
+    for plugin in plan.all_plugins:
         for text in check_strings(plugin, method, getattr(plugin, method)()):
             texts.setdefault(text, f"{plugin.name}: {text}")
     return list(texts.values())

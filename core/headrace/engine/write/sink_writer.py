@@ -126,11 +126,14 @@ class SinkPoller:
 
     def poll(self, plan: Plan) -> float | None:
         """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one."""
-        pauses = [self._poll(plan, sink) for sink in plan.sinks]
+        pauses = [self._poll(plan, sink) for sink in plan.all_sinks]
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _poll(self, plan: Plan, sink: Sink) -> float | None:
         def translate_with_place(raised: Exception) -> HeadraceError:
             return translate(raised, plan, sink).at(f"sink {sink.name}")
 
-        return retry(lambda: sink.on_idle(self._session, self._pipeline), translate_with_place)
+        def writes(table: str) -> bool:
+            return sink in plan.for_table(table).sinks
+
+        return retry(lambda: sink.on_idle(self._session, self._pipeline, writes), translate_with_place)

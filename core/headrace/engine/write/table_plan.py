@@ -161,6 +161,15 @@ def decide_mode(sink: Sink, changes: Changes) -> TableMode:
 
 def check_capabilities(plan: Plan) -> None:
     """Raise ConfigError if a sink lacks a capability that the pipeline needs, as far as known without Spark."""
+    for variant in plan.variants:
+        _check_modes(variant)
+        for sink in variant.sinks:
+            _check_record_columns(variant, sink)
+    _check_places(plan.sinks)
+
+
+def _check_modes(plan: Plan) -> None:
+    """Raise ConfigError if a sink has a mode that it does not support, or cannot apply deletes."""
     for sink in plan.sinks:
         mode = sink.config.mode
         if mode == "upsert" and not sink.capabilities.upsert:
@@ -178,9 +187,6 @@ def check_capabilities(plan: Plan) -> None:
                 where=f"sink {sink.name}",
                 fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
             )
-    for sink in plan.sinks:
-        _check_record_columns(plan, sink)
-    _check_places(plan.sinks)
 
 
 def _check_places(sinks: Iterable[Sink]) -> None:

@@ -89,15 +89,17 @@ class IcebergConfig(SinkConfig):
     readers: tuple[str, ...] = ()
     """Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support."""
 
-    partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
+    partition_by: dict[str, tuple[str, ...]] | tuple[str, ...] = Field(default_factory=dict, alias="partition.by")
     """Partitioning of new tables. Table name or glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
-    a column, or ``bucket(16, column)``. The first rule that matches applies.
+    a column, or ``bucket(16, column)``. The first rule that matches applies. A list of fields applies to all tables.
     """
 
     @field_validator("partition_by")
     @classmethod
-    def _check_fields(cls, rules: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        for fields in rules.values():
+    def _check_fields(
+        cls, rules: dict[str, tuple[str, ...]] | tuple[str, ...]
+    ) -> dict[str, tuple[str, ...]] | tuple[str, ...]:
+        for fields in rules.values() if isinstance(rules, dict) else [rules]:
             for field in fields:
                 PartitionField.parse(field)
         return rules
@@ -107,6 +109,11 @@ class IcebergConfig(SinkConfig):
     def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
         check_readers(readers, load_readers(), "Iceberg")
         return readers
+
+    @property
+    def partition_rules(self) -> dict[str, tuple[str, ...]]:
+        """Table name or glob → fields."""
+        return self.partition_by if isinstance(self.partition_by, dict) else {"*": self.partition_by}
 
     @model_validator(mode="after")
     def _check_location(self) -> IcebergConfig:
@@ -201,7 +208,7 @@ class IcebergSink(Sink):
         check_reader_names(self.config.readers, columns, table.name)
 
     def check_new(self, table: Table, columns: Collection[str]) -> None:
-        fields = find_partition_fields(table.name, self.config.partition_by)
+        fields = find_partition_fields(table.name, self.config.partition_rules)
         check_partition_columns(table, columns, [field.column for field in fields], "sink iceberg, partition.by")
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
@@ -214,7 +221,7 @@ class IcebergSink(Sink):
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         from pyspark.sql import functions as F
 
-        fields = find_partition_fields(table.name, self.config.partition_by)
+        fields = find_partition_fields(table.name, self.config.partition_rules)
         # An object store limits only the whole name of an object. The folder of a catalog's tables is unknown.
         if not fields or self.config.warehouse is None or Folder(spark, self.config.warehouse).is_in_store:
             return None
@@ -310,7 +317,7 @@ class IcebergSink(Sink):
         """Create the table with the rows of its first batch."""
         check_paths(rows.schema)
         spark = rows.sparkSession
-        fields = find_partition_fields(table.name, self.config.partition_by)
+        fields = find_partition_fields(table.name, self.config.partition_rules)
         columns = [field.column for field in fields]
         if deferred := defer_creation(table, rows, batch, columns, "sink iceberg, partition.by"):
             return deferred

@@ -88,10 +88,10 @@ class S3Sink(Sink):
             self._register(rows.sparkSession, table.name, state, moved)
         return WriteResult()
 
-    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         now = self._now()
         root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}/{quote(pipeline, safe='')}")
-        for name in root.names():
+        for name in filter(lambda name: writes(_read_folder_name(name)), root.names()):
             work = root.folder(name)
             with _LOCKS[work.path]:
                 state = State.read(work)
@@ -99,7 +99,7 @@ class S3Sink(Sink):
                 spans = self._close(state, lambda partition: is_due(partition, self.config, now))
                 if spans:
                     moved += self._commit(spark, work, f"clock-{now}", spans, state)
-                self._register(spark, unquote(name.removeprefix(_TABLE)), state, moved)
+                self._register(spark, _read_folder_name(name), state, moved)
         due = find_next_rotation(now, self.config)
         return None if due is None else max(0.05, (due - now) / 1000)
 
@@ -208,3 +208,8 @@ class S3Sink(Sink):
 def _folder_name(table: str) -> str:
     """Return the name of a table's work folder. `Folder.names` hides names with a leading underscore."""
     return _TABLE + quote(table, safe="")
+
+
+def _read_folder_name(name: str) -> str:
+    """Return the table of a work folder."""
+    return unquote(name.removeprefix(_TABLE))

@@ -153,7 +153,7 @@ class RegistryDecoder:
                 log.add_writer(subject, id_, self._fetch(id_))
             except DataError as error:
                 error.at(f"topic {subject.topic}, schema {id_}")
-                _raise_unless_ruled(error, log)
+                _raise_unless_ruled(error, subject, log)
                 refusal = error
                 missing.add(id_)
         if refusal and not log.writers(subject):  # without any schema the table has no columns
@@ -177,7 +177,7 @@ class RegistryDecoder:
                 writers.append(WriterSchema(id_, readers))
             except DataError as error:
                 error.where = f"topic {subject.topic}, schema {id_}"
-                _raise_unless_ruled(error, log)
+                _raise_unless_ruled(error, subject, log)
                 refusal = error
                 rejected[id_] = RejectReason.SCHEMA_UNKNOWN
         if refusal and not writers:
@@ -219,9 +219,9 @@ def _union_schemas(
     return union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
 
 
-def _raise_unless_ruled(error: DataError, log: SchemaLog) -> None:
+def _raise_unless_ruled(error: DataError, subject: Subject, log: SchemaLog) -> None:
     """Raise the error, unless the pipeline file has a rule for records without a schema or the schema is unusable."""
     if isinstance(error, UnusableSchemaError):
         return
-    if RejectReason.SCHEMA_UNKNOWN not in log.ruled:
+    if RejectReason.SCHEMA_UNKNOWN not in log.ruled(subject.topic):
         raise error

@@ -49,7 +49,7 @@ class IdleSink(MemorySink):
         super().__init__(**options)
         self.delays, self.calls = delays, list[str]()
 
-    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         self.calls.append(pipeline)
         return self.delays(len(self.calls))
 

@@ -314,7 +314,7 @@ def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSessi
         for offset, (id_, age) in enumerate([("1", 7), ("2", ["x"]), ("3", 8)])
     ]
     frame, decoder = write_records(session, schemas, records)
-    log = SchemaLog(ruled=["schema-incompatible"])
+    log = SchemaLog(ruled=lambda topic: ["schema-incompatible"])
     reader = decoder.open(frame, "value", Subject("t", "value"), log)
     found = reader.decode(frame, "value", reader.schema, "error").orderBy("offset").select("value", "error").collect()
     read_home = StructType([StructField("home", reader.schema["home"].dataType)])
@@ -527,7 +527,7 @@ def test_flood_of_unknown_ids(session: SparkSession, fake_registry: FakeRegistry
     fake_registry.answers |= {f"/schemas/ids/{i}": {"schema": json.dumps(ROW)} for i in (7, 5_000)}
     good = [b"\0" + number.to_bytes(4, "big") + body(number, "a") for number in (7, 5_000, 5_000)]
     flood = [b"\0" + number.to_bytes(4, "big") + body(1, "x") for number in range(100, 3_100)]
-    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog(ruled=[RejectReason.SCHEMA_UNKNOWN])
+    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog(ruled=lambda topic: [RejectReason.SCHEMA_UNKNOWN])
     topics = make_topic(session, good[0], *flood, *good[1:])
     for _ in range(3):
         try:

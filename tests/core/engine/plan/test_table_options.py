@@ -1,0 +1,134 @@
+"""Options of single tables: which rule sets which option, and what cannot be set for one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace import ConfigError, Pipeline
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.table_options import describe_settings, describe_sinks
+
+PARTITIONS = "hoodie.datasource.write.partitionpath.field"
+ANY = {"source": "moma.public.*", "target": "moma.{table}"}
+ARTISTS = {"source": "moma.public.artists", "target": "moma.artists"}
+
+
+def plan(*rules: dict[str, Any], sinks: Any = None, **settings: Any) -> Plan:
+    config = {
+        "name": "moma",
+        "source": {"files": {"path": "bronze", "format": "json"}},
+        "tables": list(rules),
+        "sinks": sinks or [{"hudi": {"path": "lake/hudi"}}, {"iceberg": {"warehouse": "lake/iceberg"}}],
+        "checkpoint": "checkpoint",
+    }
+    return Pipeline.from_dict({**config, **settings}).plan
+
+
+def of_topic(found: Plan, topic: str) -> Plan:
+    route = found.routes.of(topic)
+    assert route is not None
+    return found.for_table(route.table)
+
+
+def test_each_option_comes_from_the_first_matching_rule_that_has_it() -> None:
+    found = plan(
+        {**ARTISTS, "sink": {"hudi": {PARTITIONS: "nationality"}}, "maintenance": {"history": "7 days"}},
+        {
+            "source": "/.*works/",
+            "target": "moma.{table}",
+            "sinks": ["iceberg"],
+            "dead.letters": {"undecodable": "drop"},
+        },
+        {
+            **ANY,
+            "sink": {"hudi": {"table.type": "COPY_ON_WRITE", PARTITIONS: "x"}, "iceberg": {"mode": "append"}},
+            "delete.retention": "1 day",
+        },
+        maintenance={"history": "2 hours", "files": 8},
+        **{"dead.letters": {"too-large": "stop"}},
+    )
+    artists, works = of_topic(found, "moma.public.artists"), of_topic(found, "moma.public.artworks")
+    assert describe_sinks(artists.sinks) == (
+        f"hudi: {{path: lake/hudi, table.type: COPY_ON_WRITE, {PARTITIONS}: nationality}}, "
+        "iceberg: {mode: append, warehouse: lake/iceberg}"
+    )
+    assert describe_settings(artists.settings) == (
+        "maintenance: {history: 7 days, files: 8}, dead.letters: {too-large: stop}, delete.retention: 1 day"
+    )
+    assert describe_sinks(works.sinks) == "iceberg: {mode: append, warehouse: lake/iceberg}"
+    assert describe_settings(works.settings) == (
+        "maintenance: {history: 2 hours, files: 8}, dead.letters: {too-large: stop, undecodable: drop}, "
+        "delete.retention: 1 day"
+    )
+    assert found.list_ruled_reasons("moma.public.artworks") == {"too-large": "stop", "undecodable": "drop"}
+    assert found.delete_retention_of("moma.artists") == 86400
+
+
+def test_tables_without_options_have_the_sinks_of_the_pipeline() -> None:
+    found = plan({**ARTISTS, "sinks": ["hudi"]}, ANY)
+    assert of_topic(found, "moma.public.artworks") is found
+    assert [sink.name for sink in of_topic(found, "moma.public.artists").sinks] == ["hudi"]
+
+
+def test_sinks_are_built_once_for_all_tables_with_the_same_options() -> None:
+    found = plan({**ANY, "sink": {"hudi": {"table.type": "COPY_ON_WRITE"}}})
+    one, other = of_topic(found, "moma.public.artists"), of_topic(found, "moma.public.artworks")
+    assert one is other
+    assert one.sinks[0] is not found.sinks[0]
+    assert one.sinks[1] is found.sinks[1]
+
+
+def test_options_of_a_table_are_known_from_its_topics_in_the_checkpoint() -> None:
+    rule = {"source": "moma.all", "route.by.field": "source.table", "target": "lake.{table}", "sinks": ["hudi"]}
+    found = plan(rule)
+    assert found.for_table("lake.artists") is found
+    found.routes.learn(["moma.all//artists"])
+    assert [sink.name for sink in found.for_table("lake.artists").sinks] == ["hudi"]
+
+
+def test_topics_of_a_table_must_have_the_same_options() -> None:
+    shared = {"target": "moma.people"}
+    found = plan(
+        {"source": "a.artists", **shared, "sinks": ["hudi"]},
+        {"source": "b.artists", **shared, "sinks": ["hudi"]},
+        {"source": "c.artists", **shared},
+    )
+    errors = [route.error for topic in "abc" if (route := found.routes.of(f"{topic}.artists"))]
+    assert errors[:2] == [None, None]
+    assert "table moma.people, topic c.artists: the rules of its topics give the table different options" in str(
+        errors[2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"sinks": ["hudy"]}, "config tables.0.sinks.0: the pipeline has no sink 'hudy'\n  fix: did you mean 'hudi'?"),
+        ({"sink": {"s3": {"format": "json"}}}, "config tables.0.sink.s3: the pipeline has no sink 's3'"),
+        ({"sink": {"iceberg": {"table.typ": "x"}}}, "config tables.0.sink.iceberg.table.typ: unknown key 'table.typ'"),
+        ({"sink": {"iceberg": {PARTITIONS: "x"}}}, f"config tables.0.sink.iceberg.{PARTITIONS}: unknown key"),
+        ({"sink": {"iceberg": {"catalog": "lake"}}}, "set either `warehouse:` (a folder) or `catalog:`"),
+        ({"sinks": []}, "names no sink"),
+        (
+            {"sink": {"hudi": {"path": "other"}}},
+            "tables[0].sink.hudi: options of the whole sink cannot be set for one table: path\n  fix: add another sink",
+        ),
+        ({"sink": {"iceberg": {"mode": "append"}}}, "it appends, so it cannot remove rows that the database deletes"),
+    ],
+)
+def test_invalid_options_are_rejected_before_a_run(rule: dict[str, Any], message: str) -> None:
+    from headrace.engine.write.table_plan import check_capabilities
+
+    with pytest.raises(ConfigError) as raised:
+        check_capabilities(plan({**ARTISTS, **rule}, transforms=["unwrap"]))
+    assert message in str(raised.value)
+
+
+def test_secrets_of_table_options_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_TOKEN", "swordfish")
+    rule = {**ARTISTS, "sink": {"hudi": {"hoodie.token": "${env:LAKE_TOKEN}"}}}
+    found = plan(rule)
+    assert "swordfish" not in describe_sinks(of_topic(found, "moma.public.artists").sinks)
+    assert "swordfish" not in found.redact("token swordfish")

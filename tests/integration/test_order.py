@@ -67,6 +67,27 @@ def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: 
     assert read_names(pipeline, spark, "shop.orders") == {1: "back", 2: "gone"}
 
 
+def test_changes_without_a_binlog_position_are_applied(tmp_path: Path, spark: SparkSession) -> None:
+    """MariaDB from 11.4 on logs no positions of rows. Debezium computes minus the length of the event instead."""
+    folder = tmp_path / "bronze/topics/shop.orders/partition=0"
+
+    def event(op: str, pos: int, name: str) -> dict[str, Any]:
+        source = {"connector": "mariadb", "file": "bin.000009", "pos": pos, "row": 0}
+        return {"op": op, "before": None, "after": {"id": 1, "name": name}, "source": source}
+
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": "json"}}
+    tables = [{"source": "shop.orders", "key": ["id"]}]
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables)
+    write_lines(folder / "shop.orders+0+0000000000.json", [event("r", 4000, "read")])
+    assert run_and_collect_notes(pipeline, spark) == []
+    write_lines(folder / "shop.orders+0+0000000001.json", [event("u", -80, "a")])
+    (note,) = run_and_collect_notes(pipeline, spark)
+    assert note.startswith("topic shop.orders was ordered by MySQL's binlog and is now ordered by the record's offset.")
+    write_lines(folder / "shop.orders+0+0000000002.json", [event("u", -300, "a longer name")])
+    assert run_and_collect_notes(pipeline, spark) == []
+    assert read_names(pipeline, spark, "shop.orders") == {1: "a longer name"}
+
+
 def flat_record(number: int, name: str, partition: int) -> Record:
     row = json.dumps({"id": number, "name": name, "__deleted": "false"})
     return Record(row.encode(), key=json.dumps({"id": number}).encode(), partition=partition)

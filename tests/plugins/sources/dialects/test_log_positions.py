@@ -73,6 +73,10 @@ def envelope(connector: str, **source: Any) -> dict[str, Any]:
     return {"after": {"id": 1}, "op": "u", "source": {"connector": connector, **source}}
 
 
+def binlog(pos: int, file: str = "bin.000009") -> dict[str, Any]:
+    return envelope("mariadb", file=file, pos=pos, row=0)
+
+
 def dms(**metadata: Any) -> dict[str, Any]:
     return {"data": {"id": 1}, "metadata": {"record-type": "data", "operation": "update", **metadata}}
 
@@ -83,6 +87,12 @@ def dms(**metadata: Any) -> dict[str, Any]:
     [
         (FlatDialect(), {"id": 1, "__lsn": 5000}, {"id": 1}),
         (FlatDialect(), {"id": 1, "__file": "b.1", "__pos": 4}, {"id": 1, "__file": "b.1"}),
+        (
+            FlatDialect(),
+            {"id": 1, "__file": "bin.000009", "__pos": 900},
+            {"id": 1, "__file": "bin.000009", "__pos": -300},
+        ),
+        (DebeziumDialect(), binlog(900), binlog(-80)),
         (FlatDialect(), {"id": 1, "__source_sequence": '["9","9"]'}, {"id": 1, "__source_sequence": "[null,null]"}),
         (DebeziumDialect(), envelope("postgresql", lsn=5000), envelope("postgresql")),
         (DebeziumDialect(), envelope("sqlserver", commit_lsn="1", change_lsn="1"), envelope("sqlserver")),
@@ -94,7 +104,18 @@ def dms(**metadata: Any) -> dict[str, Any]:
         (FlatDialect(), {"id": 1, "__lsn": 5, "__connector": "postgresql"}, {"id": 1, "__lsn": 5, "__connector": "x"}),
         (DmsDialect(), dms(timestamp="2026-11-24T08:12:00Z"), dms()),
     ],
-    ids=["lsn", "pos", "sequence", "envelope", "sqlserver", "db2 snapshot", "foreign flat", "dms"],
+    ids=[
+        "lsn",
+        "pos",
+        "negative flat pos",
+        "negative pos",
+        "sequence",
+        "envelope",
+        "sqlserver",
+        "db2 snapshot",
+        "foreign flat",
+        "dms",
+    ],
 )
 def test_record_without_a_position_makes_the_offset_the_order(
     spark: SparkSession, dialect: Dialect, value: dict[str, Any], gap: dict[str, Any]

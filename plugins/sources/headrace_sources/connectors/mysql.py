@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 class MySqlConnector(Connector):
-    """Changes by the number of the binlog file, the position in it, and the row."""
+    """Changes by the number of the binlog file and the position in it.
+
+    Changes of one position are rows of one event, or of a transaction whose rows have no positions of their own. ``source.row`` is
+    their number in the event, so that it restarts within such a transaction. Their order is that of the records.
+    """
 
     name = "mysql"
     api_version = 1
     order = "MySQL's binlog"
-    fields = ("file", "pos", "row")
+    fields = ("file", "pos")
     own_fields = ("file", "pos")
     #: Cassandra's commit log has files and positions, too, but not in one order. TiCDC leaves the binlog's fields empty.
     foreign_fields = ("keyspace_name", "cluster", "commit_ts", "cluster_id")
@@ -29,7 +33,8 @@ class MySqlConnector(Connector):
         from pyspark.sql import functions as F
 
         file_number = F.regexp_extract(source["file"], r"(\d+)$", 1)
-        return [sortable(file_number), sortable(source["pos"]), sortable(source.get("row", F.lit(None)))]
+        # Stored positions have a third part, which is 0 in nearly all of them.
+        return [sortable(file_number), sortable(source["pos"]), sortable(F.lit(0))]
 
     def lacks_position(self, source: Mapping[str, Column]) -> Column:
         from pyspark.sql import functions as F

@@ -18,7 +18,7 @@ from headrace.registry.registration import Broken
 from headrace.sdk import Events, hookimpl
 from headrace.sdk.changes import DELETED, OFFSET, POSITION, SNAPSHOT
 from headrace.sdk.dialect import Dialect
-from headrace.testing.connectors import ConnectorConformance
+from headrace.testing.connectors import ConnectorBench, ConnectorConformance
 from headrace_sources.connectors.mysql import MariaDbConnector, MySqlConnector
 from headrace_sources.connectors.postgresql import PostgreSqlConnector
 from headrace_sources.connectors.sqlserver import SqlServerConnector
@@ -106,25 +106,33 @@ SHARED_FIELDS = (
 )
 
 
+def sort_offsets(spark: SparkSession, dialect: Dialect, *blocks: dict[str, Any]) -> list[int]:
+    """Return the offsets of one row's updates, in the order of their positions."""
+    values: list[dict[str, Any]] = []
+    for block in blocks:
+        flat = {"id": 1, "__op": "u", "__deleted": "false", **{f"__{field}": v for field, v in block.items()}}
+        envelope = {"op": "u", "before": None, "after": {"id": 1}, "source": block}
+        values.append(flat if isinstance(dialect, FlatDialect) else envelope)
+    records = [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)]
+    (changes,) = make_changes(spark, records, dialect=dialect).values()
+    found = sorted(rows_of(changes, POSITION, OFFSET), key=lambda row: row[POSITION])
+    return [row[OFFSET] for row in found]
+
+
 @pytest.mark.parametrize(("unknown", "known", "first", "second"), SHARED_FIELDS)
 @pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
 def test_events_of_an_unknown_connector_are_ordered_by_offset(
     spark: SparkSession, dialect: Dialect, unknown: str, known: str, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    def sort_offsets(name: str) -> list[int]:
-        values: list[dict[str, Any]] = []
-        for fields in (first, second):
-            block = source(name, **fields)
-            flat = {"id": 1, "__op": "u", "__deleted": "false", **{f"__{field}": v for field, v in block.items()}}
-            envelope = {"op": "u", "before": None, "after": {"id": 1}, "source": block}
-            values.append(flat if isinstance(dialect, FlatDialect) else envelope)
-        records = [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)]
-        (changes,) = make_changes(spark, records, dialect=dialect).values()
-        found = sorted(rows_of(changes, POSITION, OFFSET), key=lambda row: row[POSITION])
-        return [row[OFFSET] for row in found]
+    assert sort_offsets(spark, dialect, source(unknown, **first), source(unknown, **second)) == [0, 1]
+    assert sort_offsets(spark, dialect, source(known, **first), source(known, **second)) == [1, 0]
 
-    assert sort_offsets(unknown) == [0, 1]
-    assert sort_offsets(known) == [1, 0]
+
+@pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
+def test_changes_with_one_binlog_position_are_ordered_by_offset(spark: SparkSession, dialect: Dialect) -> None:
+    """The number of a row restarts in each event of a transaction whose events have one position."""
+    rows = [source("mysql", file="b.000001", pos=900, row=row) for row in (1, 0)]
+    assert sort_offsets(spark, dialect, *rows) == [0, 1]
 
 
 def test_order_comes_from_the_matching_connector(plugins: PluginRegistry) -> None:
@@ -212,9 +220,12 @@ class TestMySql(ConnectorConformance):
     schema = "connector string, sequence string, file string, pos bigint, row int"
     history = (
         {"file": "binlog.000009", "pos": 4, "row": 0},
-        {"file": "binlog.000010", "pos": 4, "row": 0},
         {"file": "binlog.000010", "pos": 4, "row": 10},
+        {"file": "binlog.000010", "pos": 90, "row": 0},
     )
+
+    def test_positions_are_comparable_with_stored_ones(self, bench: ConnectorBench) -> None:
+        assert bench.positions(self.history) == ["0191410", "01A1410", "01A25A10"]
 
 
 class TestMariaDb(TestMySql):

@@ -27,7 +27,6 @@ class MySqlConnector(Connector):
     #: Cassandra's commit log has files and positions, too, but not in one order. TiCDC leaves the binlog's fields empty.
     foreign_fields = ("keyspace_name", "cluster", "commit_ts", "cluster_id")
     pattern = SORTABLE * 3
-    sends_whole_rows = True
 
     def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:
         from pyspark.sql import functions as F

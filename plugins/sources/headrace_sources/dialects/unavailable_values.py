@@ -1,6 +1,7 @@
 """Debezium's placeholder of unavailable values (``unavailable.value.placeholder``), in the column's type.
 
-PostgreSQL omits large values that an update did not change (TOAST). SQL Server omits large values of the row before an update.
+PostgreSQL omits large values that an update did not change (TOAST), as do MySQL and MariaDB with ``binlog_row_image=NOBLOB``. SQL
+Server omits large values of the row before an update.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
 from headrace.sdk.columns import any_of, fold_name, match_names, reuse_columns
@@ -36,7 +36,7 @@ from headrace_sources.dialects.record_columns import (
     with_tombstones,
 )
 from headrace_sources.dialects.row_images import unite_images
-from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
+from headrace_sources.dialects.unavailable_values import PLACEHOLDER, check_placeholder, placeholder_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -61,8 +61,12 @@ _SCHEMA_CHANGE = frozenset(
 class DebeziumConfig(Config):
     """Options that must have the same values as in the connector."""
 
-    unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
-    """Placeholder of large values that an update did not change: the value of the connector's option of the same name."""
+    unavailable_value_placeholder: Annotated[str, AfterValidator(check_placeholder)] = Field(
+        PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1
+    )
+    """Placeholder of large values that an update did not change: the value of the connector's option of the same name. As in the
+    connector, ``hex:`` and hexadecimal digits are bytes.
+    """
 
 
 class ConnectorDialect(Dialect):

@@ -6,11 +6,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 from tests.support import pipelines
 from tests.support.bronze import Bronze, write_lines
 from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
@@ -73,6 +76,35 @@ def test_placeholder_in_array_of_dates(spark: SparkSession) -> None:
     frame = spark.range(1).select(F.array(*days).alias("v"), F.array(*days[1:]).alias("other"))
     tests = placeholder_tests({field.name: field.dataType for field in frame.schema}, PLACEHOLDER)
     assert tuple(frame.select(tests["v"](F.col("v")), tests["other"](F.col("other"))).first() or ()) == (True, False)
+
+
+def test_hexadecimal_placeholder(spark: SparkSession) -> None:
+    """Java's bytes are signed, and bytes that are not UTF-8 are replaced in strings."""
+    from pyspark.sql import functions as F
+
+    data = bytes.fromhex("c3bcff")
+    shapes = {
+        "text": ("string", "ü\ufffd"),
+        "base64": ("string", "w7z/"),
+        "hex": ("string", "c3bcff"),
+        "bytea": ("binary", data),
+        "text[]": ("array<string>", ["ü\ufffd"]),
+        "int[]": ("array<int>", [-61, -68, -1]),
+        "hstore": ("map<string, string>", {"ü\ufffd": "ü\ufffd"}),
+        "another text": ("string", "hex:c3bcff"),
+    }
+    schema = ", ".join(f"`{name}` {kind}" for name, (kind, _) in shapes.items())
+    frame = spark.createDataFrame([tuple(value for _, value in shapes.values())], schema)
+    tests = placeholder_tests({field.name: field.dataType for field in frame.schema}, "hex:c3BCff")
+    (row,) = frame.select(*(test(F.col(f"`{name}`")).alias(name) for name, test in tests.items())).collect()
+    assert row.asDict() == {name: name != "another text" for name in shapes}
+
+
+@pytest.mark.parametrize("placeholder", ["hex:", "hex:5", "hex:5f 5f", "hex:value"])
+def test_placeholder_with_invalid_hexadecimal_digits_is_rejected(placeholder: str) -> None:
+    for dialect in (DebeziumDialect, FlatDialect):
+        with pytest.raises(ValidationError, match=r"unavailable.value.placeholder\n.* two hexadecimal digits per byte"):
+            dialect.Config.model_validate({"unavailable.value.placeholder": placeholder})
 
 
 def test_other_types_have_no_placeholder(spark: SparkSession) -> None:

@@ -39,8 +39,10 @@ class MySqlConnector(Connector):
         from pyspark.sql import functions as F
 
         # From MariaDB 11.4 on, and in compressed transactions of MySQL, the end position of a row event is 0. Some versions of Debezium
-        # subtract the length of the event from it.
-        return super().lacks_position(source) | F.coalesce(source["pos"].cast("bigint") < 0, F.lit(False))
+        # subtract the length of the event from it. Files of MariaDB's InnoDB-based binlog do not end with a number.
+        has_number = F.substring(source["file"], -1, 1).between("0", "9")
+        is_unusable = (source["pos"].cast("bigint") < 0) | ~has_number
+        return super().lacks_position(source) | F.coalesce(is_unusable, F.lit(False))
 
 
 class MariaDbConnector(MySqlConnector):

@@ -32,8 +32,9 @@ class MySqlConnector(Connector):
         from pyspark.sql import functions as F
 
         file_number = F.regexp_extract(source["file"], r"(\d+)$", 1)
+        pos = source["pos"].cast("bigint")
         # Stored positions have a third part, which is 0 in nearly all of them.
-        return [sortable(file_number), sortable(source["pos"]), sortable(F.lit(0))]
+        return [sortable(file_number), sortable(F.when(pos >= 0, pos)), sortable(F.lit(0))]
 
     def lacks_position(self, source: Mapping[str, Column]) -> Column:
         from pyspark.sql import functions as F

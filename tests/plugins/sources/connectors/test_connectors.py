@@ -228,6 +228,10 @@ class TestMySql(ConnectorConformance):
     def test_positions_are_comparable_with_stored_ones(self, bench: ConnectorBench) -> None:
         assert bench.positions(self.history) == ["0191410", "01A1410", "01A25A10"]
 
+    def test_unusable_position_of_a_snapshot_row_is_the_lowest(self, bench: ConnectorBench) -> None:
+        """Rows of an incremental snapshot have the position of the connector, which may be negative."""
+        assert bench.positions([{"file": "binlog.000010", "pos": -80, "row": 0}]) == ["01A010"]
+
 
 class TestMariaDb(TestMySql):
     plugin_class = MariaDbConnector

@@ -28,8 +28,8 @@ class PostgreSqlConnector(Connector):
     #: Fields of Oracle, SQL Server, Db2, Informix, MySQL, Cassandra, Vitess, MongoDB, Spanner and YugabyteDB.
     foreign_fields = (
         "scn",
-        "commit_lsn",
         "change_lsn",
+        "begin_lsn",
         "file",
         "pos",
         "keyspace_name",

@@ -9,6 +9,7 @@ import pytest
 from tests.support.records import make_topic_readers, record
 
 from headrace.engine.read.record_decoder import RecordDecoder
+from headrace.sdk import Connector
 from headrace.sdk.changes import ERROR, POSITION
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import UnknownSchemaError
@@ -21,7 +22,7 @@ from headrace_sources.connectors.sqlserver import SqlServerConnector
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.dialects.dms import DmsDialect
 from headrace_sources.dialects.flat import FlatDialect
-from headrace_sources.dialects.log_positions import find_connector, name_order
+from headrace_sources.dialects.log_positions import find_connector, list_own_orders, name_order
 from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ _FOREIGN = {
 }
 
 
+def test_source_blocks_of_two_databases_have_two_orders() -> None:
+    postgresql, sqlserver = {"lsn", "commit_lsn"}, {"commit_lsn", "change_lsn"}
+    assert list_own_orders(postgresql | sqlserver) == [PostgreSqlConnector.order, SqlServerConnector.order]
+
+
 @pytest.mark.parametrize("name", _FOREIGN)
 def test_connectors_with_equal_field_names_are_ordered_by_offset(name: str) -> None:
     assert name_order(_COMMON | _FOREIGN[name]) == "the record's offset"
@@ -54,16 +60,24 @@ def test_connectors_with_equal_field_names_are_ordered_by_offset(name: str) -> N
     [
         (_MYSQL, MySqlConnector),
         ({"schema", "table", "txId", "lsn", "xmin"}, PostgreSqlConnector),
+        ({"schema", "table", "txId", "lsn", "xmin", "commit_lsn"}, PostgreSqlConnector),
         ({"schema", "table", "change_lsn", "commit_lsn", "event_serial_no"}, SqlServerConnector),
     ],
 )
-def test_built_in_connectors_match_their_source_blocks(fields: set[str], connector: type) -> None:
+def test_built_in_connectors_match_their_source_blocks(fields: set[str], connector: type[Connector]) -> None:
     assert isinstance(find_connector(_COMMON | fields), connector)
+    assert list_own_orders(_COMMON | fields) == [connector.order]
 
 
 @pytest.mark.parametrize(
     ("fields", "connector"),
-    [({"file", "pos"}, MySqlConnector), ({"sequence"}, PostgreSqlConnector), ({"commit_lsn"}, SqlServerConnector)],
+    [
+        ({"file", "pos"}, MySqlConnector),
+        ({"sequence"}, PostgreSqlConnector),
+        ({"lsn", "commit_lsn"}, PostgreSqlConnector),
+        ({"commit_lsn"}, SqlServerConnector),
+        ({"commit_lsn", "sequence"}, SqlServerConnector),
+    ],
 )
 def test_built_in_connectors_match_the_fields_of_flat_rows(fields: set[str], connector: type) -> None:
     assert isinstance(find_connector(fields), connector)

@@ -63,9 +63,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Event:
-    """Change event of a row from a connector. ``number`` is the order in the database."""
+    """Change event of a row from a connector.
+
+    ``number`` is the order in the database, ``position`` the number of the first event with the same log position.
+    """
 
     number: int
+    position: int
     table: str
     op: str
     key: int | None
@@ -114,6 +118,10 @@ class Clock:
     def change(self, *, same: bool) -> Row:
         """Return the position of a change. ``same``: that of the previous change, of another row in the same statement."""
         raise NotImplementedError
+
+    def truncate(self) -> Row:
+        """Return the position of a truncate."""
+        return self.change(same=False)
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -169,11 +177,18 @@ class PostgresClock(Clock):
 
 
 class MysqlClock(Clock):
-    """Binlog files, positions, and rows of a statement."""
+    """Binlog files, positions, and rows of a statement.
+
+    In the later files, all changes of a transaction have its position, as in a compressed transaction, or in MariaDB from 11.4 on.
+    The first transaction after a snapshot starts at the position of the snapshot.
+    """
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
         self._file, self._pos, self._row = chance.choice((8, 999998)), chance.choice((4, 90, 990)), 0
+        self._has_rows_without_positions = self._file > 8
+        #: Whether the next change has the current position.
+        self._stays = False
 
     def begin(self) -> None:
         if self.chance.random() < 0.2:
@@ -181,11 +196,23 @@ class MysqlClock(Clock):
 
     def change(self, *, same: bool) -> Row:
         self._row = self._row + 1 if same else 0
-        self._pos += 0 if same else self.chance.randint(1, 40)
+        step = 0 if same else self.chance.randint(1, 40)
+        self._pos += 0 if self._stays else step
+        self._stays = self._has_rows_without_positions
         return self._block(self._pos, self._row)
+
+    def truncate(self) -> Row:
+        self.commit()
+        block = super().truncate()
+        self.commit()
+        return block
+
+    def commit(self) -> None:
+        self._stays = False
 
     def read(self) -> Row:
         self._pos += 40
+        self._stays = self._has_rows_without_positions
         return self._block(self._pos, 0)
 
     def _block(self, pos: int, row: int) -> Row:
@@ -221,6 +248,8 @@ class DatabaseModel:
             self.active = (self.chance.choice(self.shape.tables),)
         self._sent: list[Event] = []
         self._number = 0
+        #: Number of the first event of each log position.
+        self._positions: dict[tuple[Any, ...], int] = {}
         self._salt = self.chance.randrange(100)
 
     @property
@@ -255,7 +284,7 @@ class DatabaseModel:
     def truncate(self, table: str) -> None:
         """Truncate a table in its own transaction."""
         self.rows[table].clear()
-        self._send(self._event(table, "t", None, None, None, self.clock.change(same=False)))
+        self._send(self._event(table, "t", None, None, None, self.clock.truncate()))
         self.clock.commit()
 
     def add_column(self) -> None:
@@ -292,10 +321,13 @@ class DatabaseModel:
         self.trace.append(f"  topics have {self.partitions} partitions")
 
     def repeat(self) -> None:
-        """Repeat older records at new offsets."""
+        """Repeat older records at new offsets. The last change of a position is repeated, too, because it is the newest."""
         start = self.chance.randrange(len(self._sent)) if self._sent else 0
+        end = start + self.chance.randint(1, 8)
+        while end < len(self._sent) and self._sent[end].position == self._sent[end - 1].position:
+            end += 1
         self.trace.append("  again:")
-        for event in self._sent[start : start + self.chance.randint(1, 8)]:
+        for event in self._sent[start:end]:
             if event.key is None or event.number > self.compacted.get((event.table, event.key), 0):
                 self._write(event)
 
@@ -342,7 +374,7 @@ class DatabaseModel:
             return [self._delete(table, key, position, names[0]), self._put(table, "c", new, position, names[1])]
         if roll < (0.45 if self.shape.is_merged else 0.38):
             rows.clear()
-            return [self._event(table, "t", None, None, None, self.clock.change(same=False))]
+            return [self._event(table, "t", None, None, None, self.clock.truncate())]
         return [self._put(table, "u", key, self.clock.change(same=False))]
 
     def _put(self, table: str, op: str, key: int, position: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
@@ -370,13 +402,14 @@ class DatabaseModel:
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Event:
         self._number += 1
+        log = tuple(position.get(name) for name in ("sequence", "lsn", "file", "pos"))
+        first = self._positions.setdefault(log, self._number)
         source = {"connector": self.shape.connector, "ts_ms": 1_795_000_000_000 + self._number, "snapshot": "false"}
         if self.shape.is_merged:
             source["name"] = f"server-of-{table}"
             position = _move_ahead(position) if table == TABLES[0] else position
-        return Event(
-            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **position}, headers
-        )
+        source |= {"db": "w", "table": table, **position}
+        return Event(self._number, first, table, op, key, before, after, source, headers)
 
     def _send(self, event: Event) -> None:
         self._sent.append(event)

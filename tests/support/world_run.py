@@ -289,7 +289,7 @@ class Run:
             event, current = record.event, newest.get(record.event.key)
             if event.op == "t" or event.number < floors[event.table]:
                 continue
-            if current is None or (event.number, record.location) > (current.event.number, current.location):
+            if current is None or (event.position, record.location) > (current.event.position, current.location):
                 newest[event.key] = record
         for (table, key), number in self.history.world.compacted.items():
             if table in self.tables[target] and key in newest and newest[key].event.number <= number:
@@ -300,7 +300,7 @@ class Run:
     def expect_log(self, target: str, mode: str) -> list[Row]:
         """Return the accepted records of an append-only table, ordered within each key."""
         records = [record for record in self.of_table(target) if record.event.op != "t"]
-        records.sort(key=lambda record: (record.event.key, record.event.number, record.location))
+        records.sort(key=lambda record: (record.event.key, record.event.position, record.location))
         rows = []
         for record in records:
             row = self._row_of(record.event) or {"id": record.event.key}

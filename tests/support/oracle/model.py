@@ -228,7 +228,7 @@ def position(source: Mapping[str, Any]) -> tuple[Any, ...]:
     if "file" in source and "pos" in source:
         number = re.search(r"(\d+)$", source["file"] or "")
         file = int(number[1]) if number else _NONE
-        return (file, _or_none(source["pos"]), _or_none(source.get("row")))
+        return (file, _or_none(source["pos"]))
     if "lsn" in source or source.get("sequence"):
         pair = [None if part is None else int(part) for part in json.loads(source.get("sequence") or "[null,null]")]
         lsn = source.get("lsn") if source.get("lsn") is not None else pair[1]

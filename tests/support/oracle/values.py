@@ -123,8 +123,9 @@ def widen(draw: Draw, kind: Kind, pack: dict[str, Any]) -> Kind:
 def source_block(rng: Random, connector: str, clock: int, commit: int | None) -> list[tuple[str, str, Any]]:
     """Return the fields of a source block that order its changes: name, kind and value."""
     if connector == "mysql":
+        # Like rows of a compressed transaction, several changes have one position, and later ones may have a lower row.
         file = f"binlog.{clock // 1000 % 1_000_000:06d}"
-        return [("file", "string", file), ("pos", "int64", clock % 1000), ("row", "int32", 0)]
+        return [("file", "string", file), ("pos", "int64", clock % 1000 // 8), ("row", "int32", 7 - clock % 8)]
     if connector == "sqlserver":
         lsn = f"{clock >> 32:08x}:{clock >> 8 & 0xFFFFFF:08x}:{clock & 0xFF:04x}"
         names = [("commit_lsn", "string", lsn), ("change_lsn", "string", lsn)]

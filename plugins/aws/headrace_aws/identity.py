@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.sdk import HeadraceError, LoginError
+from headrace.sdk import ConfigError, HeadraceError
 from headrace_aws.clients import explain_error, is_denied, make_client, open_session
 
 #: Fix for a role that cannot be assumed.
@@ -65,5 +65,5 @@ class Identity:
     def _explain(self, error: Exception) -> HeadraceError:
         where = f"role {self.role_arn}"
         if is_denied(error):
-            return LoginError(f"the role cannot be assumed: {error}", where=where, fix=FIX_TRUST)
+            return ConfigError(f"the role cannot be assumed: {error}", where=where, fix=FIX_TRUST)
         return explain_error(error, "sts:AssumeRole", where=where)

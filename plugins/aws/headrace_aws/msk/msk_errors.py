@@ -33,7 +33,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         r"(User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
-        LoginError,
+        ConfigError,
         "{who} cannot be assumed: {detail}",
         FIX_TRUST,
     ),

@@ -26,6 +26,7 @@ _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 _FIX_ADDRESS = (
     "correct `registry:`; Confluent's address has no path, Apicurio's ends in /apis/ccompat/v7 or /apis/registry/v3"
 )
+_FIX_PERMISSION = "allow this user to read schemas and subjects: DeveloperRead on the subjects in Confluent's registry, sr-readonly in Apicurio"
 #: Replacement of a login in an error.
 _HIDDEN = "******"
 
@@ -109,9 +110,11 @@ class RegistryClient:
             reason, text = reason.replace(secret, _HIDDEN), text.replace(secret, _HIDDEN)
         text = text[:200].strip()
         what = f"the schema registry returned {answer.status} {reason}" + (f": {text}" if text else "")
-        if answer.status in (401, 403):
+        if answer.status == 401:
             fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
             return LoginError(what, where=address, fix=fix)
+        if answer.status == 403:
+            return ConfigError(f"permission denied: {what}", where=address, fix=_FIX_PERMISSION)
         # A proxy or a load balancer in front of the registry has other pages.
         if answer.status == 404 and (not text or text.startswith("{")):
             fix = "check that the records were written with this registry; nothing of this batch was written"

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.json_schema import pipeline_schema
+from headrace.errors import LoginError
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates, with_parts
 from headrace.runtime.session.session_check import list_missing_jars
@@ -356,6 +357,7 @@ def test_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.answer = "AccessDenied"
     with pytest.raises(ConfigError, match=f"role {ROLE}: the role cannot be assumed") as caught:
         MskIam({"role.arn": ROLE, "external.id": "hush-4711"}).token(BROKERS)
+    assert not isinstance(caught.value, LoginError)
     assert "allow the caller in the role's trust policy" in str(caught.value)
     assert "hush-4711" not in str(caught.value)
     (requests,) = cluster.requests

@@ -160,8 +160,9 @@ def test_role_denial_is_reported_without_its_external_id(
     pipeline = job(kinesis, stream, tmp_path, AS_ROLE)
     with DenyingSts() as endpoint:
         environment.set({"AWS_ENDPOINT_URL_STS": endpoint}, driver=driver)
-        with pytest.raises(LoginError) as caught:
+        with pytest.raises(ConfigError) as caught:
             pipeline.run(spark)
+    assert not isinstance(caught.value, LoginError)
     assert str(caught.value) == (
         f"role {ROLE}: the role cannot be assumed: An error occurred (AccessDenied) when calling the AssumeRole operation: {DENIED}\n"
         "  fix: allow the caller in the role's trust policy, set `external.id` if the policy requires it, and allow sts:AssumeRole"

@@ -248,7 +248,9 @@ class TestReferences:
 @pytest.mark.parametrize("options", [{"login": "me:s3cr3t-and-long-enough"}, {"token": "t0ken-of-some-length"}])
 def test_rejection_that_quotes_the_request_does_not_show_the_login(server: Server, options: dict[str, str]) -> None:
     server.answers["/schemas/ids/1"] = quote_request
-    with pytest.raises(LoginError) as raised:
+    with pytest.raises(ConfigError, match="permission denied") as raised:
         fetch_schema(server.url, **options)
+    assert not isinstance(raised.value, LoginError), "other secrets do not give a permission"
+    assert "fix: allow this user to read schemas and subjects" in str(raised.value)
     assert "******" in str(raised.value)
     assert not [word for word in ("czNjcjN0", "bWU6", "t0ken", "s3cr3t") if word in str(raised.value)]

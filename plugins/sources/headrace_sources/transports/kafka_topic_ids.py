@@ -25,7 +25,7 @@ class TopicIds:
         """``find_ids``: returns the current ids of existing topics."""
         self._folder, self._list_ids = stream.folder(FOLDER), find_ids
 
-    def find_recreated(self, is_read: Callable[[str], bool] = lambda _: True) -> list[str]:
+    def find_recreated(self, is_read: Callable[[str], bool]) -> list[str]:
         """Return the topics that were created again since they were last read. ``is_read``: whether the stream still reads a topic."""
         known = {topic: found for topic, found in self._before(sys.maxsize).items() if is_read(topic)}
         return _compare(known, self._find_ids(known) if known else {})

@@ -31,19 +31,19 @@ def test_recreated_topic_is_reported_for_its_first_batch() -> None:
     assert cluster.note(0, "orders", "people") == []
     assert cluster.note(1, "orders") == []
     cluster.ids["orders"] = "c"
-    assert cluster.open().find_recreated() == ["orders"]
+    assert cluster.open().find_recreated(bool) == ["orders"]
     assert cluster.note(2, "people") == []
     assert cluster.note(3, "orders", "people") == ["orders"]
     assert cluster.note(3, "orders", "people") == ["orders"]  # after a crash
     assert cluster.note(4, "orders") == []
-    assert cluster.open().find_recreated() == []
+    assert cluster.open().find_recreated(bool) == []
 
 
 def test_topic_that_does_not_exist_keeps_its_id() -> None:
     cluster = Cluster(orders="a")
     cluster.note(0, "orders")
     del cluster.ids["orders"]
-    assert cluster.open().find_recreated() == []
+    assert cluster.open().find_recreated(bool) == []
     cluster.ids |= {"people": "b"}
     assert cluster.note(1, "people") == []
     cluster.ids["orders"] = "c"
@@ -52,7 +52,7 @@ def test_topic_that_does_not_exist_keeps_its_id() -> None:
 
 def test_stream_of_an_older_version_has_no_recreated_topics() -> None:
     cluster = Cluster(orders="a")
-    assert cluster.open().find_recreated() == []
+    assert cluster.open().find_recreated(bool) == []
     assert cluster.note(7, "orders") == []
 
 
@@ -98,7 +98,7 @@ def test_cluster_may_get_topic_ids_later() -> None:
     cluster = Cluster(orders=none)
     for batch, found in enumerate([none, "a", none, "a"]):  # the brokers are upgraded one by one
         cluster.ids["orders"] = found
-        assert cluster.open().find_recreated() == []
+        assert cluster.open().find_recreated(bool) == []
         assert cluster.note(batch, "orders") == []
     cluster.ids["orders"] = "b"
-    assert cluster.open().find_recreated() == ["orders"]
+    assert cluster.open().find_recreated(bool) == ["orders"]

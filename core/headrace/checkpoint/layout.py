@@ -6,6 +6,7 @@
 ``orders.json``        what orders the changes of each topic
 ``masks.json``         the masked columns: digest of the rule, first masked batch
 ``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan;
+                       ``offset_starts/``: oldest offsets of the new partitions of a batch;
                        ``topic_ids/``: ids of the topics that were read
 ``ranged/``            offsets/ and commits/ of a ranged source
 ``schemas/``           schema of each topic

@@ -19,13 +19,7 @@ from headrace.sdk.storage import Folder
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_timeouts
 from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
 from headrace_sources.transports.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
-from headrace_sources.transports.kafka_offsets import (
-    EARLIEST,
-    Ranges,
-    count_records,
-    merge_ranges,
-    pin_ranges,
-)
+from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges
 from headrace_sources.transports.kafka_shares import FairShares
 from headrace_sources.transports.kafka_topic_ids import TopicIds
 
@@ -120,12 +114,8 @@ class KafkaSource(NativeSource):
         return {topic: partial(self._read, topic=topic, offsets=offsets) for topic, offsets in ranges.items()}
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
-        found = self._ranges(context)
-        ranges = {topic: found[topic] for topic in topics}
-        new = {t: [p for p, (first, _) in parts.items() if first == EARLIEST] for t, parts in ranges.items()}
-        new = {topic: partitions for topic, partitions in new.items() if partitions}
-        earliest = self._admin(context.spark).earliest(new) if new else {}
-        return {topic: pin_ranges(parts, earliest.get(topic, {})) for topic, parts in ranges.items()}
+        ranges = self._ranges(context)
+        return {topic: ranges[topic] for topic in topics}
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         admin = self._admin(spark)
@@ -263,9 +253,9 @@ class KafkaSource(NativeSource):
     def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
         if self._shares is None:
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
-            ids = TopicIds(stream, self._admin(spark).ids)
-            find_recreated = partial(ids.note, reject=self._reject_recreated)
-            self._shares = FairShares(stream, limit, partial(self._find_bounds, spark), find_recreated)
+            admin = self._admin(spark)
+            find_recreated = partial(TopicIds(stream, admin.ids).note, reject=self._reject_recreated)
+            self._shares = FairShares(stream, limit, partial(self._find_bounds, spark), admin.earliest, find_recreated)
         return self._shares
 
     def _reject_recreated(self, topics: Collection[str]) -> None:

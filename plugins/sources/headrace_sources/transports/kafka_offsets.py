@@ -38,8 +38,8 @@ def read_start(stream: Folder, batch: int) -> Offsets:
 
 
 def pin_ranges(ranges: Ranges, earliest: Mapping[str, int]) -> Ranges:
-    """Return the ranges with numbers instead of EARLIEST, which may be another record later."""
-    return {p: (earliest[p] if first == EARLIEST else first, last) for p, (first, last) in ranges.items()}
+    """Return the ranges with numbers instead of EARLIEST, which is another record after older records expire."""
+    return {p: (min(earliest[p], last) if first == EARLIEST else first, last) for p, (first, last) in ranges.items()}
 
 
 def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
@@ -54,7 +54,7 @@ def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
 
 
 def count_records(ranges: Ranges) -> int:
-    """Return the approximate number of records; ranges may start at EARLIEST."""
+    """Return the approximate number of records. Ranges of the newest records may start at EARLIEST."""
     return sum(last - max(first, 0) for first, last in ranges.values())
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace_sources.transports.kafka_admin import Offsets
-from headrace_sources.transports.kafka_offsets import Ranges, list_ranges, read_end, read_start
+from headrace_sources.transports.kafka_offsets import EARLIEST, Ranges, list_ranges, pin_ranges, read_end, read_start
 
 if TYPE_CHECKING:
     from headrace.sdk.storage import Folder
 
 #: Number of batches whose ends are kept, the same as in Spark's offset log.
 KEPT_BATCHES = 100
-_FOLDER = "offset_overrides"
+_FOLDER, _STARTS = "offset_overrides", "offset_starts"
 
 
 class FairShares:
@@ -31,14 +31,16 @@ class FairShares:
         stream: Folder,
         limit: int,
         find_bounds: Callable[[Offsets], Offsets],
+        find_earliest: Callable[[Mapping[str, Collection[str]]], Offsets],
         find_recreated: Callable[[int, Collection[str]], Collection[str]],
     ) -> None:
         """Read the stored batches.
 
         ``limit``: maximum number of records that Spark plans; ``find_bounds``: returns the offsets up to which partitions may be read;
-        ``find_recreated``: returns the topics of a batch that were created again, which are read from their beginning.
+        ``find_earliest``: returns the oldest offsets of new partitions; ``find_recreated``: returns the topics of a batch that were created again, which are read from their beginning.
         """
-        self._stream, self._folder = stream, stream.folder(_FOLDER)
+        self._stream, self._folder, self._starts = stream, stream.folder(_FOLDER), stream.folder(_STARTS)
+        self._find_earliest = find_earliest
         self._limit, self._find_bounds, self._find_recreated = limit, find_bounds, find_recreated
         self._kept = sorted(int(name) for name in self._folder.names())
         #: The last requested batch, its ranges and its end.
@@ -59,7 +61,7 @@ class FairShares:
             recreated = self._find_recreated(batch, list_ranges(start, planned_end).keys())
             start = {topic: partitions for topic, partitions in start.items() if topic not in recreated}
             end = self._choose_end(batch, start, planned_start, planned_end)
-            self._last = (batch, list_ranges(start, end), end)
+            self._last = (batch, self._pin_starts(batch, list_ranges(start, end)), end)
         return self._last[1:]
 
     def _choose_end(self, batch: int, start: Offsets, planned_start: Offsets, planned_end: Offsets) -> Offsets:
@@ -75,6 +77,22 @@ class FairShares:
         end = share_offsets(start, planned_end, bounds)
         self._write(batch, end, planned_end)
         return end
+
+    def _pin_starts(self, batch: int, ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
+        """Return the ranges with the oldest offsets of new partitions as numbers, and store these.
+
+        Until the batch is repeated, or read again for a table that failed, older records may expire.
+        """
+        new = {t: [p for p, (first, _) in parts.items() if first == EARLIEST] for t, parts in ranges.items()}
+        new = {topic: partitions for topic, partitions in new.items() if partitions}
+        starts = self._starts.load(f"{batch}", _parse) if new else {}
+        if starts is None:
+            starts = self._find_earliest(new)
+            self._starts.write(f"{batch}", json.dumps(starts))
+            for name in self._starts.names():
+                if int(name) <= batch - KEPT_BATCHES:
+                    self._starts.delete(name)
+        return {topic: pin_ranges(parts, starts.get(topic, {})) for topic, parts in ranges.items()}
 
     def _read(self, batch: int, planned: Offsets) -> Offsets:
         """Return the stored end of a batch, completed by Spark's ``planned`` end."""

@@ -31,6 +31,9 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         self.texts[name] = text
 
+    def load(self, name: str, parse: Any) -> None:
+        assert name not in self.texts
+
 
 class Cluster:
     """Kafka client with fixed earliest offsets and topic ids."""

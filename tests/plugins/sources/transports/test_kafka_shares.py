@@ -69,11 +69,18 @@ class Stream:
         self.end = {t: dict.fromkeys(parts, 0) for t, parts in self.latest.items()}
         self.folder.folder("sources").folder("0").write("0", "v1\n" + json.dumps(self.end))
         self.recreated: set[str] = set()
+        self.oldest = 0
         self.shares = self.open()
 
     def open(self) -> FairShares:
         stream: Any = self.folder
-        return FairShares(stream, self.limit, lambda _: self.available or _copy(self.latest), self.find_recreated)
+        return FairShares(
+            stream,
+            self.limit,
+            lambda _: self.available or _copy(self.latest),
+            lambda new: {topic: dict.fromkeys(partitions, self.oldest) for topic, partitions in new.items()},
+            self.find_recreated,
+        )
 
     def find_recreated(self, batch: int, topics: Collection[str]) -> Collection[str]:
         return self.recreated & set(topics)
@@ -157,9 +164,22 @@ def test_new_or_recreated_topic_follows_the_plan_of_spark() -> None:
     planned = {"hot": {"0": stream.end["hot"]["0"] + 50}, "quiet": {"0": 3}, "new": {"0": 5}}
     stream.folder.folder("offsets").write("1", json.dumps(planned))
     ranges = stream.shares.ranges(1)
-    assert ranges["quiet"] == {"0": (-2, 3)}
-    assert ranges["new"] == {"0": (-2, 5)}
+    assert ranges["quiet"] == {"0": (0, 3)}
+    assert ranges["new"] == {"0": (0, 5)}
     assert ranges["hot"]["0"][1] == planned["hot"]["0"]
+
+
+def test_repeated_batch_with_a_new_topic_has_the_same_ranges_after_records_expired() -> None:
+    stream = Stream({"a": [500]}, limit=100)
+    stream.plan()
+    for batch in range(1, KEPT_BATCHES + 3):
+        stream.oldest = 2
+        stream.folder.folder("offsets").write(f"{batch}", json.dumps({**stream.end, f"new{batch}": {"0": 9}}))
+        ranges = stream.shares.ranges(batch)
+        assert ranges[f"new{batch}"] == {"0": (2, 9)}
+        stream.oldest = 5
+        assert stream.open().ranges(batch) == ranges
+    assert len(stream.folder.folder("offset_starts").names()) == KEPT_BATCHES
 
 
 def test_recreated_topic_with_more_records_is_read_from_its_beginning() -> None:
@@ -169,7 +189,7 @@ def test_recreated_topic_with_more_records_is_read_from_its_beginning() -> None:
     stream.recreated = {"quiet"}
     stream.produce({"hot": [5], "quiet": [25, 0]})  # 65 and 10 records
     stream.plan()
-    assert stream.shares.ranges(1) == {"hot": {"0": (50, 55)}, "quiet": {"0": (-2, 65), "1": (-2, 10)}}
+    assert stream.shares.ranges(1) == {"hot": {"0": (50, 55)}, "quiet": {"0": (0, 65), "1": (0, 10)}}
     stream.recreated = set()
     stream.produce({"quiet": [1, 1]})
     stream.plan()

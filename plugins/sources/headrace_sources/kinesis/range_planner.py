@@ -29,6 +29,8 @@ from headrace_sources.kinesis.shard_reader import Mark, Reading
 
 _LOG = logging.getLogger(__name__)
 _HOUR = 3_600_000
+#: Milliseconds by which the two clocks of the driver may differ until the time of the service is requested again.
+_DRIFT = 60_000
 
 
 class Planner:
@@ -41,12 +43,14 @@ class Planner:
         client: Any,
         read: Callable[[Sequence[Reading]], Iterable[Mark]],
         clock: Callable[[], int] = lambda: round(time.monotonic() * 1000),
+        wall_clock: Callable[[], int] = lambda: round(time.time() * 1000),
     ) -> None:
-        """``clock``: counts milliseconds from any time on."""
-        self._stream, self._config, self._client, self._read, self._clock = stream, config, client, read, clock
-        #: Milliseconds from the clock to the time of the service. The clock of the driver may be wrong, and records expire by the
-        #: clock of the service.
+        """``clock``: counts milliseconds from any time on, and stops while the machine is suspended. ``wall_clock``: may be wrong."""
+        self._stream, self._config, self._client, self._read = stream, config, client, read
+        self._clock, self._wall_clock = clock, wall_clock
+        #: Milliseconds from the clock to the time of the service, by which records expire, and to the wall clock.
         self._ahead: int | None = None
+        self._wall_ahead = 0
         self._shards: list[Shard] | None = None
         self._retention = 0
         #: Shard → time at which this run last read it to its end.
@@ -92,12 +96,13 @@ class Planner:
     def _list_shards(self) -> tuple[list[Shard], int]:
         """Return all listed shards, and the time of the service in milliseconds."""
         shards, now = list_shards(self._stream, self._client)
-        self._ahead = now - self._clock()
+        clock = self._clock()
+        self._ahead, self._wall_ahead = now - clock, self._wall_clock() - clock
         return shards, now
 
     def _now(self) -> int:
-        """Return the time of the service, continued by the clock."""
-        if self._ahead is None:
+        """Return the time of the service, continued by the clock. It is requested again after the machine was suspended."""
+        if self._ahead is None or abs(self._wall_clock() - self._clock() - self._wall_ahead) > _DRIFT:
             self._list_shards()
         assert self._ahead is not None
         return self._clock() + self._ahead

@@ -205,7 +205,14 @@ class Run:
 
     def restart(self, clock_error: int = 0) -> None:
         """Restart with a driver whose clock is wrong by some milliseconds."""
-        self.planner = Planner(STREAM, self.config, self.model, self._read, lambda: self.model.now + clock_error)
+        self.suspended = 0
+
+        def wall_clock() -> int:
+            return self.model.now + clock_error
+
+        self.planner = Planner(
+            STREAM, self.config, self.model, self._read, lambda: wall_clock() - self.suspended, wall_clock
+        )
 
     def _read(self, readings: Sequence[Reading]) -> list[Mark]:
         self._found, marks = read_rows(self.model, readings, self.stream)
@@ -411,6 +418,19 @@ def test_clock_of_the_driver_may_be_wrong(hours: int, clock_error: int) -> None:
     else:
         with pytest.raises(DataError, match="may be lost"):
             run.batch()
+
+
+def test_records_expire_while_the_driver_is_suspended() -> None:
+    model = Model()
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    model.now += 25 * HOUR
+    run.suspended += 25 * HOUR
+    model.put("key 0")
+    model.shards[shard_id(0)].trimmed = 1
+    with pytest.raises(DataError, match="the last read was before the retention of 24 hours"):
+        run.batch()
 
 
 def test_lost_records_are_a_warning_with_fail_on_data_loss_false(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from headrace.sdk import ConfigError, DataError, Offset
@@ -20,6 +21,7 @@ from headrace_sources.kinesis.shard_positions import (
     find_readable,
     find_stale,
     from_offset,
+    has_all_children,
     is_in,
     note_shards,
     order_children,
@@ -29,6 +31,8 @@ from headrace_sources.kinesis.shard_reader import Mark, Reading
 
 _LOG = logging.getLogger(__name__)
 _HOUR = 3_600_000
+#: Pauses in seconds before a list of shards that may lag behind is requested again.
+LIST_PAUSES = (0.5, 1.0, 2.0, 4.0)
 #: Milliseconds by which the two clocks of the driver may differ until the time of the service is requested again.
 _DRIFT = 60_000
 
@@ -51,7 +55,7 @@ class Planner:
         #: Milliseconds from the clock to the time of the service, by which records expire, and to the wall clock.
         self._ahead: int | None = None
         self._wall_ahead = 0
-        self._shards: list[Shard] | None = None
+        self._shards: Sequence[Shard] | None = None
         self._retention = 0
         #: Shard → time at which this run last read it to its end.
         self._seen: dict[str, int] = {}
@@ -79,6 +83,7 @@ class Planner:
     def find_end(self, start: Offset, limit: int | None) -> Offset:
         """Return the end of the range after ``start`` with at most ``limit`` records; ``start`` if there is no record."""
         before = read_places(self._stream, start)
+        self._list_again(before)
         if lost := find_lost(before, self._list):
             return to_offset(self._stream.name, self._replace_lost(before, lost))
         places = self._look(before)
@@ -92,6 +97,21 @@ class Planner:
         if self._shards is None:
             self._shards, _ = self._list_shards()
         return self._shards
+
+    def _list_again(self, places: ShardPositions) -> None:
+        """List the shards again if the list lacks children of finished shards, or unfinished shards.
+
+        A list can lag behind the shards for some time. Other shards do not wait for children, but the end of an available-now run does.
+        """
+        if not has_all_children(places, self._list):
+            self._shards = None
+            if self._until is not None:
+                self._shards = _await(self._list, self._request_list, partial(has_all_children, places))
+        unfinished = {shard for shard, place in places.items() if not place.is_done}
+        self._shards = _await(self._list, self._request_list, partial(_has_listed, unfinished))
+
+    def _request_list(self) -> list[Shard]:
+        return self._list_shards()[0]
 
     def _list_shards(self) -> tuple[list[Shard], int]:
         """Return all listed shards, and the time of the service in milliseconds."""
@@ -186,7 +206,7 @@ def plan_range(stream: KinesisStream, client: Any, start: Offset, end: Offset, *
     """Return the readings that repeat a range. DataError if its records are lost; ``is_lenient`` leaves them out."""
     before, after = read_places(stream, start), from_offset(end)
     shards = find_read(before, after)
-    listed = {shard.id: shard for shard in list_shards(stream, client)[0]} if shards else {}
+    listed = {shard.id: shard for shard in _await_shards(stream, client, shards)} if shards else {}
     begins = {shard: before.get(shard, ShardPosition()) for shard in shards}
     lost = [name for name in shards if not all(is_in(place, listed.get(name)) for place in (begins[name], after[name]))]
     if lost:
@@ -197,6 +217,31 @@ def plan_range(stream: KinesisStream, client: Any, start: Offset, end: Offset, *
         for name in shards
         if name not in lost
     ]
+
+
+def _await_shards(stream: KinesisStream, client: Any, wanted: Collection[str]) -> Sequence[Shard]:
+    """Return all listed shards, after ``wanted`` are listed or some seconds have passed."""
+
+    def request() -> list[Shard]:
+        return list_shards(stream, client)[0]
+
+    return _await(request(), request, partial(_has_listed, wanted))
+
+
+def _await(
+    shards: Sequence[Shard], request: Callable[[], Sequence[Shard]], is_complete: Callable[[Sequence[Shard]], bool]
+) -> Sequence[Shard]:
+    """Return a list of shards, which is requested again for some seconds until it is complete."""
+    for pause in LIST_PAUSES:
+        if is_complete(shards):
+            break
+        time.sleep(pause)
+        shards = request()
+    return shards
+
+
+def _has_listed(wanted: Collection[str], shards: Sequence[Shard]) -> bool:
+    return {shard.id for shard in shards}.issuperset(wanted)
 
 
 def _report_lost(stream: KinesisStream, shards: Sequence[str], reason: str, *, is_lenient: bool) -> None:

@@ -102,6 +102,21 @@ def find_readable(places: ShardPositions, shards: Sequence[Shard]) -> list[str]:
     ]
 
 
+def has_all_children(places: ShardPositions, shards: Sequence[Shard]) -> bool:
+    """Return whether the children of all finished shards are listed: those with a parent's hash keys."""
+    covered: dict[str, int] = {}
+    by_id = {shard.id: shard for shard in shards}
+    for shard in shards:
+        for parent in (by_id[name] for name in shard.parents if name in by_id):
+            first, last = (limit(shard.hash_keys[i], parent.hash_keys[i]) for i, limit in ((0, max), (1, min)))
+            covered[parent.id] = covered.get(parent.id, 0) + max(0, last - first + 1)
+    return all(
+        covered.get(shard.id, 0) > shard.hash_keys[1] - shard.hash_keys[0]
+        for shard in shards
+        if shard.id in places and places[shard.id].is_done
+    )
+
+
 def is_in(place: ShardPosition, shard: Shard | None) -> bool:
     """Return whether a position belongs to a listed shard. A stream that was created again has higher sequence numbers."""
     if shard is None:

@@ -25,7 +25,7 @@ from hypothesis import given, settings, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_aws.identity import Identity
-from headrace_sources.kinesis import kinesis_stream, shard_reader as reading
+from headrace_sources.kinesis import kinesis_stream, range_planner, shard_reader as reading
 from headrace_sources.kinesis.fan_out_consumer import read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
@@ -51,6 +51,7 @@ def _no_pauses() -> Iterator[None]:
         for kind in (PolledPages, SubscribedPages):
             patch.setattr(kind, "gap", 0.0)
             patch.setattr(kind, "pause", 0.0)
+        patch.setattr(range_planner, "LIST_PAUSES", ())
         yield
 
 
@@ -102,9 +103,14 @@ class Model:
     def _make(self, parents: list[str], *key_lists: list[str]) -> None:
         for parent in parents:
             self.shards[parent].is_closed = True
-        for keys in key_lists:
+        first = min(self.shards[parent].hash_keys[0] for parent in parents)
+        size = max(self.shards[parent].hash_keys[1] for parent in parents) + 1 - first
+        limits = [first + size * number // len(key_lists) for number in range(len(key_lists) + 1)]
+        for number, keys in enumerate(key_lists):
             self.sequence += 1
-            self.shards[shard_id(len(self.shards))] = ModelShard(keys, tuple(parents), self.sequence)
+            child = ModelShard(keys, tuple(parents), self.sequence)
+            child.hash_keys = limits[number], limits[number + 1] - 1
+            self.shards[shard_id(len(self.shards))] = child
 
     def list_shards(self, **_: Any) -> Any:
         listed = [
@@ -328,6 +334,46 @@ def test_finished_shard_is_dropped_when_no_longer_listed() -> None:
     assert shard_id(0) not in run.offset["shards"]
     model.put("key 0")
     assert by_key(run.read_everything()) == model.put_order
+
+
+@pytest.mark.parametrize("hidden", [(1,), (2,), (1, 2)])
+def test_children_that_are_listed_late_are_read(hidden: tuple[int, ...]) -> None:
+    model = Model()
+    model.put("key 0")
+    model.split(shard_id(0))
+    for key in range(6):
+        model.put(f"key {key}")
+    show(model, *hidden, is_listed=False)
+    run = Run(model)
+    assert len(run.read_everything()) == 7 - 3 * len(hidden)
+    show(model, *hidden)
+    assert by_key(run.read_everything()) == model.put_order
+    check_repeats(run)
+
+
+def test_list_without_a_known_shard_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a list can be answered by another server, which may lag behind."""
+    model = Model()
+    model.put("key 0")
+    model.split(shard_id(0))
+    model.put("key 5")
+    monkeypatch.setattr(range_planner, "LIST_PAUSES", (0.5,))
+    monkeypatch.setattr(time, "sleep", lambda _: show(model, 1, 2))
+    show(model, 1, 2, is_listed=False)
+    run = Run(model)
+    run.planner.bound()
+    assert by_key(run.read_everything()) == model.put_order, "the end of an available-now run"
+    show(model, 2, is_listed=False)
+    check_repeats(run)
+    model.put("key 5")
+    show(model, 2, is_listed=False)
+    run.restart()
+    assert by_key(run.read_everything()) == model.put_order, "no lost shard"
+
+
+def show(model: Model, *numbers: int, is_listed: bool = True) -> None:
+    for number in numbers:
+        model.shards[shard_id(number)].is_listed = is_listed
 
 
 def test_new_checkpoint_gives_later_records_higher_offsets() -> None:

@@ -75,11 +75,12 @@ def make_client(
     """Return a client of a service, for example ``ssm``. Default region: the region of the environment or the profile.
 
     ``endpoint`` is the URL of an emulator or a VPC endpoint; ``attempts`` is the number of attempts of a request. ConfigError
-    without boto3 or a region, and for an unknown profile or an invalid URL.
+    without boto3, credentials or a region, and for an unknown profile or an invalid URL: a client never finds credentials that
+    appear after it was created.
     """
     session = session or open_session(service)
     from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
+    from botocore.exceptions import BotoCoreError, NoCredentialsError
 
     limits = Config(
         connect_timeout=_TIMEOUT,
@@ -90,12 +91,15 @@ def make_client(
     # AWS containers set AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
     region = region or os.environ.get("AWS_REGION")
     try:
-        return session.client(service, region_name=region, endpoint_url=endpoint, config=limits)
+        client = session.client(service, region_name=region, endpoint_url=endpoint, config=limits)
+        if session.get_credentials() is None:
+            raise NoCredentialsError
     except ValueError as error:
         fix = "write it like https://kinesis.eu-west-1.amazonaws.com"
         raise ConfigError(f"the endpoint is not a URL: {endpoint}", where=f"AWS {service}", fix=fix) from error
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
+    return client
 
 
 def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError:

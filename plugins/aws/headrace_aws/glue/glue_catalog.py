@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from headrace.sdk import Catalog, CatalogTable, ConfigError, Partitions, RetriableError
+from headrace.sdk import Catalog, CatalogTable, ConfigError, HeadraceError, Partitions, RetriableError
 from headrace_aws.glue.glue_client import GlueClient, LostRaceError
 from headrace_aws.glue.glue_tables import Input, make_location, make_name, make_partition, make_table, merge
 from headrace_aws.identity_config import IdentityConfig
@@ -107,6 +107,9 @@ class GlueCatalog(Catalog):
                 self._open().create_partitions(database, table_name, inputs)
             except LostRaceError:  # another writer added the partition, or the table was dropped
                 pass
+            except HeadraceError:
+                self._client = None  # a new client reads the current credentials
+                raise
             else:
                 known.partitions.update(new)
                 return

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, RetriableError
+from headrace.sdk import DataError, LoginError, RetriableError
 from headrace_sources.kinesis.kinesis_errors import carry_errors
 from headrace_sources.kinesis.kinesis_stream import KinesisStream, keep_client
 from headrace_sources.kinesis.kpl_aggregation import split
@@ -163,6 +163,8 @@ class ShardReader:
             # Time in which other shards are read does not count.
             self._failing_since = requested if self._failing_since is None else self._failing_since
             if not isinstance(explained, RetriableError) or now - self._failing_since > _TIMEOUT:
+                if isinstance(explained, LoginError):
+                    keep_client.cache_clear()  # The next client reads the current credentials.
                 raise explained.at(self._stream.where) from error
             self.due, self._pause = now + self._pause, min(2 * self._pause, _MAX_PAUSE)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from headrace.sdk import ConfigError, DataError, HeadraceError
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError
 from headrace_aws.clients import error_code, explain_error, make_client, open_session
 from headrace_sources.registries.registry_client import PAUSES
 from headrace_sources.registries.schema_registry import SchemaRegistry, SchemaType
@@ -49,7 +49,10 @@ class GlueRegistry(SchemaRegistry):
         except HeadraceError:
             raise
         except Exception as error:
-            raise _explain(error, operation, " ".join(parameters.values())) from error
+            explained = _explain(error, operation, " ".join(parameters.values()))
+            if isinstance(explained, LoginError):
+                self._client = None  # A new client reads the current credentials.
+            raise explained from error
         return response
 
 

@@ -29,7 +29,8 @@ def test_endpoint_of_the_environment_is_left_to_the_jvm(variable: str, monkeypat
     """S3A ignores the variable, boto3 does not: without an endpoint in the options they might read two servers."""
     monkeypatch.setenv(variable, "http://localhost:1")
     assert open_s3_folder("s3a://lake/c", {}) is None
-    assert open_s3_folder("s3a://lake/c", {"fs.s3a.endpoint": "http://localhost:2"}) is not None
+    keys = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "b"}
+    assert open_s3_folder("s3a://lake/c", {"fs.s3a.endpoint": "http://localhost:2", **keys}) is not None
 
 
 def test_bucket_options_take_precedence() -> None:

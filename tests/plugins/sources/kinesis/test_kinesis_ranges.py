@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -24,12 +25,13 @@ from botocore.stub import ANY, Stubber
 from hypothesis import given, settings, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.errors import LoginError
 from headrace_aws.identity import Identity
 from headrace_sources.kinesis import kinesis_stream, range_planner, shard_reader as reading
 from headrace_sources.kinesis.fan_out_consumer import read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
-from headrace_sources.kinesis.kinesis_stream import KinesisStream
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, keep_client
 from headrace_sources.kinesis.kpl_aggregation import MAGIC, split
 from headrace_sources.kinesis.range_planner import Planner, plan_range
 from headrace_sources.kinesis.shard_pages import PolledPages, SubscribedPages
@@ -947,6 +949,26 @@ def test_persistently_busy_shard_is_retriable(service: tuple[Any, Stubber], monk
     error = page_error(service, "ProvisionedThroughputExceededException")
     assert isinstance(error, RetriableError)
     assert "AWS is busy" in error.what
+
+
+def test_executors_use_credentials_that_appear_later(
+    service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keep_client.cache_clear()
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match="no AWS credentials found"):
+        keep_client(STREAM)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    client = keep_client(STREAM)
+    assert keep_client(STREAM) is client
+    assert isinstance(page_error(service, "ExpiredTokenException"), LoginError)
+    assert keep_client(STREAM) is not client
+    keep_client.cache_clear()
 
 
 class Body(io.BytesIO):

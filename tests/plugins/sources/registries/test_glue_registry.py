@@ -11,6 +11,7 @@ import pytest
 from botocore.stub import Stubber
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.errors import LoginError
 from headrace_sources.registries.glue_registry import GlueRegistry
 
 SCHEMA = '{"type": "string"}'
@@ -55,6 +56,24 @@ def test_region_comes_from_the_environment(
 def test_no_region(version: str) -> None:
     with pytest.raises(ConfigError, match=r"no AWS region is set\n  fix: add `region: eu-west-1` .* or set AWS_REGION"):
         GlueRegistry(None, None).fetch_schema(f"glue/{version}", "AVRO")
+
+
+def test_credentials_that_appear_later_are_used(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    registry = GlueRegistry("eu-west-1", None)
+    with pytest.raises(ConfigError, match="no AWS credentials found"):
+        registry.fetch_schema(f"glue/{version}", "AVRO")
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    expired = boto3.client("glue", region_name="eu-west-1")
+    monkeypatch.setattr(registry, "_client", expired)
+    with Stubber(expired) as stubber:
+        stubber.add_client_error("get_schema_version", "ExpiredTokenException")
+        with pytest.raises(LoginError, match="the session token has expired"):
+            registry.fetch_schema(f"glue/{version}", "AVRO")
+    assert registry.fetch_schema(f"glue/{version}", "AVRO") == SCHEMA
 
 
 def test_schema_version_is_requested_once(version: str) -> None:

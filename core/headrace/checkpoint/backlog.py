@@ -12,8 +12,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote
 
+from headrace.checkpoint.layout import list_tables
 from headrace.progress.rates import TableFailure
 from headrace.spark.storage import parse_file
 
@@ -128,7 +129,8 @@ class Backlog:
 
 def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
     """Return why each table in a checkpoint's backlog folder waits, and for how many batches."""
-    failures = {unquote(name): _find_failure(_read_entries(folder.folder(name))) for name in folder.names()}
+    folders = {table: folder.folder(quote(table, safe="")) for table in list_tables(folder)}
+    failures = {table: _find_failure(_read_entries(entries)) for table, entries in folders.items()}
     return {name: failure for name, failure in failures.items() if failure}
 
 

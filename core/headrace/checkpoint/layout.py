@@ -25,11 +25,12 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from headrace.checkpoint.epochs import FILE as EPOCHS, Epochs
 from headrace.checkpoint.orders import Orders
@@ -52,6 +53,8 @@ HEADER = "headrace.json"
 STREAM, RANGED = "stream", "ranged"
 #: Folders that are also read without Spark.
 PROGRESS, BACKLOG = "progress", "backlog"
+#: Files of an unfinished write, checksums, and files of a desktop.
+_TEMPORARY = re.compile(r"\.(.+\.[0-9a-f-]{32,36}\.tmp|.+\.crc|DS_Store)")
 
 
 class CheckpointFolders:
@@ -135,6 +138,11 @@ class CheckpointFolders:
 def table_folder(parent: Folder, table: str) -> Folder:
     """Return the folder of one table in a folder that has one per table."""
     return parent.folder(quote(table, safe=""))
+
+
+def list_tables(parent: TextFolder) -> list[str]:
+    """Return the tables that have a folder or file in a folder with one per table. Names of tables may start with ``_`` or ``.``."""
+    return [unquote(name) for name in parent.names(hidden=True) if not _TEMPORARY.fullmatch(name)]
 
 
 def read_header(folder: TextFolder, where: str, pipeline: str) -> dict[str, Any] | None:

@@ -38,10 +38,10 @@ class LocalFolder:
         """Return a folder in it."""
         return LocalFolder(self.path / name)
 
-    def names(self) -> list[str]:
-        """Return the sorted names of files and folders in it, without hidden ones; empty when it does not exist."""
+    def names(self, *, hidden: bool = False) -> list[str]:
+        """Return the sorted names of files and folders in it; empty when it does not exist. ``hidden`` includes ``.…`` and ``_…``."""
         try:
-            return sorted(path.name for path in self.path.iterdir() if not path.name.startswith((".", "_")))
+            return sorted(path.name for path in self.path.iterdir() if hidden or not path.name.startswith((".", "_")))
         except FileNotFoundError:
             return []
         except OSError as error:

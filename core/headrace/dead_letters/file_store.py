@@ -48,7 +48,7 @@ class DeadLetterFiles:
             path, (batch, table) = f"{self._folder.path}/{name}", name.split("/")
             if not select(session.read.load(path)).isEmpty():
                 queue.claim(path, batch, table)
-            if not self._folder.folder(batch).names():
+            if not self._folder.folder(batch).list_files():
                 self._folder.delete(batch)
 
     def has_stored(self, dead_letters: DataFrame) -> bool:

@@ -14,8 +14,8 @@ class TextFolder(Protocol):
     def folder(self, name: str) -> TextFolder:
         """Return a folder in it; ``name`` may have slashes."""
 
-    def names(self) -> list[str]:
-        """Return the sorted names of files and folders in it, without hidden ones (``.…``, ``_…``); empty when it does not exist."""
+    def names(self, *, hidden: bool = False) -> list[str]:
+        """Return the sorted names of files and folders in it; empty when it does not exist. ``hidden`` includes ``.…`` and ``_…``."""
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, None when it does not exist."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-from headrace.checkpoint.layout import table_folder
+from headrace.checkpoint.layout import list_tables, table_folder
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.snapshots import NewestSnapshot
@@ -87,9 +87,8 @@ class TableStates:
             folders.truncate_markers,
             folders.snapshots,
         )
-        states = {name for folder in by_table for name in folder.names()}
-        modes = {name.removesuffix(TableModes.suffix) for name in folders.table_modes.names()}
-        return {unquote(name) for name in states | modes}
+        states = {table for folder in by_table for table in list_tables(folder)}
+        return states | {name.removesuffix(TableModes.suffix) for name in list_tables(folders.table_modes)}
 
     def of(self, table: str) -> TableState:
         """Return the state of a table, always the same object."""

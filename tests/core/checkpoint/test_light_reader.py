@@ -11,6 +11,7 @@ import pytest
 
 from headrace import ConfigError
 from headrace.checkpoint.backlog import BacklogEntry
+from headrace.checkpoint.layout import list_tables
 from headrace.checkpoint.light_reader import LocalFolder, open_without_spark, read_history, read_status
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk import FileSystem
@@ -46,14 +47,29 @@ def test_local_checkpoint_is_read(form: str, tmp_path: Path) -> None:
     (tmp_path / "progress/.0000000000.json.crc").write_bytes(b"\xff")
     assert read_history(folder, WHERE, "shop") == batches
     entry = BacklogEntry(2, 2, "2026-11-28T02:00:00+00:00", "full", {"t": [1]})
-    (tmp_path / "backlog/public%2Ea").mkdir(parents=True)
-    (tmp_path / "backlog/public%2Ea/0000000002.json").write_text(json.dumps(asdict(entry)))
+    for name in ("public%24a", "_public.a", ".a", ".DS_Store"):
+        (tmp_path / "backlog" / name).mkdir(parents=True)
+        (tmp_path / "backlog" / name / "0000000002.json").write_text(json.dumps(asdict(entry)))
     status = read_status(folder, WHERE, "shop", lambda table: ["s"])
     assert [(table.table, table.sink, table.error) for table in status.tables] == [
+        (".a", "s", "full"),
+        ("_public.a", "s", "full"),
         ("a", "s", None),
-        ("public.a", "s", "full"),
+        ("public$a", "s", "full"),
     ]
     assert status.summary.batches == 2
+
+
+def test_tables_are_listed_without_temporary_files(tmp_path: Path) -> None:
+    tables = ["_a.b.json", ".a.tmp", "public.a"]
+    temporary = [
+        ".a.json.0af3c2d1e5b64f7a8b9c0d1e2f3a4b5c.tmp",
+        ".a.b1946ac9-2492-4d23-8e6c-8f1a4c0b3a57.tmp",
+        ".a.crc",
+    ]
+    for name in [*tables, *temporary]:
+        (tmp_path / name).touch()
+    assert sorted(list_tables(LocalFolder(tmp_path))) == sorted(tables)
 
 
 def test_file_system_plugin_opens_address_of_its_scheme(tmp_path: Path) -> None:

@@ -31,6 +31,18 @@ def test_repeated_batch_keeps_the_first_timestamp(spark: SparkSession, tmp_path:
     assert (topic, seen.minute) == ("shop.orders", 1)
 
 
+def test_claim_keeps_the_dead_letters_of_other_tables(spark: SparkSession, tmp_path: Path) -> None:
+    store = DeadLetterFiles(Folder(spark, str(tmp_path / "dead_letters")))
+    for table in ("_stage.items", "orders"):
+        rows = spark.sql(f"select '{table}' as table, timestamp'2026-01-31 12:01:00' as seen")
+        store.save(rows, DeadLetterBatch(7, table, "checkpoint", "mark"))
+    queue = ReplayQueue(spark, Folder(spark, str(tmp_path / "replay")))
+    store.claim(spark, lambda rows: rows.where("table = 'orders'"), queue)
+    kept = store.read(spark)
+    assert kept is not None
+    assert [row["table"] for row in kept.collect()] == ["_stage.items"]
+
+
 def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     """Spark skips empty files without an error, and cannot read a folder without files."""
     store = DeadLetterFiles(Folder(spark, str(tmp_path)))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from headrace.checkpoint.backlog import Backlog, ReplayRanges
-from headrace.checkpoint.layout import table_folder
+from headrace.checkpoint.layout import list_tables, table_folder
 from headrace.errors import HeadraceError
 from headrace.progress.rates import TableFailure
 
@@ -31,7 +31,7 @@ class Backlogs:
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
-        self._tables = {name: self._open(name) for name in map(unquote, folder.names())}
+        self._tables = {name: self._open(name) for name in list_tables(folder)}
 
     @property
     def errors(self) -> dict[str, HeadraceError | None]:

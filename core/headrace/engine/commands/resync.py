@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from headrace.checkpoint.backlog import read_failures
-from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.layout import Checkpoint, list_tables
 from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import open_stores, read_all
@@ -105,7 +104,7 @@ def _upserts(sink: Sink) -> bool:
 
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
-    known = [unquote(name) for name in checkpoint.snapshots.names()]
+    known = list_tables(checkpoint.snapshots)
     fix = "take a new snapshot of it with the connector, and run the pipeline until the snapshot is applied"
     return ConfigError(
         "no row of a snapshot was applied",

@@ -38,11 +38,11 @@ class S3Folder:
         """Return a folder in it."""
         return S3Folder(self._client, self._bucket, f"{self._key}/{name}")
 
-    def names(self) -> list[str]:
-        """Return the sorted names of objects and folders in it, without hidden ones."""
+    def names(self, *, hidden: bool = False) -> list[str]:
+        """Return the sorted names of objects and folders in it. ``hidden`` includes ``.…`` and ``_…``."""
         prefix = f"{self._key}/" if self._key else ""
         names = {key[len(prefix) :].strip("/") for key in self._list_keys(prefix)}
-        return sorted(name for name in names if name and not name.startswith((".", "_")))
+        return sorted(name for name in names if name and (hidden or not name.startswith((".", "_"))))
 
     def read(self, name: str) -> str | None:
         """Return the text of an object, None when it does not exist."""

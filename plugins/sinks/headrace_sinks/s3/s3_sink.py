@@ -193,7 +193,7 @@ class S3Sink(Sink):
     def _read_states(self, spark: SparkSession, table: str) -> list[State]:
         """Read the states of all pipelines and replays that wrote a table."""
         root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}")
-        states = [State.read(root.folder(f"{pipeline}/{_folder_name(table)}")) for pipeline in root.names()]
+        states = [State.read(root.folder(f"{pipeline}/{_folder_name(table)}")) for pipeline in root.names(hidden=True)]
         return [state for state in states if state.batches]
 
     def _work(self, spark: SparkSession, pipeline: str, table: str) -> Folder:

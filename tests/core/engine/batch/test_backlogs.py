@@ -35,9 +35,10 @@ def test_table_is_removed_after_its_folder_could_not_be_deleted(
     monkeypatch.setattr(folder, "delete", fail_twice)
     backlogs, applied = Backlogs(folder), cast("list[tuple[str, int]]", [])
     threads = CatchUp(backlogs, lambda table, entry: applied.append((table, entry.first)))
-    backlogs.set_aside("shop.orders", 3, {}, DataError("a value is too long"), "a value is too long")
+    backlogs.set_aside("_shop.orders", 3, {}, DataError("a value is too long"), "a value is too long")
+    assert Backlogs(folder).errors == {"_shop.orders": None}
     threads.start()
     for thread in [*threads._threads.values()]:
         thread.join(30)
-    assert (applied, backlogs.errors, failures) == ([("shop.orders", 3)], {}, [])
+    assert (applied, backlogs.errors, failures) == ([("_shop.orders", 3)], {}, [])
     assert threads.finish() is None

@@ -60,10 +60,11 @@ def test_names_and_content_of_a_bucket(s3: S3, options: dict[str, Any]) -> None:
     s3.create_bucket("lake")
     folder = open_folder("s3a://lake/checkpoints/a", options)
     assert folder.names() == []
-    for key in ("progress/0.json", "progress/1.json", "progress/_hidden", "backlog/t/0.json"):
+    for key in ("progress/0.json", "progress/1.json", "progress/_hidden", "backlog/_t/0.json"):
         folder._client.put_object(Bucket="lake", Key=f"checkpoints/a/{key}", Body="tö".encode())
     assert folder.names() == ["backlog", "progress"]
     assert folder.folder("progress").names() == ["0.json", "1.json"]
+    assert folder.folder("backlog").names(hidden=True) == ["_t"]
     assert folder.folder("progress").read("0.json") == "tö"
     assert folder.read("none") is None
     assert open_folder("s3a://lake", options).names() == ["checkpoints"]

@@ -35,6 +35,7 @@ from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
+from headrace_sinks.hudi.hudi_clock import UTC, wait_for_instants
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_readers import load_readers
@@ -118,6 +119,7 @@ class HudiSink(Sink):
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
             # Parquet's old list structure cannot store an array with a null element.
             "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+            **dict.fromkeys(("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"), UTC),
         }
 
     def check(self, spark: SparkSession | None = None) -> None:
@@ -211,6 +213,7 @@ class HudiSink(Sink):
             if last is not None and batch.is_applied([last.mark]):
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)
+            wait_for_instants(spark, stored)
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
         else:

@@ -15,6 +15,7 @@ from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, 
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_timeline
 from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
+from headrace_sinks.hudi.hudi_clock import wait_for_instants
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +61,8 @@ class TableServices:
     own_options: Mapping[str, str]
 
     def plan(self, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
-        """Plan the steps that are due."""
+        """Plan the steps that are due. RetriableError if the table has later instants than the clock."""
+        wait_for_instants(self.spark, hudi_timeline.open_table(self.spark, self.path))
         finders: list[Callable[[Any, MaintenancePolicy], MaintenanceStep | None]] = []
         if _is_managed(_COMPACTION_OPTIONS, self.own_options):
             # The first search finds plans of a killed process, the last one the plan that was just made.

@@ -15,6 +15,7 @@ from tests.support.kit import skip_type_independent_tests
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
+from headrace.sdk import MaintenancePolicy
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
@@ -93,6 +94,26 @@ def test_commits_name_their_batch_and_repeated_batch_is_skipped(tmp_path: Path, 
     assert table.write_again(PEOPLE, put(9, 9, "not read")) == WriteResult(version=second.version, skipped=True)
     assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
     assert hudi_timeline.find_last_commit(commits, Batch("no pipeline", 0, "upsert")) is None
+
+
+def test_commit_before_existing_instants_is_rejected(tmp_path: Path, sessions: Sessions) -> None:
+    """Hudi would complete the commit, and its rows would be lost."""
+    table = target(tmp_path, sessions, **{"table.type": "COPY_ON_WRITE"})
+    table.write(PEOPLE, put(1, 1, "a"))
+    path = tmp_path / table.name.replace(".", "/")
+    foreign = path / ".hoodie/timeline/20990101000000000.commit.requested"
+    foreign.touch()  # by a process with another clock
+    problem = "newest instant, 20990101000000000, is [0-9]+ days, .* later than the clock"
+    with pytest.raises(RetriableError, match=problem) as rejected:
+        table.write(PEOPLE, put(2, 1, "b"))
+    assert str(path) in str(rejected.value.where)
+    with pytest.raises(RetriableError, match=problem):
+        next(
+            iter(table.sink.plan_maintenance(table.session, table.table, MaintenancePolicy(history_seconds=0, files=1)))
+        )
+    foreign.unlink()
+    table.write(PEOPLE, put(2, 1, "b"))
+    assert [row["name"] for row in table.rows()] == ["b"]
 
 
 # Tables

@@ -32,12 +32,13 @@ from headrace.runtime.session.session_builder import (
     with_huge_methods,
 )
 from headrace.sdk.plugin import Plugin
-from headrace.secret_values import Secret, has_secret_name
+from headrace.secret_values import Secret, has_secret_name, hide_credentials
 
 SUBMIT, JOB, APPLICATION = "submit.sh", "emr-serverless.json", "spark-application.yaml"
 _ON_EXECUTORS = "spark.executorEnv.PYTHONPATH"
 #: Settings that must be set before the program starts.
 _EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-serverless.")
+_JARS = "spark.jars"
 #: Settings that name a secret but do not contain it.
 _NAMES = re.compile(r"spark\.kubernetes\.(driver|executor)\.(secretKeyRef|secrets)\.")
 #: Settings that the command sets itself.
@@ -87,7 +88,7 @@ def make_package(
         _write_archive(made / ARCHIVE, distributions, about)
         shutil.copyfile(file, made / entry.FILE)
         shutil.copyfile(entry.__file__, made / MAIN)
-        submission = Submission(names, conf.get("spark.jars"), options)
+        submission = Submission(names, conf.get(_JARS), options)
         (made / SUBMIT).write_text(submission.format_script(about, at), encoding="utf-8")
         (made / SUBMIT).chmod(0o755)
         if at:
@@ -121,19 +122,29 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
         raise ConfigError(f"a package sets {own.pop()} itself", where="spark:", fix="leave it out")
     java = [part for part in (merge_session_conf(plugins).get(JAVA_OPTIONS), conf.get(JAVA_OPTIONS)) if part]
     for key, value in [*conf.items(), *((JAVA_OPTIONS, part) for part in java)]:
-        if key.startswith(_EARLY) and _is_secret(key, value):
-            has_plain_name = not (key == JAVA_OPTIONS or has_secret_name(key))
-            raise ConfigError(
-                "it is a secret, and must be set before the program starts, by a command that any user can read",
-                where=f"spark: {key}",
-                fix="set it in the cluster's spark-defaults.conf"
-                + ("; if it is not a secret, write its value without a reference" if has_plain_name else ""),
-            )
+        if key.startswith(_EARLY) or key == _JARS:
+            _check_early(key, value)
     # plain strings: a setting that names a secret has a secret's name
     # The package has the jars. The addresses of repositories may have a login.
     skipped = SUBMITTERS if conf.get(PACKAGES) else (*SUBMITTERS, *IVY_SETTINGS)
     options = {key: str(value) for key, value in conf.items() if key not in skipped and not _is_secret(key, value)}
     return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
+
+
+def _check_early(key: str, value: str) -> None:
+    """Raise ConfigError for a secret in a setting that the command sets."""
+    if not _is_secret(key, value) and hide_credentials(value) == value:
+        return
+    fix = "set it in the cluster's spark-defaults.conf"
+    if key == _JARS:  # The command sets it, and replaces the cluster's value.
+        fix = "copy the jars to a folder that the cluster reads without a login in the address"
+    elif isinstance(value, Secret) and not (key == JAVA_OPTIONS or has_secret_name(key)):
+        fix += "; if it is not a secret, write its value without a reference"
+    raise ConfigError(
+        "it contains a secret, and must be set before the program starts, by a command that any user can read",
+        where=f"spark: {key}",
+        fix=fix,
+    )
 
 
 def _is_secret(key: str, value: str) -> bool:

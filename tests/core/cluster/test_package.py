@@ -221,6 +221,12 @@ def test_package_has_no_login_of_a_repository() -> None:
         ({"spark.driver.extraJavaOptions": f"-Dstore.password={CANARY}"}, "spark.driver.extraJavaOptions"),
         ({"spark.driver.memory": "${env:SALT}"}, "spark.driver.memory"),
         ({"spark.yarn.appMasterEnv.SALT": "${env:SALT}"}, "spark.yarn.appMasterEnv.SALT"),
+        ({"spark.jars": "https://me:${env:SALT}@registry.example/own.jar"}, "where: spark: spark.jars\n"),
+        (
+            {"spark.jars": f"s3a://lake/a.jar,https://me:{CANARY}@registry.example/own.jar"},
+            "fix: copy the jars to a folder",
+        ),
+        ({"spark.yarn.dist.files": f"https://me:{CANARY}@registry.example/a"}, "spark: spark.yarn.dist.files\n"),
         ({"spark.archives": "s3://lake/mine.zip"}, "a package sets spark.archives itself"),
     ],
 )

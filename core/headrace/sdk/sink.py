@@ -167,8 +167,9 @@ class Sink(Plugin, ABC):
     def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         """Do what is due without new rows; return the seconds until the next call, None for no further call.
 
-        Called when a run starts, and between the batches of a continuous run. ``pipeline``: as in ``Batch``; ``writes``: name of a table →
-        whether this sink writes it, and not one with other options for the table.
+        Called when a run starts, and between the batches of a continuous run. After a RetriableError the run continues and repeats the
+        call; any other error ends the run. ``pipeline``: as in ``Batch``; ``writes``: name of a table → whether this sink writes it, and
+        not one with other options for the table.
         """
         return None
 

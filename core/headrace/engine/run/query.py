@@ -75,6 +75,7 @@ class Query(ABC):
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
         self._in_batch, self._finishing, self._is_finished = threading.Lock(), threading.Lock(), False
         self._wake = threading.Event()
+        self._must_repeat_poll = False
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
         plan.learn_tables(self.checkpoint.folder)
         #: Warnings for the user, which ``headrace run`` prints.
@@ -201,7 +202,8 @@ class Query(ABC):
             return None
         while True:
             try:
-                return self._run_batches()
+                self._run_batches()
+                return self._repeat_poll()
             except StopRequestedError:
                 return None
             except Exception as raised:  # noqa: BLE001 - await_termination raises it
@@ -255,12 +257,20 @@ class Query(ABC):
         try:
             with self._in_batch:
                 pause = self._poller.poll(self._plan)
+        except RetriableError:  # A batch or a later poll may succeed.
+            self._must_repeat_poll, pause = True, LONGEST_PAUSE_SECONDS
         except HeadraceError as error:
             self._state.fail(self._translate(error))
             return False
         if self._options.is_continuous and pause is not None:
             threading.Thread(target=self._keep_polling, args=(pause,), name="headrace-sink-poller", daemon=True).start()
         return True
+
+    def _repeat_poll(self) -> None:
+        """Poll the sinks at the end of the available data if the first poll failed; raise if it fails again."""
+        if self._must_repeat_poll and not (self._options.is_continuous or self._state.is_stopping()):
+            with self._in_batch:
+                self._poller.poll(self._current.plan)
 
     def _keep_polling(self, pause: float | None) -> None:
         while pause is not None and not self._wake.wait(pause) and self.is_active:

@@ -12,7 +12,7 @@ from headrace.engine.plan.retry import retry
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
 from headrace.engine.write.table_plan import TablePlan
-from headrace.errors import HeadraceError, PluginError
+from headrace.errors import HeadraceError, PluginError, RetriableError
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
@@ -125,8 +125,18 @@ class SinkPoller:
         self._pipeline, self._session = pipeline, sessions.of("batch")
 
     def poll(self, plan: Plan) -> float | None:
-        """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one."""
-        pauses = [self._poll(plan, sink) for sink in plan.all_sinks]
+        """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one.
+
+        Raises after all calls if one failed: a RetriableError only if all failed calls may succeed later.
+        """
+        pauses, errors = list[float | None](), list[HeadraceError]()
+        for sink in plan.all_sinks:
+            try:
+                pauses.append(self._poll(plan, sink))
+            except HeadraceError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, RetriableError))
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _poll(self, plan: Plan, sink: Sink) -> float | None:

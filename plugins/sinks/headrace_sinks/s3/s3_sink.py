@@ -15,7 +15,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
-from headrace.sdk import Batch, Capabilities, ConfigError, DataError, HeadraceError, Plugin, Sink, Table, WriteResult
+from headrace.sdk import (
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    HeadraceError,
+    Plugin,
+    RetriableError,
+    Sink,
+    Table,
+    WriteResult,
+)
 from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.storage import Folder
 from headrace_sinks.file_formats import ANCIENT_DATES
@@ -56,6 +67,8 @@ class S3Sink(Sink):
         super().__init__(config, **options)
         #: Table → objects that are moved and not yet registered with the catalog.
         self._unregistered: dict[str, list[str]] = {}
+        #: Tables that this process registered with all their objects.
+        self._registered: set[str] = set()
 
     def parts(self) -> Sequence[Plugin]:
         return [self.config.sync] if self.config.sync else []
@@ -91,17 +104,31 @@ class S3Sink(Sink):
     def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         now = self._now()
         root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}/{quote(pipeline, safe='')}")
+        errors = []
         for name in filter(lambda name: writes(_read_folder_name(name)), root.names()):
-            work = root.folder(name)
-            with _LOCKS[work.path]:
-                state = State.read(work)
-                moved = self._finish(spark, work, state)
-                spans = self._close(state, lambda partition: is_due(partition, self.config, now))
-                if spans:
-                    moved += self._commit(spark, work, f"clock-{now}", spans, state)
-                self._register(spark, _read_folder_name(name), state, moved)
+            try:
+                self._rotate(spark, root.folder(name), _read_folder_name(name), now)
+            except Exception as error:  # noqa: BLE001 - raised after the other tables
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, RetriableError))
         due = find_next_rotation(now, self.config)
         return None if due is None else max(0.05, (due - now) / 1000)
+
+    def _rotate(self, spark: SparkSession, work: Folder, table: str, now: int) -> None:
+        """Write the objects of a table that are due. RetriableError if a catalog rejects them: the next write tries again."""
+        with _LOCKS[work.path]:
+            state = State.read(work)
+            moved = self._finish(spark, work, state)
+            spans = self._close(state, lambda partition: is_due(partition, self.config, now))
+            if spans:
+                moved += self._commit(spark, work, f"clock-{now}", spans, state)
+            if not moved and table in self._registered:
+                return
+            try:
+                self._register(spark, table, state, moved)
+            except HeadraceError as error:
+                raise RetriableError(error.what, where=error.where, fix=error.fix) from error
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink s3, path {self.config.path}"
@@ -186,9 +213,11 @@ class S3Sink(Sink):
         if self.config.sync and state.topics:
             new = self._unregistered.setdefault(table, [])
             new += moved
+            self._registered.discard(table)
             objects = ObjectsTable(spark, state.topics[0], self.config, partial(self._read_states, spark, table))
             self.config.sync.register(table, objects.describe, objects.locate(new), objects.list_partitions)
             new.clear()
+            self._registered.add(table)
 
     def _read_states(self, spark: SparkSession, table: str) -> list[State]:
         """Read the states of all pipelines and replays that wrote a table."""

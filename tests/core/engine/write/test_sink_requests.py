@@ -13,6 +13,7 @@ from tests.support.memory_sink import MemorySink
 from tests.support.record_log import LogRecord, RecordLog, append
 
 from headrace import FatalError, Pipeline, RetriableError
+from headrace.engine.plan import retry
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Capabilities, Table, WriteResult
 from headrace_sources.formats.json.json_format import JsonFormat
@@ -156,6 +157,27 @@ def test_retriable_error_of_an_idle_call_is_retried_and_others_end_the_run(log: 
     wait_until(lambda: not query.is_active)
     assert len(sink.calls) == 5
     assert "sink tended: the store is gone" in str(query.exception)
+
+
+@pytest.mark.parametrize("failures", [4, 8])
+def test_first_idle_call_that_fails_is_repeated_after_the_batches(
+    log: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """Each call has four attempts."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.0)
+
+    def delay(calls: int) -> None:
+        if calls <= failures:
+            raise RetriableError("the catalog is busy")
+
+    sink = IdleSink(delay, store=uuid.uuid4().hex, mode="append")
+    run = pipeline(log, sink)
+    if failures == 4:
+        run.run(spark)
+    else:
+        with pytest.raises(RetriableError, match="sink tended: the catalog is busy"):
+            run.run(spark)
+    assert len(rows(sink)) == 3
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.support.glue import Glue, column_types, read_table
-from tests.support.s3_records import TOPIC, Orders, Record, order
+from tests.support.s3_records import TOPIC, Orders, Record, frame, order
 
 from headrace import ConfigError, DataError, RetriableError
+from headrace.sdk.sink import Batch, Table
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
@@ -147,6 +148,29 @@ def test_rejected_registration_is_repeated_later(
     else:
         orders.on_idle()
     assert glue.partitions(database, NAME).keys() == {("0",), ("1",)}
+
+
+def test_rejected_registration_does_not_affect_other_tables(
+    bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = bucket(**{"rotate.schedule.interval.ms": 1})
+    for name in ("items", NAME):
+        rows = frame(orders.session, orders.schema, [order(0, topic=f"shop.{name}")], orders.sink)
+        orders.sink.write(Table(name), rows, Batch(orders.pipeline, 0, "append"))
+    create = glue_client.GlueClient.create_partitions
+
+    def refuse_items(client: glue_client.GlueClient, database: str, table: str, *rest: Any) -> None:
+        if table == "items":
+            raise ConfigError("permission denied: glue:BatchCreatePartition")
+        create(client, database, table, *rest)
+
+    with monkeypatch.context() as context:
+        context.setattr(glue_client.GlueClient, "create_partitions", refuse_items)
+        with pytest.raises(RetriableError, match="permission denied"):
+            orders.on_idle()
+    assert [list(glue.partitions(database, name)) for name in ("items", NAME)] == [[], [("0",)]]
+    orders.on_idle()
+    assert list(glue.partitions(database, "items")) == [("0",)]
 
 
 @pytest.mark.nightly

@@ -291,7 +291,7 @@ class Pipeline(PipelineSpec):
         """Return the tables that the pipeline has written, from each sink that can measure them."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            return list(measure(self.plan, spark, find_tables(self._open_folders(spark))))
+            return list(measure(self.plan, spark, find_tables(self.plan, self._open_folders(spark))))
 
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
@@ -303,7 +303,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(self._open_folders(spark))
+            known = find_tables(self.plan, self._open_folders(spark))
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))

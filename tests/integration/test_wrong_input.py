@@ -141,6 +141,7 @@ def test_dead_letters_are_written_once_to_configured_table(tmp_path: Path, spark
     ]
     assert len({row["id"] for row in dead_letters}) == 2
     assert {json.loads(row["value"])["after"]["name"] for row in dead_letters} == {"Bauer"}
+    assert {item.table for item in job.measure(spark)} == {"moma.artists", "moma.works", "ops.dead_letters"}
     own = job.read("dead_letters", spark=spark)
     assert sorted(row["table"] for row in own.collect()) == ["moma.artists", "moma.works"]
     other = pipeline(

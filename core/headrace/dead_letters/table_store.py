@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,12 @@ ID, PIPELINE = "id", "pipeline"
 
 @dataclass(frozen=True)
 class DeadLetterTable:
-    """Dead letters of a pipeline in a table of a sink."""
+    """Dead letters of a pipeline in a table of a sink. ``is_maintained``: as in ``Batch``."""
 
     sink: Sink
     table: Table
     pipeline: str
+    is_maintained: bool = False
     #: Tables of one batch save their dead letters at the same time, into this one table.
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     #: Position of the last write; empty before the first one.
@@ -44,7 +46,8 @@ class DeadLetterTable:
 
         place = [F.lit(batch.origin), F.col("batch"), F.col("topic"), F.coalesce("file", "partition"), F.col("offset")]
         rows = dead_letters.withColumns({ID: F.concat_ws("/", *place), PIPELINE: F.lit(self.pipeline)})
-        return self._write(rows, Batch(batch.mark, batch.batch, "upsert", digest=batch.digest), is_deleted=False)
+        mark = Batch(batch.mark, batch.batch, "upsert", is_maintained=self.is_maintained, digest=batch.digest)
+        return self._write(rows, mark, is_deleted=False)
 
     def read(self, session: SparkSession) -> DataFrame | None:
         """Return the pipeline's dead letters; None if there are none."""
@@ -87,12 +90,19 @@ class DeadLetterTable:
         self._write(dead_letters, self._unique_batch(), is_deleted=True)
 
     def _unique_batch(self) -> Batch:
-        return Batch(f"{self.pipeline}/dead_letters/{time.time_ns()}", 0, "upsert")
+        pipeline = f"{self.pipeline}/dead_letters/{time.time_ns()}"
+        return Batch(pipeline, 0, "upsert", is_maintained=self.is_maintained)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the table's lock during a write, or a maintenance step that excludes writes."""
+        with self._lock:
+            yield
 
     def _write(self, dead_letters: DataFrame, batch: Batch, *, is_deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
-        with self._lock:
+        with self.hold():
             position = F.lit(f"{self._next_position(dead_letters.sparkSession):020d}")
             rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: position})
             return self.sink.write(self.table, rows, batch)
@@ -113,7 +123,9 @@ class DeadLetterTable:
         return int(found[0] or 0) if found else 0
 
 
-def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:
+def choose_dead_letter_table(
+    name: str | None, sinks: Sequence[Sink], pipeline: str, *, is_maintained: bool
+) -> DeadLetterTable | None:
     """Return a table in the first sink that replaces and removes rows; None if no table is configured.
 
     ConfigError without such a sink.
@@ -122,7 +134,7 @@ def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: 
         return None
     for sink in sinks:
         if sink.capabilities.upsert and sink.capabilities.delete:
-            return DeadLetterTable(sink, Table(name, (ID,)), pipeline)
+            return DeadLetterTable(sink, Table(name, (ID,)), pipeline, is_maintained)
     raise ConfigError(
         "no sink of this pipeline replaces and removes rows, so none can keep dead letters in a table",
         where="dead.letters.table",

@@ -74,17 +74,18 @@ class MeasuredTable:
     size: TableSize
 
 
-def find_tables(checkpoint: CheckpointFolders) -> list[str]:
-    """Return the tables that a pipeline has written, from its checkpoint."""
+def find_tables(plan: Plan, checkpoint: CheckpointFolders) -> list[str]:
+    """Return the tables that a pipeline has written, from its checkpoint, and its table of dead letters."""
     progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
-    return sorted(progress | TableStates(checkpoint).names())
+    dead_letters = {plan.dead_letter_table.table_name} if plan.dead_letter_table else set()
+    return sorted(progress | TableStates(checkpoint).names() | dead_letters)
 
 
 def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[MeasuredTable]:
     """Return the size of each table in each sink, except tables that a sink does not have or cannot measure."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
     for table in tables:
-        for sink in plan.for_table(table).sinks:
+        for sink in plan.for_table(table).sinks_of(table):
             try:
                 size = sink.measure_table(session, Table(table))
             except Exception as error:
@@ -100,7 +101,7 @@ def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run:
     for table in tables:
         table_plan = plan.for_table(table)
         policy = replace(table_plan.settings.maintenance.policy, files=2, clock=clock)
-        for sink in table_plan.sinks:
+        for sink in table_plan.sinks_of(table):
             yield from maintain_table(table_plan, session, Table(table), sink, policy, dry_run=dry_run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -133,6 +133,11 @@ class Plan:
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)
         return {**conf, **self.spark_conf}
+
+    def sinks_of(self, table: str) -> Sequence[Sink]:
+        """Return the sinks with a table: one sink for the table of dead letters, otherwise all sinks."""
+        dead_letters = self.dead_letter_table
+        return (dead_letters.sink,) if dead_letters and dead_letters.table_name == table else self.sinks
 
     @property
     def dead_letter_policy(self) -> DeadLetterPolicy:

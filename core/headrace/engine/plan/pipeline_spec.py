@@ -98,7 +98,12 @@ class PipelineSpec:
             key_format=None if key == NO_FORMAT else key,
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             settings=self.settings,
-            dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
+            dead_letter_table=choose_dead_letter_table(
+                self.settings.dead_letters_table,
+                self.sinks,
+                self.name,
+                is_maintained=self.settings.maintenance.enabled,
+            ),
             redact=self.redact,
             renewal=self.renewal,
         )

@@ -75,7 +75,10 @@ class BatchRunner:
         if error is not None:
             raise error
         self._dead_letters.add(processed.progress.tables)
-        self._maintainer.note_batch(name for name in processed.outcomes if name not in processed.errors)
+        written = [name for name in processed.outcomes if name not in processed.errors]
+        if plan.dead_letter_table and any(table.dead_letters for table in processed.progress.tables):
+            written.append(plan.dead_letter_table.table.name)
+        self._maintainer.note_batch(written)
 
     def _handle_failures(
         self, plan: Plan, processor: BatchProcessor, processed: ProcessedBatch

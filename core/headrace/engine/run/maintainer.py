@@ -6,8 +6,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.batch.maintenance import Maintained, Report, SteadyClock, maintain_table
@@ -90,7 +91,7 @@ class Maintainer:
         session = self._sessions.of("maintenance")
         while (table := self._next()) is not None:
             plan = self._current.plan.for_table(table)
-            for sink in plan.sinks:
+            for sink in plan.sinks_of(table):
                 if time.monotonic() < self._pauses.get((table, sink.name), 0.0):
                     continue
                 failures, start = 0, time.monotonic()
@@ -106,7 +107,14 @@ class Maintainer:
     def _maintain(self, plan: Plan, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         policy = replace(plan.settings.maintenance.policy, clock=self._clock)
         with tag_jobs(session, plan.checkpoint, _TAG):
-            yield from maintain_table(plan, session, Table(table), sink, policy, hold=self.locks.hold)
+            yield from maintain_table(plan, session, Table(table), sink, policy, hold=partial(self._hold, plan))
+
+    def _hold(self, plan: Plan, table: str) -> AbstractContextManager[None]:
+        """Exclude the writes of a table. Batches of several tables write dead letters at the same time."""
+        dead_letters = plan.dead_letter_table
+        if dead_letters and dead_letters.table_name == table:
+            return dead_letters.hold()
+        return self.locks.hold(table)
 
     def _next(self) -> str | None:
         """Wait for a table to check, and return it; None to end the thread."""

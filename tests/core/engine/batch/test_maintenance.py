@@ -6,11 +6,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.memory_sink import MemorySink
+from tests.support.record_log import LogRecord, RecordLog, append
 
+from headrace import Pipeline
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
 from headrace.engine.batch.maintenance import Maintained, SteadyClock, maintain
@@ -23,11 +26,21 @@ from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace_sources import FilesSource
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+
+#: Change event that inserts a row.
+PERSON = {
+    "before": None,
+    "after": {"id": 1},
+    "op": "c",
+    "source": {"connector": "postgresql", "lsn": 1, "ts_ms": 1},
+}
 
 
 class MaintainedSink(MemorySink):
@@ -77,6 +90,26 @@ class Run:
     def write(self, *tables: str, batches: int = BATCHES_BETWEEN_CHECKS) -> None:
         for _ in range(batches):
             self.maintainer.note_batch(tables)
+
+
+def test_table_of_dead_letters_is_checked_in_its_sink(spark: SparkSession, tmp_path: Path) -> None:
+    def is_locked() -> str:
+        table = pipeline.plan.dead_letter_table
+        return "" if table is None else f"{sink.checks[-1]}: {table._lock.locked()}"
+
+    topic, log = "shop.people", tmp_path / "log.jsonl"
+    append(log, [LogRecord(topic, 0, {"id": 1}, PERSON), LogRecord(topic, 1, {"id": 2}, {**PERSON, "op": "x"})])
+    sink, other = MaintainedSink(step(is_locked, exclusive=True)), MaintainedSink()
+    other.name = "other"  # type: ignore[misc]  # to distinguish two sinks of the same class
+    settings = Settings(dead_letters_table="ops.dead_letters")
+    pipeline = Pipeline(
+        "shop", RecordLog(path=str(log)), [sink, other], str(tmp_path / "c"), value=JsonFormat(), settings=settings
+    )
+    reported: list[Maintained] = []
+    pipeline.start_available_now(spark, on_maintenance=reported.append).await_termination()
+    assert (sink.checks, other.checks) == ([topic, "ops.dead_letters"], [topic])
+    assert [done.outcome for done in reported] == [f"{topic}: False", "ops.dead_letters: True"]
+    assert [due.table for due in pipeline.maintain(dry_run=True, spark=spark)] == ["ops.dead_letters", topic]
 
 
 def test_table_is_checked_after_a_number_of_its_batches(spark: SparkSession) -> None:

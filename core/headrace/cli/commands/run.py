@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from headrace.cli.live_screen import Screen
@@ -108,16 +110,19 @@ def _start(
     interval: str | None,
     available_now: bool,
 ) -> Query:
-    def add(progress: BatchProgress) -> None:
+    def show(stream: str, call: Callable[[], None]) -> None:
         try:
-            view.add(progress)
+            call()
         except BrokenPipeError:
             # The reader of the pipe has closed it: the run ends, and the batch succeeds.
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
-            stop.request("stdout was closed")
+            setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
+            stop.request(f"{stream} was closed")
+
+    def add(progress: BatchProgress) -> None:
+        show("stdout", lambda: view.add(progress))
 
     def say(done: Maintained) -> None:
-        view.report(str(done))
+        show("stderr", lambda: view.report(str(done)))
 
     view.step("reading the source")
     if available_now:

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.checkpoint.run_note import InUseError, RunNote
-from headrace.engine.batch.maintenance import Report
+from headrace.engine.batch.maintenance import Maintained, Report
 from headrace.engine.plan.error_translation import SparkDiedError, spark_stopped, translate
 from headrace.engine.plan.retry import Backoff
 from headrace.engine.run.batch_runner import BatchRunner
@@ -35,6 +35,8 @@ from headrace.spark.sessions import Sessions, is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Result = TypeVar("Result")
 
 #: Spark's error for a batch that another run has planned.
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
@@ -83,7 +85,7 @@ class Query(ABC):
         self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._poller = SinkPoller(self.checkpoint.id, self._sessions)
-        self._maintainer = Maintainer(current, self._sessions, options.on_maintenance or (lambda _: None))
+        self._maintainer = Maintainer(current, self._sessions, self._report_maintenance)
         self._runner = BatchRunner(
             current,
             self.checkpoint,
@@ -352,12 +354,24 @@ class Query(ABC):
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
         if self._options.on_progress:
+            _call_back("on_progress", self._options.on_progress, progress)
+
+    def _report_maintenance(self, done: Maintained) -> None:
+        if self._options.on_maintenance:
             try:
-                self._options.on_progress(progress)
-            except HeadraceError:
-                raise
-            except Exception as raised:
-                raise FatalError(f"on_progress raises {describe_error(raised)}", fix="correct the callback") from raised
+                _call_back("on_maintenance", self._options.on_maintenance, done)
+            except HeadraceError as error:
+                self._fail(error)
+
+
+def _call_back(name: str, callback: Callable[[Result], None], result: Result) -> None:
+    """Call a function of the user. FatalError if it raises an error other than a HeadraceError."""
+    try:
+        callback(result)
+    except HeadraceError:
+        raise
+    except Exception as raised:
+        raise FatalError(f"{name} raises {describe_error(raised)}", fix="correct the callback") from raised
 
 
 class StopRequestedError(Exception):

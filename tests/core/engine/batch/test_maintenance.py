@@ -21,7 +21,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import BATCHES_BETWEEN_CHECKS, Maintainer
-from headrace.errors import RetriableError
+from headrace.errors import FatalError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
@@ -110,6 +110,18 @@ def test_table_of_dead_letters_is_checked_in_its_sink(spark: SparkSession, tmp_p
     assert (sink.checks, other.checks) == ([topic, "ops.dead_letters"], [topic])
     assert [done.outcome for done in reported] == [f"{topic}: False", "ops.dead_letters: True"]
     assert [due.table for due in pipeline.maintain(dry_run=True, spark=spark)] == ["ops.dead_letters", topic]
+
+
+def test_error_of_the_callback_ends_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    def fail_once(_: Maintained) -> None:
+        raise KeyError("metrics")
+
+    append(tmp_path / "log.jsonl", [LogRecord("shop.people", 0, {"id": 1}, PERSON)])
+    source, sink = RecordLog(path=str(tmp_path / "log.jsonl")), MaintainedSink(step(lambda: "done"))
+    pipeline = Pipeline("shop", source, [sink], str(tmp_path / "c"), value=JsonFormat())
+    query = pipeline.start_available_now(spark, on_maintenance=fail_once)
+    with pytest.raises(FatalError, match="on_maintenance raises KeyError: 'metrics'"):
+        query.await_termination()
 
 
 def test_table_is_checked_after_a_number_of_its_batches(spark: SparkSession) -> None:

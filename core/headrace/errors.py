@@ -50,6 +50,10 @@ class ConfigError(HeadraceError):
     exit_code = 2
 
 
+class NoSuchTableError(ConfigError):
+    """A sink does not have the table."""
+
+
 class LoginError(ConfigError):
     """Authentication failed. The run resolves its secrets again, and fails when they are unchanged."""
 

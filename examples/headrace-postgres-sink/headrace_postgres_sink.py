@@ -33,6 +33,7 @@ from headrace.sdk import (
     FatalError,
     HeadraceError,
     LoginError,
+    NoSuchTableError,
     RetriableError,
     Sink,
     SinkConfig,
@@ -154,7 +155,7 @@ class PostgresSink(Sink):
         with self._open(spark) as server:
             schema = server.read_schema(table)
         if schema is None:
-            raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
+            raise NoSuchTableError("there is no such table", where=where, fix="run the pipeline first")
         texts = ", ".join(f"{select_text(field)} AS c{n}" for n, field in enumerate(schema))
         # Without a fetch size, PostgreSQL's driver loads all rows into memory.
         options = {**self._options(), "dbtable": f"(SELECT {texts} FROM {_sql_name(table)}) t", "fetchsize": "10000"}

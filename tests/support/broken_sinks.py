@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.memory_sink import TABLES, MemorySink, Record, Version
 
-from headrace.errors import DataError, RetriableError
+from headrace.errors import ConfigError, DataError, NoSuchTableError, RetriableError
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 
@@ -111,6 +111,15 @@ class UsesTheActiveSession(MemorySink):
 class ReadsMissingTable(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         return super().read_back(spark, table, as_of) if self.versions(table) else spark.sql("SELECT 1 AS id")
+
+
+@fails("test_missing_table_is_reported")
+class RaisesConfigErrorForMissingTable(MemorySink):
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        try:
+            return super().read_back(spark, table, as_of)
+        except NoSuchTableError as error:
+            raise ConfigError(error.what) from error
 
 
 @also_fails("test_late_row_is_ignored")

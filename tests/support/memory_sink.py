@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import ConfigError, RetriableError
+from headrace.errors import ConfigError, NoSuchTableError, RetriableError
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, WriteResult
@@ -107,7 +107,7 @@ class MemorySink(Sink):
     def version(self, table: Table, as_of: str | None) -> Version:
         versions = self.versions(table)
         if not versions:
-            raise ConfigError(f"there is no table {table.name!r}")
+            raise NoSuchTableError(f"there is no table {table.name!r}")
         if as_of is None:
             return versions[-1]
         if as_of.startswith("v"):

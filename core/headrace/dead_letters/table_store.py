@@ -53,9 +53,8 @@ class DeadLetterTable:
         """Return the pipeline's dead letters; None if there are none."""
         from pyspark.sql import functions as F
 
-        try:
-            rows = self.sink.read_back(session, self.table)
-        except ConfigError:
+        rows = self.sink.read_or_none(session, self.table)
+        if rows is None:
             return None
         columns = [c for c in rows.columns if not c.startswith(self.sink.hidden_prefixes)]
         own_rows = rows.where(F.col(PIPELINE) == self.pipeline).select(*columns)

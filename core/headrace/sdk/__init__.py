@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         FatalError as FatalError,
         HeadraceError as HeadraceError,
         LoginError as LoginError,
+        NoSuchTableError as NoSuchTableError,
         PluginError as PluginError,
         RetriableError as RetriableError,
     )

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, NoSuchTableError
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
@@ -217,12 +217,13 @@ class Sink(Plugin, ABC):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         """Return the table as readers see it, with headrace's columns. ``as_of``: a timestamp or a version.
 
-        ConfigError when there is no such table or version.
+        NoSuchTableError when there is no such table, ConfigError when there is no such version. Raise another error for a table that
+        exists and cannot be read, because headrace would treat it as a new table.
         """
 
     def read_or_none(self, spark: SparkSession, table: Table) -> DataFrame | None:
-        """Return the table as readers see it, None when it does not exist. Errors other than ConfigError are raised."""
+        """Return the table as readers see it, None when it does not exist. Errors other than NoSuchTableError are raised."""
         try:
             return self.read_back(spark, table)
-        except ConfigError:
+        except NoSuchTableError:
             return None

@@ -30,7 +30,7 @@ import pytest
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.table_plan import check_capabilities
-from headrace.errors import ConfigError, DataError
+from headrace.errors import ConfigError, DataError, NoSuchTableError
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Sink
 from headrace.sdk.transform import Transform
@@ -124,7 +124,9 @@ class SinkConformance(
 
     def test_missing_table_is_reported(self, target: Target) -> None:
         error = target.refusal(target.rows)
-        assert isinstance(error, ConfigError)
+        assert isinstance(error, NoSuchTableError), (
+            f"read_back of a missing table must raise NoSuchTableError, not {error!r}"
+        )
         assert target.name in str(error)
 
     def test_first_write_creates_the_table(self, target: Target) -> None:

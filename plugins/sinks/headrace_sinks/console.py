@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk import Batch, Capabilities, NoSuchTableError, Sink, SinkConfig, Table, WriteResult
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.options import escape_controls
 
@@ -44,6 +44,6 @@ class ConsoleSink(Sink):
         return WriteResult(upserted=upserted)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        raise ConfigError(
+        raise NoSuchTableError(
             "the console sink does not store rows", where="sink console", fix="show a table of another sink"
         )

@@ -14,6 +14,7 @@ from headrace.sdk import (
     ConfigError,
     DataError,
     HeadraceError,
+    NoSuchTableError,
     Plugin,
     SchemaLog,
     Sink,
@@ -111,7 +112,7 @@ class FilesSink(Sink):
         folder = Folder(spark, self._path(table))
         schema = SchemaLog(folder.folder(_SCHEMAS)).get(_SUBJECT)
         if schema is None:
-            raise ConfigError(
+            raise NoSuchTableError(
                 f"there is no table {table.name!r}",
                 where=f"sink files, path {self.config.path}",
                 fix="run the pipeline, or correct the name",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace import ConfigError, RetriableError
+from headrace.errors import ConfigError, NoSuchTableError
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ _ROWS: Any = object()
 
 
 class OneTable(Sink):
-    """Sink that contains the table ``there``, and fails with a retriable error for the table ``away``."""
+    """Sink that contains the table ``there``, and cannot read the table ``damaged``."""
 
     name = "one_table"
     api_version = 1
@@ -24,10 +24,10 @@ class OneTable(Sink):
         raise NotImplementedError
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        if table.name == "away":
-            raise RetriableError("the store does not answer")
+        if table.name == "damaged":
+            raise ConfigError("permission denied")
         if table.name != "there":
-            raise ConfigError(f"there is no table {table.name!r}")
+            raise NoSuchTableError(f"there is no table {table.name!r}")
         rows: DataFrame = _ROWS
         return rows
 
@@ -72,5 +72,5 @@ def test_missing_table_is_none() -> None:
     sink = OneTable()
     assert sink.read_or_none(spark, Table("there")) is _ROWS
     assert sink.read_or_none(spark, Table("not there")) is None
-    with pytest.raises(RetriableError):
-        sink.read_or_none(spark, Table("away"))
+    with pytest.raises(ConfigError, match="permission denied"):
+        sink.read_or_none(spark, Table("damaged"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.errors import ConfigError
 from headrace.sdk.changes import PREFIX
 
 if TYPE_CHECKING:
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
 
 def read_stored(sink: Sink, table: Table, session: SparkSession) -> DataFrame | None:
     """Return the columns of a table and headrace's columns, without columns of the table format; None if the table does not exist."""
-    try:
-        rows = sink.read_back(session, table)
-    except ConfigError:
+    rows = sink.read_or_none(session, table)
+    if rows is None:
         return None
     hidden = tuple(prefix for prefix in sink.hidden_prefixes if prefix != PREFIX)
     return rows.drop(*[name for name in rows.columns if name.startswith(hidden)]) if hidden else rows

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult, hookimpl
+from headrace.sdk import ConfigError, DataError, NoSuchTableError, hookimpl
+from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,9 +37,8 @@ class Example(Sink):
         stored = self.read_or_none(rows.sparkSession, table)
         if stored is not None and (other := dict(rows.dtypes).items() - dict(stored.dtypes).items()):
             raise DataError(f"{table.name} does not have the columns {sorted(other)}", fix="write to another folder")
-        done = sorted(
-            self._folder(table).glob("batch=*/_SUCCESS"), key=lambda file: file.stat().st_mtime_ns, reverse=True
-        )
+        files = self._folder(table).glob("batch=*/_SUCCESS")
+        done = sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
         if batch.is_applied(bytes.fromhex(file.parent.name[len("batch=") :]).decode() for file in done) is None:
             raise batch.unknown_error(f"sink example, table {table.name}", "use a new checkpoint and another folder")
         # A batch always has the same folder. Spark moves the files there after it has written all of them.
@@ -51,7 +51,7 @@ class Example(Sink):
             raise ConfigError("the sink keeps no older versions", where=where, fix="read the current version")
         batches = [str(path.parent) for path in self._folder(table).glob("batch=*/_SUCCESS")]
         if not batches:
-            raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
+            raise NoSuchTableError("there is no such table", where=where, fix="run the pipeline first")
         return spark.read.option("mergeSchema", "true").parquet(*batches)
 
     def _folder(self, table: Table) -> Path:

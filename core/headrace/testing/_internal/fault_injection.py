@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from headrace.errors import ConfigError, RetriableError
+from headrace.errors import NoSuchTableError, RetriableError
 from headrace.sdk.sink import Mode, Sink
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.claims import applies_if, claims
@@ -173,7 +173,7 @@ class FaultInjection:
         target = self._make_target(scenario, self._living)
         try:
             rows = sorted((row["id"], row["name"]) for row in target.rows())
-        except ConfigError:
+        except NoSuchTableError:
             return []
         # A sink that claims neither may store a row more than once.
         is_once = self._sink.capabilities.exactly_once or scenario.mode == "upsert"

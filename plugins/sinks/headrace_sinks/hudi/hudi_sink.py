@@ -17,6 +17,7 @@ from headrace.sdk import (
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
+    NoSuchTableError,
     Plugin,
     Sink,
     SinkConfig,
@@ -258,7 +259,7 @@ class HudiSink(Sink):
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
-        missing = ConfigError(
+        missing = NoSuchTableError(
             f"there is no table {table.name!r}",
             where=f"sink hudi, path {self.config.path}",
             fix="run the pipeline, or correct the name",

@@ -16,6 +16,7 @@ from headrace.sdk import (
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
+    NoSuchTableError,
     Plugin,
     Sink,
     SinkConfig,
@@ -253,7 +254,7 @@ class IcebergSink(Sink):
             reader = reader.option("as-of-timestamp", str(to_millis(spark, as_of)))
         with active(spark):
             address, exists = self._locate(spark, table)
-            missing = ConfigError(
+            missing = NoSuchTableError(
                 f"there is no table {table.name!r}",
                 where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
                 fix="run the pipeline, or correct the name",

@@ -21,6 +21,7 @@ from headrace.sdk import (
     ConfigError,
     DataError,
     HeadraceError,
+    NoSuchTableError,
     Plugin,
     RetriableError,
     Sink,
@@ -136,7 +137,7 @@ class S3Sink(Sink):
             raise ConfigError("the sink s3 keeps no older versions", where=where, fix="leave out --as-of")
         states = self._read_states(spark, table.name)
         if not states:
-            raise ConfigError(
+            raise NoSuchTableError(
                 f"there is no table {table.name!r}", where=where, fix="run the pipeline, or correct the name"
             )
         return read_objects(spark, states, self.config)

@@ -7,7 +7,17 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk import (
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    NoSuchTableError,
+    Sink,
+    SinkConfig,
+    Table,
+    WriteResult,
+)
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.columns import quote_name
 
@@ -94,7 +104,7 @@ class AcmeCsv(Sink):
             raise ConfigError("the sink keeps no older versions", where=where, fix="read the current version")
         versions = self._versions(table)
         if not versions:
-            raise ConfigError(f"there is no table {table.name!r}", where=where, fix="run the pipeline first")
+            raise NoSuchTableError(f"there is no table {table.name!r}", where=where, fix="run the pipeline first")
         return _read(spark, versions[-1]).where(f"NOT {DELETED}")
 
     def _folder(self, table: Table) -> Path:

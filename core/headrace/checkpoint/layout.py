@@ -7,7 +7,7 @@
 ``masks.json``         the masked columns: digest of the rule, first masked batch
 ``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan;
                        ``offset_starts/``: oldest offsets of the new partitions of a batch;
-                       ``topic_ids/``: ids of the topics that were read
+                       ``topic_ids/``, ``recreated_topics/``: ids of the topics that were read
 ``ranged/``            offsets/ and commits/ of a ranged source
 ``schemas/``           schema of each topic
 ``progress/``          progress of the last batches

@@ -8,6 +8,7 @@ them among the topics.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial, reduce
@@ -26,6 +27,7 @@ from headrace_sources.transports.kafka_topic_ids import TopicIds
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LOG = logging.getLogger(__name__)
 #: Default limit of a batch's records, so that a backlog is applied, and its progress reported, in parts.
 MAX_RECORDS_PER_BATCH = 1_000_000
 #: Newest records of each partition that `headrace check --connect` reads.
@@ -52,6 +54,7 @@ class KafkaSource(NativeSource):
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None
     _shares: FairShares | None = None
+    _topic_ids: TopicIds | None = None
     #: End offsets at the start of a run that applies only available records, for the next stream and for the current one.
     _available: Offsets | None = None
     _limits: Offsets | None = None
@@ -109,13 +112,16 @@ class KafkaSource(NativeSource):
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         if context.replay is not None:
-            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.replay.items()}
+            present = self._drop_deleted(context, context.replay)
+            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in present.items()}
         ranges = self._ranges(context)
         return {topic: partial(self._read, topic=topic, offsets=offsets) for topic, offsets in ranges.items()}
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
         ranges = self._ranges(context)
-        return {topic: ranges[topic] for topic in topics}
+        assert self._topic_ids is not None, "the batch is planned"
+        stamp = self._topic_ids.stamp
+        return {topic: stamp(topic, ranges[topic]) for topic in topics}
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         admin = self._admin(spark)
@@ -254,7 +260,8 @@ class KafkaSource(NativeSource):
         if self._shares is None:
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
             admin = self._admin(spark)
-            find_recreated = partial(TopicIds(stream, admin.ids).note, reject=self._reject_recreated)
+            self._topic_ids = TopicIds(stream, admin.ids)
+            find_recreated = partial(self._topic_ids.note, reject=self._reject_recreated)
             self._shares = FairShares(stream, limit, partial(self._find_bounds, spark), admin.earliest, find_recreated)
         return self._shares
 
@@ -267,6 +274,21 @@ class KafkaSource(NativeSource):
                 where=f"source kafka, {self._servers}",
                 fix="start with a new checkpoint; or set `failOnDataLoss: false` to continue with the first record of the new topic",
             )
+
+    def _drop_deleted(self, context: SourceContext, replay: Mapping[str, Sequence[Any]]) -> dict[str, list[Ranges]]:
+        """Return the ranges of existing topics. DataError for ranges of a deleted topic, unless the options accept lost records."""
+        assert context.stream is not None
+        # The ids are read again, because the thread of the batches changes those in memory.
+        ids = TopicIds(context.stream, self._admin(context.spark).ids)
+        present = {topic: ids.keep_current(topic, parts) for topic, parts in replay.items()}
+        for topic, parts in replay.items():
+            if len(present[topic]) < len(parts):
+                where = f"source kafka, {self._servers}"
+                message = f"the topic {topic} was deleted and created again before a table caught up: records of the old topic are lost"
+                if self.config.failOnDataLoss:
+                    raise DataError(message, where=where, fix="set `failOnDataLoss: false` to continue without them")
+                _LOG.warning("%s: %s", where, message)
+        return {topic: parts for topic, parts in present.items() if parts}
 
     def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
         """Return the offsets up to which a batch may read: the latest ones, or those at the start of an available-now run."""

@@ -43,7 +43,7 @@ def pin_ranges(ranges: Ranges, earliest: Mapping[str, int]) -> Ranges:
 
 
 def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
-    """Merge adjacent ranges of consecutive batches. They are adjacent unless a topic was recreated."""
+    """Merge adjacent ranges of consecutive batches. They are adjacent unless a cluster without topic ids recreated a topic."""
     merged: list[Ranges] = []
     for part in parts:
         if merged and all(merged[-1].get(p, (0, first))[1] == first for p, (first, _) in part.items()):

@@ -234,6 +234,32 @@ def test_failed_table_catches_up(kafka: Kafka, prefix: str, tmp_path: Path, spar
     assert names(pipeline, spark, bad) == {n: "newer" if n == 3 else bad for n in range(20)}
 
 
+@pytest.mark.nightly
+@pytest.mark.one_spark
+def test_backlog_of_a_deleted_topic_is_not_read_from_the_new_one(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = f"{prefix}.good", f"{prefix}.bad"
+    blocking_file = tmp_path.joinpath("lake/iceberg", *bad.split("."))
+    blocking_file.parent.mkdir(parents=True)
+    blocking_file.write_text("a file, and no table")
+    source = {"subscribePattern": f"{prefix}[.].*", "failOnDataLoss": False}
+    sink = {"iceberg": {"warehouse": f"{tmp_path}/lake/iceberg", "mode": "append"}}
+    unwrap = {"unwrap": {"delete.tombstone.handling.mode": "drop"}}
+    pipeline = job(kafka, tmp_path, source, sinks=[sink], transforms=[unwrap])
+    for topic in (good, bad):
+        kafka.produce(topic, *[change("c", n, "old", lsn=n) for n in range(3)])
+    with pytest.raises(HeadraceError, match="bad"):
+        pipeline.run(spark)
+    kafka.delete_topic(bad)
+    kafka.produce(bad, *[change("c", n, "new", lsn=n) for n in range(10, 15)])
+    blocking_file.unlink()
+    pipeline.run(spark)
+    found = pipeline.read(bad, spark=spark).select("id", "name").orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(n, "new") for n in range(10, 15)]
+    assert f"the topic {bad} was deleted and created again before a table caught up" in caplog.text
+
+
 @pytest.mark.one_spark
 @pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)
 def test_stream_start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -37,6 +38,23 @@ def test_recreated_topic_is_reported_for_its_first_batch() -> None:
     assert cluster.note(3, "orders", "people") == ["orders"]  # after a crash
     assert cluster.note(4, "orders") == []
     assert cluster.open().find_recreated(bool) == []
+
+
+def test_ranges_of_a_deleted_topic_are_not_read_from_the_new_one() -> None:
+    """A backlog may have ranges of several topics that had the same name, even in one entry."""
+    cluster, parts = Cluster(orders="a"), list[Any]()
+    for batch, topic_id in enumerate("aabb"):
+        cluster.ids["orders"] = topic_id
+        if batch == 2:  # The stream has not seen the new topic yet.
+            assert cluster.open().keep_current("orders", parts) == []
+        cluster.note(batch, "orders")
+        parts.append(json.loads(json.dumps(cluster.open().stamp("orders", {"0": (batch, batch + 1)}))))
+        expected: list[Any] = [{"0": [n, n + 1]} for n in range(batch + 1) if batch < 2 or n >= 2]
+        assert cluster.open().keep_current("orders", parts) == expected
+    assert parts[:2] == [
+        {"0": [0, 1]},
+        {"0": [1, 2]},
+    ]  # A topic that was never deleted has the ranges of older versions.
 
 
 def test_topic_that_does_not_exist_keeps_its_id() -> None:

@@ -50,6 +50,13 @@ class BacklogEntry:
         lower, upper = max(counts, default=1), min(self.last - self.first + 1, sum(counts) or 1)
         return lower if lower == upper else None
 
+    def has(self, batch: int, ranges: ReplayRanges) -> bool:
+        """Return whether it contains the ranges of a batch."""
+        if self.first == self.last == batch:  # A source may describe the records of a repeated batch in another way.
+            return ranges.keys() <= self.ranges.keys()
+        spans = [(topic, span) for topic, topic_spans in ranges.items() for span in topic_spans]
+        return self.first <= batch <= self.last and all(span in self.ranges.get(topic, ()) for topic, span in spans)
+
 
 class Backlog:
     """Entries of one table, oldest first. Threads may share it."""
@@ -80,16 +87,20 @@ class Backlog:
         """Topics whose tables are unknown."""
         return {topic for entry in list(self._entries) if entry.is_whole for topic in entry.ranges}
 
-    def add(self, batch: int, ranges: ReplayRanges, since: str, error: str, *, is_whole: bool = False) -> None:
-        """Add a batch. Adding a repeated batch changes nothing."""
+    def add(self, batch: int, ranges: ReplayRanges, since: str, error: str, *, is_whole: bool = False) -> bool:
+        """Add a batch, and return whether the backlog has its ranges. Adding a repeated batch changes nothing.
+
+        False: the backlog has this batch or a later one without these ranges, so they cannot be added in order.
+        """
+        added = _parse(_to_text(BacklogEntry(batch, batch, since, error, _join([ranges]), is_whole)))
         with self._lock:
             if self._entries and batch <= self._entries[-1].last:
-                return
+                return any(entry.has(batch, added.ranges) for entry in self._entries)
             self._join_newest()
-            entry = BacklogEntry(batch, batch, since, error, _join([ranges]), is_whole)
-            self._write(entry)
-            self._entries.append(entry)
+            self._write(added)
+            self._entries.append(added)
             self._joinable.add(batch)
+            return True
 
     def begin(self) -> BacklogEntry | None:
         """Return the oldest entry, which no longer changes after this call; None if there is none."""
@@ -124,7 +135,7 @@ class Backlog:
         self._joinable.discard(newest.first)
 
     def _write(self, entry: BacklogEntry) -> None:
-        self._folder.write(_file(entry.first), json.dumps(asdict(entry), ensure_ascii=False))
+        self._folder.write(_file(entry.first), _to_text(entry))
 
 
 def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
@@ -140,6 +151,10 @@ def _read_entries(folder: TextFolder) -> list[BacklogEntry]:
     entries = sorted(parsed, key=lambda entry: entry.first)
     # A process that stopped while it joined two entries has left the second one.
     return [e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)]
+
+
+def _to_text(entry: BacklogEntry) -> str:
+    return json.dumps(asdict(entry), ensure_ascii=False)
 
 
 def _parse(text: str) -> BacklogEntry:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from headrace.checkpoint.backlog import Backlog, ReplayRanges
 from headrace.checkpoint.layout import list_tables, table_folder
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, RetriableError
 from headrace.progress.rates import TableFailure
 
 if TYPE_CHECKING:
@@ -66,23 +66,29 @@ class Backlogs:
     def defer(
         self, table: str, batch: int, find_ranges: Callable[[], ReplayRanges], *, is_whole: bool = False
     ) -> str | None:
-        """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables."""
+        """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables.
+
+        RetriableError if the backlog has this batch or a later one without these records.
+        """
         with self._lock:
             found = self._tables.get(table)
             oldest = found.backlog.oldest if found else None
             if found is None or oldest is None:
                 return None
-            found.backlog.add(batch, find_ranges(), oldest.since, oldest.error, is_whole=is_whole)
+            if not found.backlog.add(batch, find_ranges(), oldest.since, oldest.error, is_whole=is_whole):
+                raise _cannot_add(table, batch)
             return f"waits since {oldest.since}: {oldest.error}"
 
     def set_aside(
         self, table: str, batch: int, ranges: ReplayRanges, error: HeadraceError, text: str, *, is_whole: bool = False
     ) -> None:
-        """Set a table aside from the batch that failed. ``text``: the error without secrets."""
+        """Set a table aside from the batch that failed. ``text``: the error without secrets. RetriableError as in ``defer``."""
         with self._lock:
             self._tables[table] = found = self._open(table)
             found.error = error
-            found.backlog.add(batch, ranges, datetime.now(UTC).isoformat(timespec="seconds"), text, is_whole=is_whole)
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            if not found.backlog.add(batch, ranges, since, text, is_whole=is_whole):
+                raise _cannot_add(table, batch)
             # The entry stays alone: a sink that wrote the batch before another failed recognizes it by this batch's mark only.
             found.backlog.begin()
 
@@ -103,3 +109,11 @@ class Backlogs:
 
     def _open(self, table: str) -> _TableBacklog:
         return _TableBacklog(Backlog(table_folder(self._folder, table)))
+
+
+def _cannot_add(table: str, batch: int) -> RetriableError:
+    return RetriableError(
+        f"its backlog has batch {batch} or a later one without all records of batch {batch}, which must follow it",
+        where=f"table {table}",
+        fix="headrace retries it after this backlog is applied; repair the table if its backlog does not become empty",
+    )

@@ -1,12 +1,15 @@
-"""Backlogs of the tables that were set aside, in a folder that cannot delete."""
+"""Backlogs of the tables that were set aside, and their catch-up."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.support.memory_folder import MemoryFolder
 
+from headrace.checkpoint.backlog import MAX_BATCHES
 from headrace.engine.batch.backlogs import Backlogs
 from headrace.engine.run import catch_up
 from headrace.engine.run.catch_up import CatchUp
@@ -16,9 +19,85 @@ from headrace.spark.storage import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+TABLE = "shop.orders"
+FULL = DataError("the disk is full")
 
 
+@pytest.fixture(params=["same process", "restarted"])
+def reopen(request: pytest.FixtureRequest) -> Callable[[Backlogs, MemoryFolder], Backlogs]:
+    """Return a function that returns the backlogs as the same process, or the next one, has them."""
+    is_restarted = request.param == "restarted"
+    return lambda backlogs, folder: Backlogs(cast("Folder", folder)) if is_restarted else backlogs
+
+
+def set_aside(backlogs: Backlogs, batch: int, **ranges: list[Any]) -> None:
+    backlogs.set_aside(TABLE, batch, ranges, FULL, str(FULL))
+
+
+def defer(backlogs: Backlogs, batch: int, **ranges: list[Any]) -> str | None:
+    return backlogs.defer(TABLE, batch, lambda: ranges)
+
+
+def list_ranges(backlogs: Backlogs) -> list[tuple[int, dict[str, list[Any]]]]:
+    """Apply the backlog of the table; return the last batch and the ranges of each entry."""
+    backlog, found = backlogs.get(TABLE), []
+    while entry := backlog.begin():
+        found.append((entry.last, entry.ranges))
+        backlog.finish(entry)
+    return found
+
+
+def test_second_topic_of_a_batch_in_a_backlog_waits_for_the_first(
+    reopen: Callable[[Backlogs, MemoryFolder], Backlogs],
+) -> None:
+    folder = MemoryFolder()
+    backlogs = Backlogs(cast("Folder", folder))
+    set_aside(backlogs, 9, first=[[0, 4]])
+    backlogs = reopen(backlogs, folder)
+    with pytest.raises(RetriableError, match=r"backlog has batch 9 or a later one without all records of batch 9"):
+        defer(backlogs, 9, second=[[0, 7]])
+    with pytest.raises(RetriableError, match=f"table {TABLE}"):
+        set_aside(backlogs, 9, first=[[0, 4]], second=[[0, 7]])
+    assert list_ranges(backlogs) == [(9, {"first": [[0, 4]]})]
+
+
+def test_older_batch_waits_for_the_backlog_of_a_later_one(
+    reopen: Callable[[Backlogs, MemoryFolder], Backlogs],
+) -> None:
+    folder = MemoryFolder()
+    backlogs = Backlogs(cast("Folder", folder))
+    set_aside(backlogs, 10, second=[[0, 7]])
+    backlogs = reopen(backlogs, folder)
+    for add in (set_aside, defer):
+        with pytest.raises(RetriableError):
+            add(backlogs, 9, first=[[0, 4]])
+    assert list_ranges(backlogs) == [(10, {"second": [[0, 7]]})]
+
+
+def test_batch_between_joined_batches_is_recognized_by_its_ranges() -> None:
+    backlogs = Backlogs(cast("Folder", MemoryFolder()))
+    set_aside(backlogs, 1, first=[1])
+    for batch in range(2, MAX_BATCHES):
+        defer(backlogs, batch, first=[batch])
+    assert defer(backlogs, 50, first=[50]) is not None
+    with pytest.raises(RetriableError):
+        defer(backlogs, 50, second=[50])
+    assert [number for _, ranges in list_ranges(backlogs) for number in ranges["first"]] == [*range(1, MAX_BATCHES)]
+
+
+def test_repeated_batch_is_in_a_backlog_once(reopen: Callable[[Backlogs, MemoryFolder], Backlogs]) -> None:
+    folder = MemoryFolder()
+    backlogs = Backlogs(cast("Folder", folder))
+    set_aside(backlogs, 9, first=[("earliest", 4)])
+    backlogs = reopen(backlogs, folder)
+    assert "the disk is full" in (defer(backlogs, 9, first=[("earliest", 4)]) or "")
+    set_aside(backlogs, 9, first=[("2", 4)])  # The source describes the same records in another way.
+    assert list_ranges(backlogs) == [(9, {"first": [["earliest", 4]]})]
+
+
+@pytest.mark.spark
+@pytest.mark.steps
+@pytest.mark.one_spark
 def test_table_is_removed_after_its_folder_could_not_be_deleted(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,27 @@
+"""Folder of text files in memory, for state of a checkpoint without Spark."""
+
+from __future__ import annotations
+
+
+class MemoryFolder:
+    """Folder in memory with the methods of ``Folder`` that small state uses."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, str] = {}
+        self.folders: dict[str, MemoryFolder] = {}
+
+    def names(self) -> list[str]:
+        return sorted([*self.content, *[name for name, folder in self.folders.items() if folder.names()]])
+
+    def folder(self, name: str) -> MemoryFolder:
+        return self.folders.setdefault(name, MemoryFolder())
+
+    def read(self, name: str) -> str | None:
+        return self.content.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.content[name] = text
+
+    def delete(self, name: str) -> None:
+        self.content.pop(name, None)
+        self.folders.pop(name, None)

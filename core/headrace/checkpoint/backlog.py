@@ -64,7 +64,7 @@ class Backlog:
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._entries = _read_entries(folder)
-        #: Entries that were added by this process and not started, by their first batches.
+        #: Entries that were added by this process, may be joined and were not started, by their first batches.
         self._joinable: set[int] = set()
 
     @property
@@ -87,9 +87,19 @@ class Backlog:
         """Topics whose tables are unknown."""
         return {topic for entry in list(self._entries) if entry.is_whole for topic in entry.ranges}
 
-    def add(self, batch: int, ranges: ReplayRanges, since: str, error: str, *, is_whole: bool = False) -> bool:
+    def add(
+        self,
+        batch: int,
+        ranges: ReplayRanges,
+        since: str,
+        error: str,
+        *,
+        is_whole: bool = False,
+        stays_alone: bool = False,
+    ) -> bool:
         """Add a batch, and return whether the backlog has its ranges. Adding a repeated batch changes nothing.
 
+        ``stays_alone``: never join it with other batches.
         False: the backlog has this batch or a later one without these ranges, so they cannot be added in order.
         """
         added = _parse(_to_text(BacklogEntry(batch, batch, since, error, _join([ranges]), is_whole)))
@@ -99,7 +109,8 @@ class Backlog:
             self._join_newest()
             self._write(added)
             self._entries.append(added)
-            self._joinable.add(batch)
+            if not stays_alone:
+                self._joinable.add(batch)
             return True
 
     def begin(self) -> BacklogEntry | None:

@@ -84,13 +84,14 @@ class Backlogs:
     ) -> None:
         """Set a table aside from the batch that failed. ``text``: the error without secrets. RetriableError as in ``defer``."""
         with self._lock:
-            self._tables[table] = found = self._open(table)
+            # A thread that catches up may use the backlog of the table now, so it is not opened again.
+            found = self._tables.get(table) or self._open(table)
+            self._tables[table] = found
             found.error = error
             since = datetime.now(UTC).isoformat(timespec="seconds")
-            if not found.backlog.add(batch, ranges, since, text, is_whole=is_whole):
+            # A sink that wrote the batch before another sink failed recognizes it by this batch's mark only.
+            if not found.backlog.add(batch, ranges, since, text, is_whole=is_whole, stays_alone=True):
                 raise _cannot_add(table, batch)
-            # The entry stays alone: a sink that wrote the batch before another failed recognizes it by this batch's mark only.
-            found.backlog.begin()
 
     def note_error(self, table: str, error: HeadraceError) -> None:
         """Note why the last attempt to catch up failed."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support.memory_folder import MemoryFolder
 
-from headrace.checkpoint.backlog import MAX_BATCHES
+from headrace.checkpoint.backlog import MAX_BATCHES, BacklogEntry
 from headrace.engine.batch.backlogs import Backlogs
 from headrace.engine.run import catch_up
 from headrace.engine.run.catch_up import CatchUp
@@ -93,6 +95,42 @@ def test_repeated_batch_is_in_a_backlog_once(reopen: Callable[[Backlogs, MemoryF
     assert "the disk is full" in (defer(backlogs, 9, first=[("earliest", 4)]) or "")
     set_aside(backlogs, 9, first=[("2", 4)])  # The source describes the same records in another way.
     assert list_ranges(backlogs) == [(9, {"first": [["earliest", 4]]})]
+
+
+def test_table_that_is_set_aside_during_its_catch_up_gets_both_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 0.01)
+    backlogs = Backlogs(cast("Folder", MemoryFolder()))
+    started, released, applied = Event(), Event(), list[int]()
+
+    def apply(_: str, entry: BacklogEntry) -> None:
+        started.set()
+        assert released.wait(30)
+        applied.append(entry.last)
+
+    threads = CatchUp(backlogs, apply)
+    set_aside(backlogs, 9, first=[9])
+    threads.start()
+    assert started.wait(30)
+    set_aside(backlogs, 10, first=[10])
+    threads.start()
+    released.set()
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(threads.finish)
+        try:
+            assert ended.result(10) is None
+        finally:
+            threads.stop()  # Otherwise the test does not end.
+    assert (applied, backlogs.errors) == ([9, 10], {})
+
+
+def test_batch_that_one_sink_may_have_is_retried_alone() -> None:
+    backlogs = Backlogs(cast("Folder", MemoryFolder()))
+    set_aside(backlogs, 7, first=[7])
+    defer(backlogs, 8, first=[8])
+    set_aside(backlogs, 9, first=[9])
+    for batch in (10, 11, 12):
+        defer(backlogs, batch, first=[batch])
+    assert [last for last, _ in list_ranges(backlogs)] == [7, 8, 9, 11, 12]
 
 
 @pytest.mark.spark

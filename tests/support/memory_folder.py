@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+Parsed = TypeVar("Parsed")
+
 
 class MemoryFolder:
     """Folder in memory with the methods of ``Folder`` that small state uses."""
@@ -18,6 +23,10 @@ class MemoryFolder:
 
     def read(self, name: str) -> str | None:
         return self.content.get(name)
+
+    def load(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+        text = self.read(name)
+        return None if text is None else parse(text)
 
     def write(self, name: str, text: str) -> None:
         self.content[name] = text

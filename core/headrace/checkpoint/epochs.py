@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -46,25 +47,33 @@ class Epochs:
     def add(self, from_batch: int, reason: str, table: str | None = None) -> Epoch:
         """Raise the epoch from a batch that was not applied yet. For one table it is raised once per batch.
 
-        Numbers of a table do not depend on other tables: a restored checkpoint raises them again, maybe in another order.
+        Numbers of a table do not depend on other tables: a restored checkpoint raises them again, maybe in another order. If the
+        table catches up with this batch, its later epochs are raised again, above the new one.
         """
         with self._lock:
             repeated = [e for e in self.all if table is not None and (e.table, e.from_batch) == (table, from_batch)]
             if repeated:
                 return repeated[-1]
             numbers = [e.number for e in self.all if table is None or e.table in (None, table)]
-            return self._append(max(numbers, default=0) + 1, from_batch, reason, table)
+            raised = [(from_batch, reason)]
+            if table is not None:
+                raised += [
+                    (e.from_batch, e.reason) for e in self.all if e.table in (None, table) and e.from_batch > from_batch
+                ]
+            return self._append(max(numbers, default=0) + 1, raised, table)
 
     def adopt(self, number: int, from_batch: int, reason: str, table: str) -> Epoch:
         """Raise the epoch of a table to that of its stored rows."""
         with self._lock:
-            return self._append(number, from_batch, reason, table)
+            return self._append(number, [(from_batch, reason)], table)
 
-    def _append(self, number: int, from_batch: int, reason: str, table: str | None) -> Epoch:
-        epoch = Epoch(number, from_batch, datetime.now(UTC).isoformat(timespec="seconds"), reason, table)
-        self.all = [*self.all, epoch]
+    def _append(self, number: int, raised: Sequence[tuple[int, str]], table: str | None) -> Epoch:
+        """Add epochs with rising numbers, and return the first one. ``raised``: first batch and reason of each."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        epochs = [Epoch(n, batch, now, reason, table) for n, (batch, reason) in enumerate(raised, number)]
+        self.all = [*self.all, *epochs]
         self._folder.write(FILE, json.dumps([_to_dict(item) for item in self.all], ensure_ascii=False))
-        return epoch
+        return epochs[0]
 
 
 def _parse(text: str) -> list[Epoch]:

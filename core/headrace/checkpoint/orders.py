@@ -1,10 +1,11 @@
-"""What orders the changes of each topic, as of the last batch."""
+"""What orders the changes of each topic, as of the last batch and before its last change."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from headrace.sdk.schema_log import PART_MARK
 from headrace.spark.storage import parse_file
@@ -20,15 +21,30 @@ _FILE = "orders.json"
 class Order:
     """Order of a topic.
 
-    ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them.
+    ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them; ``since``: the
+    first batch with this order; ``before``: the order before this batch.
     """
 
     ordered_by: str
     origin: str = ""
+    since: int = field(default=0, compare=False)
+    before: Order | None = field(default=None, compare=False)
+
+    def as_of(self, batch: int) -> Order | None:
+        """Return the order that the topic had in a batch; None if it is unknown."""
+        return self if self.since <= batch else self.before
+
+    def followed_by(self, order: Order, batch: int) -> Order:
+        """Return the order after a batch with ``order``. A table that catches up has batches before ``since``."""
+        if batch < self.since:
+            return replace(self, before=order)
+        if self == order:
+            return self
+        return replace(order, since=batch, before=self.before if self.since == batch else replace(self, before=None))
 
 
 class Orders:
-    """Topic, or part of a topic → its Order, in a file of the checkpoint. Only the thread of the batch uses it."""
+    """Topic, or part of a topic → its Order, in a file of the checkpoint. One thread at a time uses it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -43,12 +59,17 @@ class Orders:
         """All known topics, without the names of their parts."""
         return list(dict.fromkeys(name.partition(PART_MARK)[0] for name in self._known))
 
-    def put(self, orders: dict[str, Order]) -> None:
-        """Save the orders that have changed."""
-        known = self._known | orders
-        if known != self._known:
+    def put(self, orders: Mapping[str, Order], batch: int) -> None:
+        """Save the orders that a batch has changed."""
+        changed = {name: self._follow(name, order, batch) for name, order in orders.items()}
+        known = self._known | changed
+        if any(self._known.get(name) is not order for name, order in changed.items()):
             self._folder.write(_FILE, json.dumps({topic: asdict(known[topic]) for topic in known}, ensure_ascii=False))
             self._known = known
+
+    def _follow(self, name: str, order: Order, batch: int) -> Order:
+        known = self._known.get(name)
+        return known.followed_by(order, batch) if known else replace(order, since=batch)
 
 
 def read_ordered_topics(folder: TextFolder) -> list[str]:
@@ -58,4 +79,9 @@ def read_ordered_topics(folder: TextFolder) -> list[str]:
 
 
 def _parse(text: str) -> dict[str, Order]:
-    return {topic: Order(**item) for topic, item in json.loads(text).items()}
+    return {topic: _parse_order(item) for topic, item in json.loads(text).items()}
+
+
+def _parse_order(item: dict[str, Any]) -> Order:
+    order = Order(**item)
+    return replace(order, before=Order(**item["before"])) if order.before else order

@@ -64,7 +64,7 @@ def test_file_without_epochs_per_table_is_read(folder: Folder) -> None:
 
 def test_orders_are_stored_per_topic(folder: Folder) -> None:
     assert Orders(folder).get("orders") is None
-    Orders(folder).put({"orders": Order("place", "cluster a"), "lines": Order("lsn")})
-    Orders(folder).put({"orders": Order("lsn")})
+    Orders(folder).put({"orders": Order("place", "cluster a"), "lines": Order("lsn")}, 0)
+    Orders(folder).put({"orders": Order("lsn")}, 1)
     orders = Orders(folder)
     assert (orders.get("orders"), orders.get("lines")) == (Order("lsn"), Order("lsn"))

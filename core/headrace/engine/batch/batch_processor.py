@@ -93,7 +93,9 @@ class BatchProcessor:
                 raise _no_rule(table, unrouted[0])
             own_targets = self._choose_targets(table, targets, entry)
             try:
-                return tuple(progress for target in own_targets for progress in self._write_entry(table, target, entry))
+                notes = self._resources.order_watch.check(self._plan, context, own_targets, entry.last)
+                tables = tuple(p for target in own_targets for p in self._write_entry(table, target, entry))
+                return _with_notes(tables, notes)
             except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 

@@ -39,11 +39,15 @@ class DeadLetterPolicy:
                 )
         return {reason: count for reason, count in counts.items() if self._policy(reason) == "drop"}
 
+    @property
+    def share(self) -> float | None:
+        """Limit of dead letters as a share of all records; None for an absolute limit."""
+        return parse_percentage(self.limit) if isinstance(self.limit, str) else None
+
     def check_limit(self, records: int, dead_letters: int) -> None:
         """Raise RuleError if a run has more dead letters than the limit."""
-        share = parse_percentage(self.limit) if isinstance(self.limit, str) else None
-        if share is not None:
-            over = records >= MIN_RECORDS and dead_letters > share * records
+        if self.share is not None:
+            over = records >= MIN_RECORDS and dead_letters > self.share * records
         else:
             over = isinstance(self.limit, int) and dead_letters > self.limit
         if over:
@@ -70,6 +74,8 @@ class DeadLetterCounter:
         with self._lock:
             # Every sink of a table receives the same records: one of them counts.
             for table in {table.table: table for table in tables}.values():
-                self._records += table.rows_in or 0
-                self._dead_letters += table.dead_letters
+                # A table that had the batch already has an unknown number of records, so its share is unknown.
+                if table.rows_in is not None or self._policy.share is None:
+                    self._records += table.rows_in or 0
+                    self._dead_letters += table.dead_letters
             self._policy.check_limit(self._records, self._dead_letters)

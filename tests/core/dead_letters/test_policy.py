@@ -55,3 +55,14 @@ def test_dead_letter_is_counted_once_for_several_sinks() -> None:
     counter.add(batch)
     with pytest.raises(RuleError, match="4 of 20 records"):
         counter.add(batch)
+
+
+def test_percentage_excludes_tables_with_an_unknown_number_of_records() -> None:
+    """A run that repeats a batch counts its dead letters again, but not its records."""
+    repeated = TableProgress("t", "iceberg", dead_letters=400, skipped=True)
+    counter = DeadLetterCounter(DeadLetterPolicy(limit="5%"))
+    counter.add([repeated, TableProgress("t", "iceberg", rows_in=1000, dead_letters=50)])
+    with pytest.raises(RuleError, match=r"51 of 1,000 records"):
+        counter.add([TableProgress("t", "iceberg", rows_in=0, dead_letters=1)])
+    with pytest.raises(RuleError, match="400 of 0 records"):
+        DeadLetterCounter(DeadLetterPolicy(limit=399)).add([repeated])

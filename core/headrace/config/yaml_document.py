@@ -126,13 +126,21 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
         return mapping
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*loc, i), document) for i, item in enumerate(node.value)]
+    return _build_scalar(node, loc, document)
+
+
+def _build_scalar(node: yaml.Node, loc: Location, document: Document) -> Any:
     try:
         value = yaml.SafeLoader("").construct_object(node)
-    except ValueError as error:  # it looks like a date or a number, but is invalid
+    except (ValueError, LookupError, AttributeError) as error:  # it looks like a date or a number, but is invalid
+        reason = f": {error}" if isinstance(error, ValueError) else f" as {node.tag.rpartition(':')[2]}"
         raise document.error(
-            loc, f"{node.value[:50]!r} is not valid: {error}", "put it in quotes if it is text"
+            loc, f"{node.value[:50]!r} is not valid{reason}", "put it in quotes if it is text"
         ) from None
-    if type(value) is int and not _INTEGER.fullmatch(node.value):  # an octal, hexadecimal or sexagesimal number
+    if isinstance(value, bool) and node.value.lower() not in ("true", "false"):
+        return node.value  # ``off`` or ``no`` may be the value of an option. Boolean options accept these strings.
+    is_sexagesimal = isinstance(value, float) and ":" in node.value
+    if is_sexagesimal or (type(value) is int and not _INTEGER.fullmatch(node.value)):  # or octal, or hexadecimal
         fix = f"put it in quotes if it is text, or write {value}"
         raise document.error(loc, f"YAML reads {node.value[:50]!r} as the number {value}", fix)
     if isinstance(value, date):  # Options are texts, and the text of a date in Python is another one.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import Field, ValidationError, model_validator
 
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.yaml_document import Document, load, parse
 from headrace.errors import ConfigError
 from headrace.sdk.config import Config, option_text
@@ -143,6 +144,20 @@ class TestInvalidYaml:
             "pipeline.yaml:2 b: '2026-99-01' is not valid: month must be in 1..12\n  fix: put it in quotes if it is text"
         )
 
+    @pytest.mark.parametrize(("text", "number"), [("1:30", 90), ("1:30.5", 90.5), ("190:20:30.15", 685230.15)])
+    def test_number_in_base_60_is_rejected(self, text: str, number: float) -> None:
+        assert error_of(f"a: {text}\n") == (
+            f"pipeline.yaml:1 a: YAML reads '{text}' as the number {number}\n"
+            f"  fix: put it in quotes if it is text, or write {number}"
+        )
+
+    @pytest.mark.parametrize("text", ["!!bool maybe", "!!int ''", "!!float ''", "!!timestamp abc"])
+    def test_invalid_value_of_a_tag_is_rejected(self, text: str) -> None:
+        tag, value = text.removeprefix("!!").split()
+        assert error_of(f"a: {text}\n").startswith(
+            f"pipeline.yaml:1 a: '{value.strip(chr(39))}' is not valid as {tag}\n"
+        )
+
     def test_recursive_alias_is_rejected(self) -> None:
         assert error_of("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or contains itself")
 
@@ -253,6 +268,16 @@ class TestModels:
 
     def test_field_is_accepted_by_alias_and_by_name(self) -> None:
         assert Block.model_validate({"path": "x", "table.type": "A"}) == Block(path="x", table_type="A")
+
+    @pytest.mark.parametrize("text", ["off", "Off", "no", "on", "yes"])
+    def test_word_for_a_boolean_is_kept_in_options_that_are_text(self, text: str) -> None:
+        data = parse(f"{{path: {text}, hoodie.a: {text}, hoodie.b: [{text}], hoodie.c: TRUE}}", "p.yaml").data
+        block = Block.model_validate(data)
+        assert (block.path, block.options()) == (text, {"hoodie.a": text, "hoodie.b": text, "hoodie.c": "true"})
+
+    @pytest.mark.parametrize(("text", "value"), [("off", False), ("No", False), ("on", True), ("YES", True)])
+    def test_word_for_a_boolean_is_accepted_by_boolean_options(self, text: str, value: bool) -> None:
+        assert Maintenance.model_validate(parse(f"enabled: {text}", "p.yaml").data).enabled is value
 
     def test_options_of_other_products_are_passed_through_as_strings(self) -> None:
         block = Block.model_validate(

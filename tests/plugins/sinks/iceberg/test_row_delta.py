@@ -57,6 +57,21 @@ def maintain(target: Target) -> dict[str, str]:
     return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, ALL)}
 
 
+def stage_rewrite(target: Target) -> Any:
+    """Rewrite all data files like Iceberg's action, and return the update that commits the new files."""
+    handle = load_table_handle(target)
+    java = handle.java
+    start, tasks = java.currentSnapshot(), java.newScan().planFiles().iterator()
+    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId()).dataSequenceNumber(start.sequenceNumber())
+    while tasks.hasNext():
+        rewrite.deleteFile(tasks.next().file())
+    with active(target.session):
+        kept = target.sink.read_back(target.session, target.table).localCheckpoint()
+        for file in stage_files(handle, kept):
+            rewrite.addFile(file)
+    return rewrite
+
+
 @pytest.fixture
 def large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every file as too large for compaction."""
@@ -314,6 +329,53 @@ def test_batch_between_scan_and_commit_of_deletes_is_kept(
     assert files(target)["keys"] == 1
 
 
+@pytest.mark.one_spark
+def test_batch_is_accepted_after_a_concurrent_conversion_of_deletes(
+    target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(5)])
+    target.write(PEOPLE, put(1, 1, "first"), remove(1, 2, ""))
+    (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
+
+    def commit_after_conversion(*args: Any) -> None:
+        step.run()
+        commit_files(*args)
+
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta.commit_files", commit_after_conversion)
+    target.write(PEOPLE, put(2, 1, "second"), remove(2, 3, ""))
+    assert rows(target) == {0: "old", 1: "second", 4: "old"}
+    assert files(target)["keys"] == 1
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("first", ["rewrite", "conversion"])
+def test_rewrite_of_older_files_and_conversion_of_deletes_restore_no_row(
+    target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Another program reads and rewrites the files before a batch deletes rows by key, and commits afterwards."""
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(5)])
+    rewrite = stage_rewrite(target)
+    target.write(PEOPLE, put(1, 1, "new"), remove(1, 2, ""))
+    (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
+
+    def commit_after_rewrite(*args: Any) -> None:
+        monkeypatch.setattr(position_deletes, "commit_files", commit_files)
+        rewrite.commit()
+        commit_files(*args)
+
+    if first == "rewrite":
+        monkeypatch.setattr(position_deletes, "commit_files", commit_after_rewrite)
+        assert isinstance(target.refusal(step.run), RetriableError)
+    else:
+        step.run()
+        assert isinstance(target.refusal(rewrite.commit), RetriableError)
+    expected = {0: "old", 1: "new", 3: "old", 4: "old"}
+    assert rows(target) == expected
+    maintain(target)
+    assert rows(target) == expected
+    assert "keys" not in files(target)
+
+
 @pytest.mark.nightly
 def test_compaction_succeeds_during_concurrent_batches(target: Target, sessions: Sessions) -> None:
     other = Target(target.sink, sessions.of("other"), name=target.name)
@@ -349,22 +411,8 @@ def test_files_are_compacted_during_batches(
         target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
     (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
     assert (step.name, step.exclusive) == ("compact", False)
-    handle = load_table_handle(target)
-    java = handle.java
-    # The steps of Iceberg's action, with a batch in between.
-    start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()
-    old = []
-    while scan.hasNext():
-        old.append(scan.next().file())
-    with active(target.session):
-        kept = target.sink.read_back(target.session, target.table).localCheckpoint()
-        new = stage_files(handle, kept)
+    rewrite = stage_rewrite(target)
     target.write(PEOPLE, put(9, 7, "newer"), remove(9, 0, ""))
-    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId()).dataSequenceNumber(start.sequenceNumber())
-    for file in old:
-        rewrite.deleteFile(file)
-    for file in new:
-        rewrite.addFile(file)
     rewrite.commit()
     assert rows(target) == {1: "n1", 2: "n2", 7: "newer"}
 

@@ -34,6 +34,14 @@ _COMMITS_AT_ONCE = 10
 _DELETES_AT_ONCE = "8"
 #: Versions expire when the oldest is this many times older than the history.
 _SLACK = 1.25
+#: Options of a clean. The number of retained commits is set for each plan.
+_EXPIRY = {
+    "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+    "hoodie.clean.trigger.max.commits": "1",
+    # An incremental clean reads the changed files from commits, but not from archived ones.
+    "hoodie.clean.incremental.enabled": "false",
+    "hoodie.clean.parallelism": _DELETES_AT_ONCE,
+}
 #: Hudi writes a heartbeat file during a compaction, which other processes check, only in this concurrency mode.
 _HEARTBEAT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -144,42 +152,42 @@ class TableServices:
         age = policy.now - hudi_timeline.parse_instant(self.spark, table, versions.oldest) / 1000
         if age < policy.history_seconds * _SLACK:
             return None
-        since = hudi_timeline.format_instant(self.spark, table, round(policy.history_begins * 1000))
-        # The newest version at that time must remain readable.
-        kept = versions.count_since(since) + 1
-        options = {
-            "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
-            "hoodie.clean.commits.retained": str(kept),
-            "hoodie.clean.trigger.max.commits": "1",
-            # An incremental clean reads the changed files from commits, but not from archived ones.
-            "hoodie.clean.incremental.enabled": "false",
-            "hoodie.clean.parallelism": _DELETES_AT_ONCE,
-            "hoodie.keep.min.commits": str(kept + 1),
-            "hoodie.keep.max.commits": str(kept + 2),
-        }
-        with self._client(options) as client:
-            if self._plan_clean(client, versions) is None:
+        with self._client(_EXPIRY) as client:
+            if self._plan_clean(client, policy) is None:
                 return None
 
         def expire() -> str:
-            with self._client(options) as client:
-                if (plan := self._plan_clean(client, versions)) is not None:
+            count = self._count_versions()
+            with self._client(_EXPIRY) as client:
+                if (plan := self._plan_clean(client, policy)) is not None:
                     self._clean(client, plan)
-            left = hudi_timeline.read_versions(hudi_timeline.open_table(self.spark, self.path))
-            return f"{versions.count} versions, {left.count if left else 0} left"
+            return f"{count} versions, {self._count_versions()} left"
 
         return MaintenanceStep("expire", f"{versions.count} versions", expire, exclusive=self._has_metadata_table)
 
-    def _plan_clean(self, client: Any, versions: hudi_timeline.Versions) -> Any | None:
+    def _plan_clean(self, client: Any, policy: MaintenancePolicy) -> Any | None:
         """Plan the removal of files that no retained version needs; None when there are none.
 
-        The retained versions include archived commits, which Hudi alone would not count.
+        The retained versions include archived commits, which Hudi alone would not count. They are counted in the timeline of the plan,
+        because other processes may commit at any time: each of their commits would take the place of an older version.
         """
         context = make_local_context(self.spark, hudi_timeline.open_table(self.spark, self.path))
         table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
-        hudi_timeline.restore_archived(table.getMetaClient(), versions)
+        timeline = table.getMetaClient()
+        versions = hudi_timeline.read_versions(timeline)
+        if versions is None:
+            return None
+        since = hudi_timeline.format_instant(self.spark, timeline, round(policy.history_begins * 1000))
+        # The newest version at that time must remain readable.
+        kept = versions.count_since(since) + 1
+        client.getConfig().setValue("hoodie.clean.commits.retained", str(kept))
+        hudi_timeline.restore_archived(timeline, versions)
         plan = table.createCleanerPlan(context, self._hudi.common.util.Option.empty())
         return plan.get() if plan.isPresent() else None
+
+    def _count_versions(self) -> int:
+        versions = hudi_timeline.read_versions(hudi_timeline.open_table(self.spark, self.path))
+        return versions.count if versions else 0
 
     def _clean(self, client: Any, plan: Any) -> None:
         """Run the planned clean, and earlier plans of processes that were killed."""
@@ -206,6 +214,13 @@ class TableServices:
 
     def _find_old_commits(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
         """Find commits to archive, so that batches and readers list fewer of them."""
+        if self._find_archive_limits(table) is None:
+            return None
+        count = hudi_timeline.list_commits(table).countInstants()
+        return MaintenanceStep("archive", f"{count} commits", self._archive, exclusive=self._has_metadata_table)
+
+    def _find_archive_limits(self, table: Any) -> tuple[int, int] | None:
+        """Find the fewest and the most commits that stay active; None when there is nothing to archive."""
         commits = hudi_timeline.list_commits(table)
         if (count := commits.countInstants()) <= MARK_SEARCH_DEPTH + _ARCHIVED_AT_ONCE:
             return None
@@ -217,8 +232,14 @@ class TableServices:
         since = commits.findInstantsAfterOrEquals(begin).countInstants() if begin else 0
         fewest = max(since + _COMMITS_AT_ONCE, MARK_SEARCH_DEPTH)
         most = fewest + max(_ARCHIVED_AT_ONCE, fewest // 4)
-        if count <= most:
-            return None
+        return (fewest, most) if count > most else None
+
+    def _archive(self) -> str:
+        table = hudi_timeline.open_table(self.spark, self.path)
+        commits, limits = hudi_timeline.list_commits(table), self._find_archive_limits(table)
+        if limits is None:
+            return "nothing to archive"
+        count, (fewest, most) = commits.countInstants(), limits
         options = {
             "hoodie.clean.commits.retained": "1",
             "hoodie.keep.min.commits": str(fewest),
@@ -227,20 +248,13 @@ class TableServices:
         }
         # A clean at this instant stays active, as enough of the remaining commits are newer.
         recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())
-
-        def archive() -> str:
-            table = hudi_timeline.open_table(self.spark, self.path)
-            with self._client(options) as client:
-                # Cleans are archived with commits, and they record the oldest readable version.
-                if not hudi_timeline.has_clean_since(table, recent) and (
-                    versions := hudi_timeline.read_versions(table)
-                ):
-                    self._clean(client, self._plan_no_clean(versions))
-                client.archive()
-            left = hudi_timeline.list_commits(hudi_timeline.open_table(self.spark, self.path)).countInstants()
-            return f"{count} commits, {left} left"
-
-        return MaintenanceStep("archive", f"{count} commits", archive, exclusive=self._has_metadata_table)
+        with self._client(options) as client:
+            # Cleans are archived with commits, and they record the oldest readable version.
+            if not hudi_timeline.has_clean_since(table, recent) and (versions := hudi_timeline.read_versions(table)):
+                self._clean(client, self._plan_no_clean(versions))
+            client.archive()
+        left = hudi_timeline.list_commits(hudi_timeline.open_table(self.spark, self.path)).countInstants()
+        return f"{count} commits, {left} left"
 
     @property
     def _has_metadata_table(self) -> bool:

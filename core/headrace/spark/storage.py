@@ -166,9 +166,16 @@ class Folder:
         return bool(path.getFileSystem(self._conf).exists(path))
 
     def size(self, name: str) -> int:
-        """Return the size in bytes of a file, or of all files in a folder."""
+        """Return the size in bytes of a file, or of all files in a folder; 0 if it does not exist."""
+        from py4j.protocol import Py4JJavaError
+
         path = self._path(name)
-        return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
+        try:
+            return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
+        except Py4JJavaError as error:
+            if str(error.java_exception.getClass().getName()) == "java.io.FileNotFoundException":
+                return 0
+            raise
 
     def mark_complete(self, name: str) -> None:
         """Mark a folder in it as completely written, with the sizes of its files."""

@@ -34,6 +34,12 @@ def test_file_created_concurrently_by_another_process_is_kept(
     assert folder.names() == ["0"]
 
 
+def test_size_of_a_missing_file_is_zero(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("first")
+    folder = Folder(spark, str(tmp_path))
+    assert (folder.size("0"), folder.size("1"), folder.folder("no folder").size("0")) == (5, 0, 0)
+
+
 def test_write_replaces_the_file(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(spark, str(tmp_path))
     folder.write("0", "first")

@@ -219,7 +219,7 @@ def has_table(spark: SparkSession, path: str) -> bool:
     ConfigError for a table that lost its properties.
     """
     folder = Folder(spark, f"{path}/.hoodie")
-    if folder.folder(_PROPERTIES).exists() and folder.size(_PROPERTIES):  # Two requests in the usual case.
+    if folder.size(_PROPERTIES):  # One request in the usual case.
         return True
     names = folder.names()
     has_backup = _BACKUP in names and folder.size(_BACKUP) > 0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -18,6 +18,7 @@ from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk import MaintenancePolicy
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
+from headrace.spark.storage import Folder
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, hudi_timeline
@@ -295,6 +296,23 @@ def test_table_is_created_again_after_a_killed_creation(tmp_path: Path, sessions
     assert isinstance(table.refusal(table.rows), ConfigError)
     table.write(PEOPLE, put(1, 1, "a"))
     assert table.rows() == [{"id": 1, "name": "a"}]
+
+
+def test_table_is_found_with_one_request(tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, requests = target(tmp_path, sessions), list[str]()
+    table.write(PEOPLE, put(1, 1, "a"))
+
+    def record(call: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*given: Any) -> Any:
+            requests.append(call.__name__)
+            return call(*given)
+
+        return recorded
+
+    for name in ("exists", "size", "names", "list_files"):
+        monkeypatch.setattr(Folder, name, record(getattr(Folder, name)))
+    assert hudi_timeline.has_table(table.session, f"{tmp_path}/{table.name.replace('.', '/')}")
+    assert requests == ["size"]
 
 
 def test_table_that_lost_its_properties_is_rejected(tmp_path: Path, sessions: Sessions) -> None:

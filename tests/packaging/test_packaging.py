@@ -16,6 +16,10 @@ from tests.support import dist
 from tests.support.dist import ROOT
 
 import headrace
+from headrace.registry.plugin_registry import registry
+from headrace.registry.registration import KINDS
+from headrace.sdk.plugin import Plugin
+from headrace.spark.sessions import _CONF
 
 #: Scripts that build the demo data. They are not part of a distribution.
 DEMO_TOOLS = ROOT / "plugins/demo/tools"
@@ -176,6 +180,13 @@ def test_sdk_has_few_names_and_each_can_be_imported() -> None:
 def test_code_lines_exclude_docstrings_and_comments() -> None:
     assert 0 < count_code_lines(Path(__file__)) < len(Path(__file__).read_text(encoding="utf-8").splitlines())
     assert count_code_lines(ROOT / "core/headrace/engine/__init__.py") == 0
+
+
+def test_built_in_plugins_do_not_repeat_settings_of_the_core() -> None:
+    found = [plugin for kind in KINDS for _, plugin in registry().all(kind) if isinstance(plugin, type)]
+    plugins = [plugin for plugin in found if issubclass(plugin, Plugin)]
+    repeated = {plugin: keys for plugin in plugins if (keys := set(plugin.sql_conf) & set(_CONF))}
+    assert not repeated
 
 
 def test_distributions_have_one_version(setup_cfg: ConfigParser) -> None:

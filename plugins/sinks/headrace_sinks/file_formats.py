@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-#: Databases have dates before 1582. By default Spark 3 refuses to write or read them, as Spark 2 uses another calendar.
-ANCIENT_DATES = {
-    f"spark.sql.{values}RebaseModeIn{direction}": "CORRECTED"
-    for values in ("parquet.datetime", "parquet.int96", "avro.datetime")
-    for direction in ("Write", "Read")
-}
+#: Settings for dates before 1582 in Avro. By default Spark 3 refuses to write or read them, as Spark 2 uses another calendar.
+#: The core's sessions have the same settings for Parquet.
+ANCIENT_DATES = {f"spark.sql.avro.datetimeRebaseModeIn{direction}": "CORRECTED" for direction in ("Write", "Read")}
 
 #: Spark's JSON writer truncates timestamps to milliseconds by default.
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"

@@ -28,10 +28,7 @@ class Example(Sink):
     Config = ExampleConfig
     config: ExampleConfig
     capabilities = Capabilities(exactly_once=True)
-    sql_conf: ClassVar[Mapping[str, str]] = {  # write dates before 1582 unchanged
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    }
+    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         stored = self.read_or_none(rows.sparkSession, table)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
-from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_timeline
 from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
 from headrace_sinks.hudi.hudi_clock import wait_for_instants
@@ -283,14 +282,15 @@ class TableServices:
 
 @contextmanager
 def _set_task_properties(spark: SparkSession) -> Iterator[None]:
-    """Pass the session's settings for file formats to tasks that run outside of queries."""
+    """Pass the session's settings for ancient dates in files to tasks that run outside of queries."""
     context: Any = spark.sparkContext
-    for key in ANCIENT_DATES:
-        context.setLocalProperty(key, spark.conf.get(key))
+    settings = {row.key: row.value for row in spark.sql("SET").collect() if "RebaseModeIn" in row.key}
+    for key, value in settings.items():
+        context.setLocalProperty(key, value)
     try:
         yield
     finally:
-        for key in ANCIENT_DATES:
+        for key in settings:
             context.setLocalProperty(key, None)
 
 

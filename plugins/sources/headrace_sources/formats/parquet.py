@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError, Format, Scan, Storage
 from headrace.sdk.error_text import full_text
@@ -27,8 +27,6 @@ class ParquetFormat(Format):
     name = "parquet"
     api_version = 1
     container = True
-    # Databases hold dates before 1582. Spark 3 reads them only if an option states that Spark 2 did not write them.
-    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         try:

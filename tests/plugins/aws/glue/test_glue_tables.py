@@ -15,6 +15,7 @@ from tests.support.glue import Glue, Refusing, column_types, read_table
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, Pipeline
+from headrace.spark.sessions import Sessions
 from headrace.testing.tables import VALUES, Target, plain, put, remove
 from headrace_aws import GlueCatalog
 from headrace_sinks import FilesSink, HudiSink
@@ -182,9 +183,7 @@ def test_files_of_all_types(
     spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, glue_operations: list[str]
 ) -> None:
     sink = FilesSink({"path": str(tmp_path), "format": file_format, "sync": sync(glue)})
-    spark = spark.newSession()
-    for key, value in sink.sql_conf.items():
-        spark.conf.set(key, value)
+    spark = Sessions(spark, sink.sql_conf).of("files")
     target = Target(sink, spark, name=f"{database}.things")
     schema = ", ".join(f"{name} {kind}" for name, (kind, *_) in VALUES.items())
     rows = [put(at, *(values[at] for values in VALUES.values())) for at in (1, 2, 3)]

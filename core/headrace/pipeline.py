@@ -176,13 +176,13 @@ class Pipeline(PipelineSpec):
         self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
     ) -> DataFrame:
         self.plan.learn_tables(Folder(spark, self.checkpoint))
-        sinks = self.plan.for_table(table).sinks
-        chosen = next((s for s in sinks if sink is None or s.name == sink), None)
+        names = self.plan.for_table(table).sink_names
+        chosen = next((s for s, name in names.items() if sink in (None, name)), None)
         if chosen is None:
-            names = ", ".join(s.name for s in sinks)
-            raise ConfigError(f"the table has no sink {sink!r}", where=f"table {table}", fix=f"its sinks: {names}")
+            fix = f"its sinks: {', '.join(names.values())}"
+            raise ConfigError(f"the table has no sink {sink!r}", where=f"table {table}", fix=fix)
         if as_of is not None and not chosen.capabilities.time_travel:
-            raise ConfigError("older versions cannot be read", where=f"sink {chosen.name}", fix="leave out --as-of")
+            raise ConfigError("older versions cannot be read", where=f"sink {names[chosen]}", fix="leave out --as-of")
         try:
             frame = chosen.read_back(self._session_for_reads(spark), Table(table), as_of)
             columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
@@ -272,7 +272,7 @@ class Pipeline(PipelineSpec):
             return read_status(reader, where, self.name, self._name_sinks)
 
     def _name_sinks(self, table: str) -> list[str]:
-        return [sink.name for sink in self.plan.for_table(table).sinks]
+        return list(self.plan.for_table(table).sink_names.values())
 
     @property
     def needs_spark_for_status(self) -> bool:

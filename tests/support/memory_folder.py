@@ -15,8 +15,9 @@ class MemoryFolder:
         self.content: dict[str, str] = {}
         self.folders: dict[str, MemoryFolder] = {}
 
-    def names(self) -> list[str]:
-        return sorted([*self.content, *[name for name, folder in self.folders.items() if folder.names()]])
+    def names(self, *, hidden: bool = False) -> list[str]:
+        folders = [name for name, folder in self.folders.items() if folder.names(hidden=True)]
+        return sorted(name for name in [*self.content, *folders] if hidden or not name.startswith((".", "_")))
 
     def folder(self, name: str) -> MemoryFolder:
         return self.folders.setdefault(name, MemoryFolder())

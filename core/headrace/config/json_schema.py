@@ -65,7 +65,8 @@ def _options_by_sink(definitions: Schema, sinks: Mapping[str, Schema]) -> Schema
     """Return the schema of the options that a rule has for sinks, and add their definitions: the same as of a sink, none required."""
     for name in sinks:
         definitions[f"table.{name}"] = {k: v for k, v in definitions[f"sink.{name}"].items() if k != "required"}
-    return {"properties": {name: _ref(f"table.{name}") for name in sinks}, "additionalProperties": False}
+    # Other names are those of sinks with the option ``name``.
+    return {"properties": {name: _ref(f"table.{name}") for name in sinks}, "additionalProperties": {"type": "object"}}
 
 
 def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
+from headrace.config.sink_names import name_sinks
 from headrace.config.written_options import replace_options
 from headrace.config_errors import join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
@@ -127,9 +128,10 @@ class _Builder:
 
     def _check_rules(self, config: PipelineConfig, sinks: Sequence[Sink | None]) -> None:
         """Add the problems of rules of ``tables:`` that name unknown sinks, or have invalid options for a sink."""
-        by_name = {sink.name: sink for sink in sinks if sink is not None}
-        if len(by_name) < len(sinks):  # A sink has a problem of its own.
+        built = [sink for sink in sinks if sink is not None]
+        if len(built) < len(sinks):  # A sink has a problem of its own.
             return
+        by_name = {name: sink for sink, name in name_sinks(built).items()}
         for number, rule in enumerate(config.tables):
             names: dict[tuple[Any, ...], str] = {}
             names |= {("tables", number, "sinks", index): name for index, name in enumerate(rule.sinks or ())}

@@ -126,6 +126,11 @@ class WriteResult:
 class SinkConfig(Config):
     """Options of all sinks."""
 
+    name: str | None = None
+    """Name of the sink in rules of ``tables:``, commands, progress and metrics. Default: the name of its plugin, with a number for
+    further sinks of the plugin (``-2``).
+    """
+
     mode: TableMode | None = None
     """``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
     ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.

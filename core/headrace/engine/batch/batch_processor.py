@@ -233,8 +233,8 @@ class BatchProcessor:
 
     def _progress_of_failure(self, table: str, reason: str, seconds: float) -> tuple[TableProgress, ...]:
         text, seconds = self._plan.redact(reason), round(seconds, 3)
-        sinks = self._plan.for_table(table).sinks
-        return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in sinks)
+        names = self._plan.for_table(table).sink_names.values()
+        return tuple(TableProgress(table, name, seconds=seconds, error=text) for name in names)
 
     def _with_lags(
         self, tables: tuple[TableProgress, ...], targets: Sequence[Target], context: SourceContext

@@ -13,7 +13,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.errors import RetriableError
-from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
+from headrace.sdk.maintenance import MaintenancePolicy, TableSize
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.upsert.table_state import TableStates
@@ -91,7 +91,7 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
             except Exception as error:
                 raise translate(error, plan, sink) from error
             if size is not None:
-                yield MeasuredTable(table, sink.name, size)
+                yield MeasuredTable(table, plan.name_of(sink), size)
 
 
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
@@ -116,18 +116,18 @@ def maintain_table(
     dry_run: bool = False,
 ) -> Iterator[Maintained]:
     """Run the steps that are due for a table in one sink. ``hold``: excludes batches while an exclusive step runs."""
-    step: MaintenanceStep | None = None
+    step, name = None, plan.name_of(sink)
     try:
         for step in sink.plan_maintenance(session, table, policy):
             if dry_run:
-                yield Maintained(table.name, sink.name, step.name, step.what)
+                yield Maintained(table.name, name, step.name, step.what)
                 continue
             with hold(table.name) if step.exclusive else nullcontext():
                 started = time.monotonic()
                 outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
-            yield Maintained(table.name, sink.name, step.name, step.what, outcome, time.monotonic() - started)
+            yield Maintained(table.name, name, step.name, step.what, outcome, time.monotonic() - started)
     except Exception as raised:  # noqa: BLE001 - the batches and the other tables continue
         error = translate(raised, plan, sink)
         # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
         text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
-        yield Maintained(table.name, sink.name, step.name if step else "check", step.what if step else "", error=text)
+        yield Maintained(table.name, name, step.name if step else "check", step.what if step else "", error=text)

@@ -202,7 +202,7 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
             found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
             items.append(CheckItem(name, found))
     if own_plan is not plan:
-        found = f"{describe_sinks(own_plan.sinks)}; {describe_settings(own_plan.settings)}"
+        found = f"{describe_sinks(own_plan.sink_names)}; {describe_settings(own_plan.settings)}"
         items.append(CheckItem(f"options of {name}", f"table {route.table}: {found}"))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items

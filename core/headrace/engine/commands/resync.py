@@ -79,24 +79,23 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     )
     truncates = state.truncate.advance({source: snapshot.position})
     try:
-        return _remove_older(table_plan, truncates, state, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
+        removed = _remove_older(table_plan, truncates, state, SinkWriter(plan, Sessions(spark, plan.sql_conf)))
     except Exception as error:
         raise translate(error, plan) from error
+    return [Resync(table, plan.name_of(s), snapshot.batch, snapshot.seen, count) for s, count in removed.items()]
 
 
 def _remove_older(
-    table_plan: TablePlan, truncates: Mapping[str, str], state: TableState, writer: SinkWriter, snapshot: Snapshot
-) -> list[Resync]:
-    removed = []
+    table_plan: TablePlan, truncates: Mapping[str, str], state: TableState, writer: SinkWriter
+) -> dict[Sink, int]:
+    """Remove the rows that are older than truncates; return their number in each sink."""
+    removed = {}
     for sink in table_plan.truncated_sinks:
         stored = writer.read_stored(sink, table_plan.table)
         key, sources = table_plan.table.key, state.sources
-        removed.append(0 if stored is None else deletes_before(stored, key, truncates, sources).count())
+        removed[sink] = 0 if stored is None else deletes_before(stored, key, truncates, sources).count()
     writer.truncate(table_plan, truncates, state.sources)
-    return [
-        Resync(table_plan.table.name, sink.name, snapshot.batch, snapshot.seen, count)
-        for sink, count in zip(table_plan.truncated_sinks, removed, strict=True)
-    ]
+    return removed
 
 
 def _upserts(sink: Sink) -> bool:

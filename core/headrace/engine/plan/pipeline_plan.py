@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.orders import read_ordered_topics
 from headrace.config.settings import Settings
+from headrace.config.sink_names import name_sinks
 from headrace.dead_letters.policy import DeadLetterPolicy
 from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
@@ -65,8 +66,13 @@ class Plan:
     fallback_dialects: FallbackDialects = field(default_factory=dict)
     #: How to build the pipeline again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
+    #: Unique names of the sinks for users, in the order of the sinks; empty: those of the file.
+    sink_names: Mapping[Sink, str] = field(default_factory=dict)
     #: Options of tables → the plan with them: each sink with its options is built once.
     _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sink_names", self.sink_names or name_sinks(self.sinks))
 
     def for_table(self, table: str) -> Plan:
         """Return the plan with the sinks and settings of a table."""
@@ -89,8 +95,8 @@ class Plan:
 
     def _with_options(self, options: TableOptions, place: str) -> Plan:
         if options not in self._table_plans:
-            sinks = options.choose_sinks(self.sinks, place)
-            made = replace(self, sinks=sinks, settings=options.change_settings(self.settings))
+            sinks, settings = options.choose_sinks(self.sink_names, place), options.change_settings(self.settings)
+            made = replace(self, sinks=tuple(sinks), sink_names=sinks, settings=settings)
             self._table_plans.setdefault(options, made)
         return self._table_plans[options]
 
@@ -105,6 +111,7 @@ class Plan:
             value_format=renewed.value_format,
             key_format=renewed.key_format,
             sinks=renewed.sinks,
+            sink_names=renewed.sink_names,
             dead_letter_table=replace(self.dead_letter_table, sink=renewed.dead_letter_table.sink)
             if self.dead_letter_table and renewed.dead_letter_table
             else None,
@@ -114,6 +121,10 @@ class Plan:
     def plugins(self) -> list[Plugin]:
         formats = [f for f in (self.value_format, self.key_format) if f]
         return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks, *self.file_systems])
+
+    def name_of(self, sink: Sink) -> str:
+        """Return the unique name of a sink of the pipeline."""
+        return self.sink_names.get(sink, sink.name)
 
     @property
     def all_plugins(self) -> list[Plugin]:

@@ -49,12 +49,20 @@ class TableOptions:
         )
         return made if made.sinks is not None or made.sink_options or made.settings else None
 
-    def choose_sinks(self, sinks: Sequence[Sink], where: str) -> tuple[Sink, ...]:
-        """Return the sinks that receive the tables, with their options for them. ConfigError for an unknown sink or an invalid option."""
+    def choose_sinks(self, names: Mapping[Sink, str], where: str) -> dict[Sink, str]:
+        """Return the sinks that receive the tables, with their options for them, and their names.
+
+        ``names``: the sinks of the pipeline. ConfigError for an unknown sink or an invalid option.
+        """
         for name in (*(self.sinks or ()), *self.sink_options):
-            find_sink(name, sinks, where)
-        chosen = [sink for sink in sinks if self.sinks is None or sink.name in self.sinks]
-        return tuple(_with_options(sink, self.sink_options.get(sink.name, {}), where) for sink in chosen)
+            if name not in names.values():
+                fix = did_you_mean(name, names.values())
+                raise ConfigError(f"the pipeline has no sink {name!r}", where=where, fix=fix)
+        chosen = {sink: name for sink, name in names.items() if self.sinks is None or name in self.sinks}
+        return {
+            _with_options(sink, self.sink_options.get(name, {}), f"{where}.sink.{name}"): name
+            for sink, name in chosen.items()
+        }
 
     def change_settings(self, settings: Settings) -> Settings:
         """Return the settings of the pipeline with those of the tables."""
@@ -66,9 +74,9 @@ class TableOptions:
         return settings.model_copy(update=changes)
 
 
-def describe_sinks(sinks: Iterable[Sink]) -> str:
+def describe_sinks(names: Mapping[Sink, str]) -> str:
     """Return the options of sinks that differ from their defaults, in the notation of the pipeline file."""
-    return ", ".join(f"{sink.name}: {{{describe_block(sink.config)}}}" for sink in sinks)
+    return ", ".join(f"{name}: {{{describe_block(sink.config)}}}" for sink, name in names.items())
 
 
 def describe_settings(settings: Settings) -> str:
@@ -82,33 +90,25 @@ def describe_settings(settings: Settings) -> str:
     return ", ".join([*blocks, f"delete.retention: {settings.delete_retention}"])
 
 
-def find_sink(name: str, sinks: Sequence[Sink], where: str) -> Sink:
-    """Return the sink of a name. ConfigError if the pipeline has none."""
-    names = [sink.name for sink in sinks]
-    if name not in names:
-        raise ConfigError(f"the pipeline has no sink {name!r}", where=where, fix=did_you_mean(name, names))
-    return sinks[names.index(name)]
-
-
 def _with_options(sink: Sink, options: Mapping[str, Any], where: str) -> Sink:
     if not options:
         return sink
     try:
         changed = type(sink)(replace_options(sink.config, options))
     except ValidationError as error:
-        raise as_config_error(error, lambda loc: ".".join(map(str, (where, "sink", sink.name, *loc)))) from None
+        raise as_config_error(error, lambda loc: ".".join(map(str, (where, *loc)))) from None
     if _whole_sink(changed) != _whole_sink(sink):
         raise ConfigError(
             f"options of the whole sink cannot be set for one table: {', '.join(sorted(options))}",
-            where=f"{where}.sink.{sink.name}",
+            where=where,
             fix="add another sink with these options, and name the sinks of the table in `sinks:`",
         )
     return changed
 
 
 def _whole_sink(sink: Sink) -> tuple[Any, ...]:
-    """Return everything that a sink has in common for all its tables: folder or catalog, settings of the session, and inner plugins."""
-    return sink.place(), sink.session_conf(), [(type(part), part.config) for part in sink.parts()]
+    """Return everything that a sink has in common for all its tables: name, folder or catalog, settings of the session, and inner plugins."""
+    return sink.config.name, sink.place(), sink.session_conf(), [(type(part), part.config) for part in sink.parts()]
 
 
 def _first_of_each(mappings: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:

@@ -58,7 +58,7 @@ class BatchRunner:
     @property
     def step(self) -> str:
         """Current step of the batch in progress."""
-        return self._resources.activity.describe([sink.name for sink in self._current.plan.sinks])
+        return self._resources.activity.describe(list(self._current.plan.sink_names.values()))
 
     def start(self) -> None:
         """Start the catch-up of tables that an earlier run set aside."""

@@ -92,7 +92,7 @@ class Maintainer:
         while (table := self._next()) is not None:
             plan = self._current.plan.for_table(table)
             for sink in plan.sinks_of(table):
-                if time.monotonic() < self._pauses.get((table, sink.name), 0.0):
+                if time.monotonic() < self._pauses.get((table, plan.name_of(sink)), 0.0):
                     continue
                 failures, start = 0, time.monotonic()
                 for done in self._maintain(plan, session, table, sink):
@@ -102,7 +102,7 @@ class Maintainer:
                     failures += done.error is not None
                 # The check counts as well: on a large table it may take longer than a step.
                 now = time.monotonic()
-                self._pauses[table, sink.name] = now + PAUSE_SECONDS * failures + PAUSE_SHARE * (now - start)
+                self._pauses[table, plan.name_of(sink)] = now + PAUSE_SECONDS * failures + PAUSE_SHARE * (now - start)
 
     def _maintain(self, plan: Plan, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         policy = replace(plan.settings.maintenance.policy, clock=self._clock)

@@ -303,9 +303,9 @@ class Query(ABC):
         """Return the failures of tables that were set aside, for each sink."""
         failures = self._runner.backlogs.failures
         return {
-            (table, sink.name): failure
+            (table, name): failure
             for table, failure in failures.items()
-            for sink in self._plan.for_table(table).sinks
+            for name in self._plan.for_table(table).sink_names.values()
         }
 
     def _finish(self) -> None:

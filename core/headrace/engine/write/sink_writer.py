@@ -75,7 +75,7 @@ class SinkWriter:
 
         ``sink``: the one that writes; None for headrace itself.
         """
-        where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
+        where = f"table {table}, sink {self._plan.name_of(sink)}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:
             return translate(raised, self._plan, sink).at(where)
@@ -141,7 +141,7 @@ class SinkPoller:
 
     def _poll(self, plan: Plan, sink: Sink) -> float | None:
         def translate_with_place(raised: Exception) -> HeadraceError:
-            return translate(raised, plan, sink).at(f"sink {sink.name}")
+            return translate(raised, plan, sink).at(f"sink {plan.name_of(sink)}")
 
         def writes(table: str) -> bool:
             return sink in plan.for_table(table).sinks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,7 @@ def check_capabilities(plan: Plan) -> None:
         _check_modes(variant)
         for sink in variant.sinks:
             _check_record_columns(variant, sink)
-    _check_places(plan.sinks)
+    _check_places(plan)
 
 
 def _check_modes(plan: Plan) -> None:
@@ -175,7 +175,7 @@ def _check_modes(plan: Plan) -> None:
         if mode == "upsert" and not sink.capabilities.upsert:
             raise ConfigError(
                 "cannot keep one row per key",
-                where=f"sink {sink.name}",
+                where=f"sink {plan.name_of(sink)}",
                 fix="set `mode: append`, or use another sink",
             )
         appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
@@ -184,20 +184,20 @@ def _check_modes(plan: Plan) -> None:
         if any(t.deletes_rows for t in plan.transforms) and (appends or not sink.capabilities.delete):
             raise ConfigError(
                 "it appends, so it cannot remove rows that the database deletes",
-                where=f"sink {sink.name}",
+                where=f"sink {plan.name_of(sink)}",
                 fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
             )
 
 
-def _check_places(sinks: Iterable[Sink]) -> None:
+def _check_places(plan: Plan) -> None:
     """Raise ConfigError for two sinks in one place. Both have the marks of the same batches: the second would skip all of them."""
     found: dict[str, Sink] = {}
-    for sink in sinks:
+    for sink in plan.sinks:
         place = (sink.place() or "").rstrip("/")
         if place and (other := found.setdefault(place, sink)) is not sink:
             raise ConfigError(
-                f"it writes to the same place as the sink {other.name}: {place}",
-                where=f"sink {sink.name}",
+                f"it writes to the same place as the sink {plan.name_of(other)}: {place}",
+                where=f"sink {plan.name_of(sink)}",
                 fix="give each sink its own folder or catalog",
             )
 
@@ -210,19 +210,19 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
     if not plan.source.yields_records:
         raise ConfigError(
             f"it stores records by offset, and the source {plan.source.name!r} reads files, whose records have no offsets",
-            where=f"sink {sink.name}",
+            where=f"sink {plan.name_of(sink)}",
             fix="use it with a source of records, or use another sink",
         )
     if plan.transforms and RAW in columns:
         raise ConfigError(
             "it stores raw values, which transforms do not change",
-            where=f"sink {sink.name}",
+            where=f"sink {plan.name_of(sink)}",
             fix="choose a row format, or remove `transforms:`",
         )
     if plan.hides_values and columns & {RAW_KEY, HEADERS}:
         raise ConfigError(
             "it stores raw keys or headers, which masks do not change",
-            where=f"sink {sink.name}",
+            where=f"sink {plan.name_of(sink)}",
             fix="store decoded keys and no headers, or mask nothing",
         )
 

@@ -126,7 +126,7 @@ class TableWriter:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.
             results = self._sinks.write(table_plan, frames)
-            state.modes.note({sink.name: mode for sink, mode in _list_modes(table_plan)})
+            state.modes.note({self._plan.name_of(sink): mode for sink, mode in table_plan.modes.items()})
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
@@ -142,7 +142,7 @@ class TableWriter:
                 removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks, counts.newest_ms)
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         seconds = time.monotonic() - started
-        return _progress(table_plan, results, counts, rejected, removed, readable, seconds, note)
+        return _progress(self._plan, table_plan, results, counts, rejected, removed, readable, seconds, note)
 
     @contextmanager
     def _upsert_rows(
@@ -220,13 +220,13 @@ class TableWriter:
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
         """Raise DataError if the table was created in another mode. One table would contain two kinds of rows."""
-        for sink, now in _list_modes(table_plan):
-            was = state.modes.of(sink.name)
+        for sink, now in table_plan.modes.items():
+            was = state.modes.of(self._plan.name_of(sink))
             if was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 key = f"its events now have {'a' if table_plan.table.key else 'no'} key, which requires mode {now}"
                 raise DataError(
                     f"was created in mode {was}, and {f'`mode: {now}` is set now' if sink.config.mode else key}",
-                    where=f"table {table_plan.table.name}, sink {sink.name}",
+                    where=f"table {table_plan.table.name}, sink {self._plan.name_of(sink)}",
                     fix=f"set `mode: {was}` for the sink to continue as before; for mode {now}, give the table "
                     "another `target:`, or remove it and use a new checkpoint",
                 )
@@ -239,7 +239,7 @@ class TableWriter:
         count = rejected.dead_letters + rejected.dropped
         results = [WriteResult() for _ in table_plan.modes]
         return _progress(
-            table_plan, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started
+            self._plan, table_plan, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started
         )
 
     def _reject(self, target: Target, table_plan: TablePlan, state: TableState) -> Rejected:
@@ -281,13 +281,8 @@ class TableWriter:
         return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
 
 
-def _list_modes(table_plan: TablePlan) -> list[tuple[Sink, TableMode]]:
-    """Return the modes that the checkpoint records by the sink's name, which is unknown if several sinks have it."""
-    names = [sink.name for sink in table_plan.modes]
-    return [(sink, mode) for sink, mode in table_plan.modes.items() if names.count(sink.name) == 1]
-
-
 def _progress(
+    plan: Plan,
     table_plan: TablePlan,
     results: list[WriteResult],
     counts: Counts,
@@ -300,7 +295,7 @@ def _progress(
     return [
         table_progress(
             table_plan.table.name,
-            sink.name,
+            plan.name_of(sink),
             mode,
             removed[sink].add_to(result) if sink in removed else result,
             counts.with_removed(removed[sink].rows) if sink in removed else counts,

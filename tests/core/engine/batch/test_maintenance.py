@@ -187,7 +187,6 @@ def test_failed_maintenance_pauses_only_its_own_table(spark: SparkSession) -> No
         MaintainedSink(step(lambda: fail(errors[0])() if sink.checks[-1] == "shop.a" else "done")),
         MaintainedSink(),
     )
-    other.name = "other"  # type: ignore[misc]  # to distinguish two sinks of the same class
     run = Run(spark, sink, other)
     run.write("shop.a")
     assert other.checked.acquire(timeout=30)

@@ -50,14 +50,14 @@ def test_each_option_comes_from_the_first_matching_rule_that_has_it() -> None:
         **{"dead.letters": {"too-large": "stop"}},
     )
     artists, works = of_topic(found, "moma.public.artists"), of_topic(found, "moma.public.artworks")
-    assert describe_sinks(artists.sinks) == (
+    assert describe_sinks(artists.sink_names) == (
         f"hudi: {{path: lake/hudi, table.type: COPY_ON_WRITE, {PARTITIONS}: nationality}}, "
         "iceberg: {mode: append, warehouse: lake/iceberg}"
     )
     assert describe_settings(artists.settings) == (
         "maintenance: {history: 7 days, files: 8}, dead.letters: {too-large: stop}, delete.retention: 1 day"
     )
-    assert describe_sinks(works.sinks) == "iceberg: {mode: append, warehouse: lake/iceberg}"
+    assert describe_sinks(works.sink_names) == "iceberg: {mode: append, warehouse: lake/iceberg}"
     assert describe_settings(works.settings) == (
         "maintenance: {history: 2 hours, files: 8}, dead.letters: {too-large: stop, undecodable: drop}, "
         "delete.retention: 1 day"
@@ -70,6 +70,15 @@ def test_tables_without_options_have_the_sinks_of_the_pipeline() -> None:
     found = plan({**ARTISTS, "sinks": ["hudi"]}, ANY)
     assert of_topic(found, "moma.public.artworks") is found
     assert [sink.name for sink in of_topic(found, "moma.public.artists").sinks] == ["hudi"]
+
+
+def test_sinks_of_one_plugin_are_distinguished_by_their_names() -> None:
+    sinks = [{"iceberg": {"warehouse": "gold"}}, {"iceberg": {"warehouse": "silver", "name": "silver"}}]
+    rule = {**ARTISTS, "sinks": ["silver"], "sink": {"silver": {"table.type": "copy-on-write"}}}
+    artists = of_topic(plan(rule, sinks=sinks), "moma.public.artists")
+    assert describe_sinks(artists.sink_names) == (
+        "silver: {name: silver, warehouse: silver, table.type: copy-on-write}"
+    )
 
 
 def test_sinks_are_built_once_for_all_tables_with_the_same_options() -> None:
@@ -130,5 +139,5 @@ def test_secrets_of_table_options_are_redacted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LAKE_TOKEN", "swordfish")
     rule = {**ARTISTS, "sink": {"hudi": {"hoodie.token": "${env:LAKE_TOKEN}"}}}
     found = plan(rule)
-    assert "swordfish" not in describe_sinks(of_topic(found, "moma.public.artists").sinks)
+    assert "swordfish" not in describe_sinks(of_topic(found, "moma.public.artists").sink_names)
     assert "swordfish" not in found.redact("token swordfish")

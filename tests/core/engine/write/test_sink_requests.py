@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.record_log import LogRecord, RecordLog, append
 
-from headrace import FatalError, Pipeline, RetriableError
+from headrace import ConfigError, FatalError, Pipeline, RetriableError, Settings
 from headrace.engine.plan import retry
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Capabilities, Table, WriteResult
@@ -126,6 +126,22 @@ def test_tombstones_for_one_sink_do_not_affect_an_upserting_sink(log: Path, spar
     kept = {(row["id"], row["name"], row["__deleted"]) for row in rows(table)}
     assert kept == {(1, "b", "true"), (2, "c", "false")}
     assert [row[C.OFFSET] for row in rows(requesting) if row[C.TOMBSTONE]] == [3, 4]
+
+
+def test_two_sinks_of_a_kind_have_their_own_counts(log: Path, spark: SparkSession) -> None:
+    first, second = (MemorySink(store=uuid.uuid4().hex, mode=mode) for mode in ("upsert", "append"))
+    run = pipeline(log, first, second, transforms=[Unwrap({"delete.tombstone.handling.mode": "rewrite"})])
+    append(log, [LogRecord(TOPIC, 5, {"id": 3}, "no object")])
+    run.settings = Settings.model_validate({"max.dead.letters": 1})
+    run.__post_init__()
+    summary = run.run(spark)
+    assert [(table.sink, table.dead_letters) for table in summary.tables] == [("memory", 1), ("memory-2", 1)]
+    assert [table.sink for table in run.status(spark).tables] == ["memory", "memory-2"]
+    counts = [run.read(TOPIC, sink=name, spark=spark).count() for name in ("memory", "memory-2")]
+    assert counts == [len(rows(first)), len(rows(second))]
+    assert counts[0] < counts[1]
+    with pytest.raises(ConfigError, match="its sinks: memory, memory-2"):
+        run.read(TOPIC, sink="memory-3", spark=spark)
 
 
 def test_sink_is_called_at_the_start_and_after_each_requested_delay(log: Path, spark: SparkSession) -> None:

@@ -129,7 +129,7 @@ def test_sink_without_a_required_capability_is_rejected_before_the_start() -> No
 def test_two_sinks_in_one_place_are_rejected() -> None:
     """The second sink would find the marks of the first, and skip every batch."""
     first, second = FilesSink(path="out", format="json"), FilesSink(path="out/", format="parquet")
-    with pytest.raises(ConfigError, match="sink files: it writes to the same place as the sink files: out"):
+    with pytest.raises(ConfigError, match="sink files-2: it writes to the same place as the sink files: out"):
         check_capabilities(plan(first, second))
     check_capabilities(plan(first, FilesSink(path="out/parquet", format="parquet")))
 

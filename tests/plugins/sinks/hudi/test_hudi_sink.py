@@ -15,7 +15,7 @@ from tests.support.kit import skip_type_independent_tests
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
-from headrace.sdk import MaintenancePolicy
+from headrace.sdk import MaintenancePolicy, NoSuchTableError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
@@ -327,6 +327,7 @@ def test_table_that_lost_its_properties_is_rejected(tmp_path: Path, sessions: Se
         (metadata / "hoodie.properties").touch()
         (metadata / backup).write_text("hoodie.table.name=people")
         assert isinstance(error, ConfigError)
+        assert not isinstance(error, NoSuchTableError), "it would count as a new table"
         assert "the table has commits, but its file hoodie.properties is missing or empty" in str(error)
         assert str(metadata) in str(error)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from headrace.registry.plugin_registry import registry
 from headrace.registry.validation import BASES
 from headrace.sdk.plugin import Plugin
@@ -30,6 +32,13 @@ TESTED_ELSEWHERE = {
     *(("format", name) for name in ("avro", "json")),
     *(("sink", name) for name in ("files", "hudi", "iceberg", "s3")),
 }
+
+
+@pytest.fixture(autouse=True)
+def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set keys, without which clients of AWS cannot be created. No request is sent."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
 class _Kit(PluginConformance):

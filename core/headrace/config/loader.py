@@ -13,7 +13,7 @@ from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
 from headrace.config.sink_names import name_sinks
-from headrace.config.written_options import replace_options
+from headrace.config.written_options import is_of_whole_block, replace_options
 from headrace.config_errors import join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
@@ -147,7 +147,8 @@ class _Builder:
         try:
             replace_options(sink.config, options)
         except ValidationError as error:
-            self._add_problems(error, loc)
+            if not is_of_whole_block(error):
+                self._add_problems(error, loc)
 
     def _collect(self, work: Callable[..., Built], *arguments: Any) -> Built | None:
         """Return the result of ``work``, or None after adding its problem."""

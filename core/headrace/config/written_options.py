@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from headrace.sdk.config import Config, option_text
 from headrace.secret_values import HIDDEN, find_secrets, hide_credentials
 
@@ -15,6 +17,11 @@ def replace_options(block: Block, options: Mapping[str, Any]) -> Block:
     """Return a block with some options replaced. ValidationError for invalid options."""
     keys = {name: field.alias or name for name, field in type(block).model_fields.items()}
     return block.model_validate({**list_written(block), **{keys.get(key, key): v for key, v in options.items()}})
+
+
+def is_of_whole_block(error: ValidationError) -> bool:
+    """Return whether options are invalid only in combination: other options of the block may be missing."""
+    return all(item["type"] == "value_error" and not item["loc"] for item in error.errors(include_input=False))
 
 
 def describe_block(block: Config) -> str:

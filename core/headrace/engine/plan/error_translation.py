@@ -89,7 +89,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         # Other Py4J errors come from Java, or have a trace.
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
-    sinks = () if plugin in plan.sinks else plan.sinks
+    sinks = () if plugin in plan.all_sinks else plan.sinks
     for candidate in [
         *plan.file_systems,
         plugin,

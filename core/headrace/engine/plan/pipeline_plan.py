@@ -14,7 +14,7 @@ from headrace.dead_letters.policy import DeadLetterPolicy
 from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
-from headrace.engine.plan.table_options import TableOptions
+from headrace.engine.plan.table_options import IncompleteOptionsError, TableOptions
 from headrace.errors import DataError, HeadraceError
 from headrace.runtime.session.session_builder import with_parts
 from headrace.sdk.changes import TOMBSTONE
@@ -70,13 +70,15 @@ class Plan:
     sink_names: Mapping[Sink, str] = field(default_factory=dict)
     #: Options of tables → the plan with them: each sink with its options is built once.
     _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
+    #: Whether it has the options of a table.
+    _is_of_table: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sink_names", self.sink_names or name_sinks(self.sinks))
 
     def for_table(self, table: str) -> Plan:
         """Return the plan with the sinks and settings of a table."""
-        options = self.routes.options_of(table)
+        options = None if self._is_of_table else self.routes.options_of(table)
         return self if options is None else self._with_options(options, f"table {table}")
 
     def learn_tables(self, checkpoint: TextFolder) -> None:
@@ -90,13 +92,20 @@ class Plan:
 
     @property
     def variants(self) -> list[Plan]:
-        """The plan, and the plans with the options of each rule of ``tables:``."""
-        return [self, *(self._with_options(options, place) for place, options in self.routes.rule_options.items())]
+        """The plan, the plans with the options of each rule of ``tables:``, and those of known tables."""
+        found, rules = [self], {} if self._is_of_table else self.routes.rule_options
+        for place, options in rules.items():
+            try:
+                found.append(self._with_options(options, place))
+            except IncompleteOptionsError:  # They are checked with the options of the other rules.
+                if len(rules) == 1:
+                    raise
+        return [*found, *(self.for_table(table) for table in self.routes.tables)]
 
     def _with_options(self, options: TableOptions, place: str) -> Plan:
         if options not in self._table_plans:
             sinks, settings = options.choose_sinks(self.sink_names, place), options.change_settings(self.settings)
-            made = replace(self, sinks=tuple(sinks), sink_names=sinks, settings=settings)
+            made = replace(self, sinks=tuple(sinks), sink_names=sinks, settings=settings, _is_of_table=True)
             self._table_plans.setdefault(options, made)
         return self._table_plans[options]
 
@@ -111,6 +120,7 @@ class Plan:
             value_format=renewed.value_format,
             key_format=renewed.key_format,
             sinks=renewed.sinks,
+            routes=renewed.routes,
             sink_names=renewed.sink_names,
             dead_letter_table=replace(self.dead_letter_table, sink=renewed.dead_letter_table.sink)
             if self.dead_letter_table and renewed.dead_letter_table
@@ -124,7 +134,10 @@ class Plan:
 
     def name_of(self, sink: Sink) -> str:
         """Return the unique name of a sink of the pipeline."""
-        return self.sink_names.get(sink, sink.name)
+        if sink in self.sink_names:
+            return self.sink_names[sink]
+        found = (plan.sink_names[sink] for plan in self.variants if sink in plan.sink_names)
+        return next(found, sink.name)
 
     @property
     def all_plugins(self) -> list[Plugin]:
@@ -134,8 +147,7 @@ class Plan:
     @property
     def all_sinks(self) -> list[Sink]:
         """The sinks of the pipeline, and the sinks with the options of single tables."""
-        plans = [*self.variants, *self._table_plans.values()]
-        return list(dict.fromkeys(sink for plan in plans for sink in plan.sinks))
+        return list(dict.fromkeys(sink for plan in self.variants for sink in plan.sinks))
 
     @property
     def sql_conf(self) -> dict[str, str]:

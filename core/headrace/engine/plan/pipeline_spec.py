@@ -14,6 +14,7 @@ from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
+from headrace.config.sink_names import name_sinks
 from headrace.config_errors import as_config_error
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.plan.dialect_choice import choose_dialects
@@ -85,12 +86,14 @@ class PipelineSpec:
         dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
         key = self.key or (self.value if self.source.yields_records else None)
         rules = [_build_rule(number, rule) for number, rule in enumerate(self.tables)]
+        names = name_sinks(self.sinks)
         plan = Plan(
             name=self.name,
             source=self.source,
             sinks=tuple(self.sinks),
+            sink_names=names,
             checkpoint=self.checkpoint,
-            routes=Routes(rules),
+            routes=Routes(rules, lambda options: options.choose_sinks(names, "tables")),
             dialects=dialects,
             fallback_dialects=fallback_dialects,
             transforms=tuple(self.transforms),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from headrace.config.model import TableRule, is_regex
 from headrace.config.table_names import check_table_name
 from headrace.engine.plan.table_options import TableOptions
-from headrace.errors import DataError
+from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace.sdk.events import Events
 from headrace.sdk.schema_log import PART_MARK
 
@@ -34,7 +34,7 @@ class Route:
     is_logical_table: bool = False
     #: The name of the topic gives no valid table name, and ``table`` is the topic's name; or the rules of the table's topics
     #: contradict each other. Only this table fails.
-    error: DataError | None = None
+    error: HeadraceError | None = None
 
 
 class Routes:
@@ -43,13 +43,17 @@ class Routes:
     The options of a table are those of its topics. They are known from the first route of one of them on.
     """
 
-    def __init__(self, rules: Sequence[TableRule]) -> None:
-        self._rules = rules
+    def __init__(
+        self, rules: Sequence[TableRule], check: Callable[[TableOptions], object] = lambda options: None
+    ) -> None:
+        """``check``: raises ConfigError for options that the sinks of the pipeline reject."""
+        self._rules, self._check = rules, check
         #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
         self._tables: dict[str, str | None] = {}
         #: Topic → numbers of all rules that match it; such numbers → options; table → options.
         self._matches: dict[str, tuple[int, ...]] = {}
         self._options: dict[tuple[int, ...], TableOptions | None] = {}
+        self._errors: dict[tuple[int, ...], ConfigError] = {}
         self._table_options: dict[str, TableOptions | None] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
@@ -57,10 +61,10 @@ class Routes:
         rule = self._rule_of(topic)
         if rule is None and self._rules:
             return None
-        table, error = _try_table_name(rule, part or topic)
+        table, name_error = _try_table_name(rule, part or topic)
         if rule is None:
-            return Route(table, error=error)
-        error = error or self._note_options(table, topic)
+            return Route(table, error=name_error)
+        error = name_error or self._note_options(table, topic)
         return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table, error)
 
     def table_of(self, topic: str) -> str | None:
@@ -104,17 +108,28 @@ class Routes:
     @cached_property
     def rule_options(self) -> dict[str, TableOptions]:
         """Place of each rule with options → its options without those of other rules."""
-        found = {f"tables[{number}]": self._merge_options((number,)) for number in range(len(self._rules))}
+        found = {f"tables[{number}]": TableOptions.of_rules([rule]) for number, rule in enumerate(self._rules)}
         return {place: options for place, options in found.items() if options is not None}
+
+    @property
+    def tables(self) -> list[str]:
+        """Tables whose options are known."""
+        return list(self._table_options)
 
     def learn(self, subjects: Iterable[str]) -> None:
         """Make the options of the tables of known topics, or of parts of topics, known."""
         for subject in subjects:
             self.of_subject(subject)
 
-    def _note_options(self, table: str, topic: str) -> DataError | None:
-        """Note the options of a table. Return the error of a topic whose options differ from those of the table's other topics."""
-        options = self._merge_options(self._matching_rules(topic))
+    def _note_options(self, table: str, topic: str) -> HeadraceError | None:
+        """Note the options of a table.
+
+        Return the error of invalid options, or of a topic whose options differ from those of the table's other topics.
+        """
+        rules = self._matching_rules(topic)
+        options = self._merge_options(rules)
+        if error := self._errors.get(rules):
+            return error
         if self._table_options.setdefault(table, options) is options:
             return None
         return DataError(
@@ -124,9 +139,14 @@ class Routes:
         )
 
     def _merge_options(self, rules: tuple[int, ...]) -> TableOptions | None:
-        """Return the options of rules, by their numbers: always the same object for the same options."""
+        """Return the options of rules, by their numbers: always the same object for the same options. None for invalid options."""
         if rules not in self._options:
-            made = TableOptions.of_rules([self._rules[number] for number in rules])
+            try:
+                made = TableOptions.of_rules([self._rules[number] for number in rules])
+                if made is not None:
+                    self._check(made)
+            except ConfigError as error:
+                self._errors[rules], made = error, None
             self._options[rules] = next((known for known in self._options.values() if _is_same(known, made)), made)
         return self._options[rules]
 

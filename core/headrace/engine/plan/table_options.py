@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from headrace.config.written_options import describe_block, replace_options
+from headrace.config.written_options import describe_block, is_of_whole_block, replace_options
 from headrace.config_errors import as_config_error
 from headrace.errors import ConfigError
 from headrace.suggestions import did_you_mean
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from headrace.config.settings import Settings
     from headrace.sdk.config import Config
     from headrace.sdk.sink import Sink
+
+
+class IncompleteOptionsError(ConfigError):
+    """The options of a rule are invalid without those of another rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,11 @@ class TableOptions:
 
     @classmethod
     def of_rules(cls, rules: Sequence[TableRule]) -> TableOptions | None:
-        """Return the options of the rules that match a topic: of each option, the first one. None without any option."""
+        """Return the options of the rules that match a topic: of each option, the first one. None without any option.
+
+        ConfigError for options of a sink that does not receive the table.
+        """
+        _check_used(rules)
         names = {name for rule in rules for name in rule.sink}
         maintenance = _first_of_each(_written(rule.maintenance) for rule in rules if rule.maintenance)
         retention = next((rule.delete_retention for rule in rules if rule.delete_retention is not None), None)
@@ -43,7 +51,7 @@ class TableOptions:
             "delete_retention": retention,
         }
         made = cls(
-            next((rule.sinks for rule in rules if rule.sinks is not None), None),
+            next((tuple(sorted(rule.sinks)) for rule in rules if rule.sinks is not None), None),
             {name: _first_of_each(rule.sink.get(name, {}) for rule in rules) for name in sorted(names)},
             {name: value for name, value in settings.items() if value},
         )
@@ -96,7 +104,9 @@ def _with_options(sink: Sink, options: Mapping[str, Any], where: str) -> Sink:
     try:
         changed = type(sink)(replace_options(sink.config, options))
     except ValidationError as error:
-        raise as_config_error(error, lambda loc: ".".join(map(str, (where, *loc)))) from None
+        found = as_config_error(error, lambda loc: ".".join(map(str, (where, *loc))))
+        kind = IncompleteOptionsError if is_of_whole_block(error) else ConfigError
+        raise kind(found.what, where=found.where, fix=found.fix) from None
     if _whole_sink(changed) != _whole_sink(sink):
         raise ConfigError(
             f"options of the whole sink cannot be set for one table: {', '.join(sorted(options))}",
@@ -104,6 +114,21 @@ def _with_options(sink: Sink, options: Mapping[str, Any], where: str) -> Sink:
             fix="add another sink with these options, and name the sinks of the table in `sinks:`",
         )
     return changed
+
+
+def _check_used(rules: Sequence[TableRule]) -> None:
+    """Raise ConfigError if the rule that sets ``sinks``, or one before it, has options for a sink that it leaves out."""
+    number = next((number for number, rule in enumerate(rules) if rule.sinks is not None), None)
+    if number is None:
+        return
+    sinks = rules[number].sinks or ()
+    if unused := {name for rule in rules[: number + 1] for name in rule.sink if name not in sinks}:
+        raise ConfigError(
+            f"a rule has options for the sink {min(unused)!r}, and `sinks: [{', '.join(sinks)}]` of the rule for "
+            f"{rules[number].source!r} leaves the sink out",
+            where="tables",
+            fix="name the sink in `sinks:` of the rule with the options, or remove the options",
+        )
 
 
 def _whole_sink(sink: Sink) -> tuple[Any, ...]:

@@ -126,7 +126,7 @@ class TableWriter:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.
             results = self._sinks.write(table_plan, frames)
-            state.modes.note({self._plan.name_of(sink): mode for sink, mode in table_plan.modes.items()})
+            state.modes.note({self._mode_key(sink): mode for sink, mode in table_plan.modes.items()})
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
@@ -218,10 +218,18 @@ class TableWriter:
         is_shared = state.sources.add(counts.sources)
         return f"{SHARED}: {escape_controls(', '.join(state.sources.names))}" if is_shared else None
 
+    def _mode_key(self, sink: Sink) -> str:
+        """Return the name by which the checkpoint records the mode of a sink: its place, if the plan has several of its plugin.
+
+        Names depend on the order of the sinks.
+        """
+        has_others = sum(other.name == sink.name for other in self._plan.sinks) > 1
+        return f"{sink.name} {sink.place() or self._plan.name_of(sink)}" if has_others else sink.name
+
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
         """Raise DataError if the table was created in another mode. One table would contain two kinds of rows."""
         for sink, now in table_plan.modes.items():
-            was = state.modes.of(self._plan.name_of(sink))
+            was = state.modes.of(self._mode_key(sink))
             if was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 key = f"its events now have {'a' if table_plan.table.key else 'no'} key, which requires mode {now}"
                 raise DataError(

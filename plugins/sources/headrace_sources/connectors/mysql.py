@@ -22,7 +22,7 @@ class MySqlConnector(Connector):
     name = "mysql"
     api_version = 1
     order = "MySQL's binlog"
-    fields = ("file", "pos")
+    fields = ("file", "pos", "row")
     own_fields = ("file", "pos")
     #: Cassandra's commit log has files and positions, too, but not in one order. TiCDC leaves the binlog's fields empty.
     foreign_fields = ("keyspace_name", "cluster", "commit_ts", "cluster_id")
@@ -33,8 +33,8 @@ class MySqlConnector(Connector):
 
         file_number = F.regexp_extract(source["file"], r"(\d+)$", 1)
         pos = source["pos"].cast("bigint")
-        # Stored positions have a third part, which is 0 in nearly all of them.
-        return [sortable(file_number), sortable(F.when(pos >= 0, pos)), sortable(F.lit(0))]
+        # Stored positions have a third part, which is 0 in nearly all of them, and null if the events have no ``row``.
+        return [sortable(file_number), sortable(F.when(pos >= 0, pos)), sortable(F.lit(0 if "row" in source else None))]
 
     def lacks_position(self, source: Mapping[str, Column]) -> Column:
         from pyspark.sql import functions as F

@@ -61,7 +61,7 @@ class FairShares:
             recreated = self._find_recreated(batch, list_ranges(start, planned_end).keys())
             start = {topic: partitions for topic, partitions in start.items() if topic not in recreated}
             end = self._choose_end(batch, start, planned_start, planned_end)
-            self._last = (batch, self._pin_starts(batch, list_ranges(start, end)), end)
+            self._last = (batch, self._pin_starts(batch, list_ranges(start, end), recreated), end)
         return self._last[1:]
 
     def _choose_end(self, batch: int, start: Offsets, planned_start: Offsets, planned_end: Offsets) -> Offsets:
@@ -78,21 +78,30 @@ class FairShares:
         self._write(batch, end, planned_end)
         return end
 
-    def _pin_starts(self, batch: int, ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
+    def _pin_starts(self, batch: int, ranges: Mapping[str, Ranges], recreated: Collection[str]) -> dict[str, Ranges]:
         """Return the ranges with the oldest offsets of new partitions as numbers, and store these.
 
         Until the batch is repeated, or read again for a table that failed, older records may expire.
         """
         new = {t: [p for p, (first, _) in parts.items() if first == EARLIEST] for t, parts in ranges.items()}
-        new = {topic: partitions for topic, partitions in new.items() if partitions}
-        starts = self._starts.load(f"{batch}", _parse) if new else {}
-        if starts is None:
-            starts = self._find_earliest(new)
-            self._starts.write(f"{batch}", json.dumps(starts))
-            for name in self._starts.names():
-                if int(name) <= batch - KEPT_BATCHES:
-                    self._starts.delete(name)
-        return {topic: pin_ranges(parts, starts.get(topic, {})) for topic, parts in ranges.items()}
+        stored = (self._starts.load(f"{batch}", _parse) if any(new.values()) else None) or {}
+        # Before the repetition of a batch, a topic may have been created again; then all its partitions are new.
+        known = {
+            t: {} if t in recreated and stored.get(t, {}).keys() != set(new[t]) else stored.get(t, {}) for t in new
+        }
+        missing = {t: [p for p in partitions if p not in known[t]] for t, partitions in new.items()}
+        missing = {topic: partitions for topic, partitions in missing.items() if partitions}
+        if missing:
+            found = self._find_earliest(missing)
+            known = {topic: {**starts, **found.get(topic, {})} for topic, starts in known.items()}
+            self._write_starts(batch, {topic: starts for topic, starts in known.items() if starts})
+        return {topic: pin_ranges(parts, known[topic]) for topic, parts in ranges.items()}
+
+    def _write_starts(self, batch: int, starts: Offsets) -> None:
+        self._starts.write(f"{batch}", json.dumps(starts))
+        for name in self._starts.names():
+            if int(name) <= batch - KEPT_BATCHES:
+                self._starts.delete(name)
 
     def _read(self, batch: int, planned: Offsets) -> Offsets:
         """Return the stored end of a batch, completed by Spark's ``planned`` end."""

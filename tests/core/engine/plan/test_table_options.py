@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.plan.pipeline_plan import Plan
@@ -141,3 +143,65 @@ def test_secrets_of_table_options_are_redacted(monkeypatch: pytest.MonkeyPatch) 
     found = plan(rule)
     assert "swordfish" not in describe_sinks(of_topic(found, "moma.public.artists").sink_names)
     assert "swordfish" not in found.redact("token swordfish")
+
+
+def test_tables_of_the_documented_example_reach_the_sinks_of_their_options() -> None:
+    text = Path("docs/pipeline-file.md").read_text(encoding="utf-8")
+    example = yaml.safe_load(text[text.index("tables:\n  - source: moma.public.artists") :].partition("```")[0])
+    found = plan(*example["tables"], sinks=example["sinks"])
+    names = {table: [*of_topic(found, f"moma.public.{table}").sink_names.values()] for table in ("artists", "visits")}
+    assert names == {"artists": ["hudi", "iceberg"], "visits": ["iceberg"]}
+
+
+def test_options_of_a_sink_that_a_later_rule_leaves_out_are_an_error_of_the_table() -> None:
+    found = plan(
+        {**ARTISTS, "sink": {"hudi": {"table.type": "COPY_ON_WRITE"}}},
+        {"source": "moma.public.visits", "target": "moma.visits"},
+        {"source": "moma.public.a*", "sinks": ["iceberg"], "sink": {"iceberg": {"mode": "append"}}},
+    )
+    route = found.routes.of("moma.public.artists")
+    assert route is not None
+    assert "a rule has options for the sink 'hudi', and `sinks: [iceberg]` of the rule for 'moma.public.a*'" in str(
+        route.error
+    )
+    assert found.for_table("moma.artists") is found
+    assert found.routes.of("moma.public.visits") is not None
+
+
+def test_options_of_two_rules_are_checked_together() -> None:
+    s3 = [{"s3": {"path": "lake", "format": "json", "flush.size": 9}}]
+    time_based = {"partitioner": "time-based", "path.format": "'year'=YYYY", "partition.duration.ms": 3600000}
+    broken = plan(
+        {**ARTISTS, "sink": {"s3": {"partitioner": "field", "partition.field.name": "country"}}},
+        {**ANY, "sink": {"s3": time_based}},
+        sinks=s3,
+    )
+    artists, works = broken.routes.of("moma.public.artists"), broken.routes.of("moma.public.works")
+    assert artists is not None
+    assert works is not None
+    assert "time-based" in str(artists.error)
+    assert works.error is None
+    merged = plan(
+        {**ARTISTS, "sink": {"s3": {"partition.field.name": "country"}}},
+        {**ANY, "sink": {"s3": {"partitioner": "field"}}},
+        sinks=s3,
+    )
+    assert "partition.field.name: country" in describe_sinks(of_topic(merged, "moma.public.artists").sink_names)
+
+
+def test_sinks_of_known_tables_are_called_when_the_run_is_idle() -> None:
+    found = plan(
+        {**ARTISTS, "sink": {"s3": {"format": "json"}}},
+        {**ANY, "sink": {"s3": {"rotate.schedule.interval.ms": 60000}}},
+        sinks=[{"s3": {"path": "lake", "format": "avro", "flush.size": 9}}],
+    )
+    found.routes.learn(["moma.public.artists"])
+    (sink,) = found.for_table("moma.artists").sinks
+    assert sink in found.all_sinks
+
+
+def test_plan_of_a_table_is_the_same_for_the_table() -> None:
+    found = plan({**ARTISTS, "sinks": ["iceberg"]}, {**ANY, "sink": {"hudi": {"table.type": "COPY_ON_WRITE"}}})
+    artists = of_topic(found, "moma.public.artists")
+    assert artists.for_table("moma.artists") is artists
+    assert found.name_of(artists.sinks[0]) == "iceberg"

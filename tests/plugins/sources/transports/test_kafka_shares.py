@@ -196,6 +196,21 @@ def test_recreated_topic_with_more_records_is_read_from_its_beginning() -> None:
     assert stream.shares.ranges(2) == {"quiet": {"0": (65, 66), "1": (10, 11)}}
 
 
+def test_topic_is_created_again_between_a_batch_with_its_new_partition_and_the_repetition() -> None:
+    stream = Stream({"hot": [50], "quiet": [40, 10]}, limit=1000)
+    stream.plan()
+    stream.shares.ranges(0)
+    stream.oldest = 2
+    planned = {"hot": {"0": 50}, "quiet": {"0": 45, "1": 15, "2": 9}}
+    stream.folder.folder("offsets").write("1", json.dumps(planned))
+    assert stream.shares.ranges(1) == {"quiet": {"0": (40, 45), "1": (10, 15), "2": (2, 9)}}
+    stream.recreated, stream.oldest = {"quiet"}, 0
+    expected = {"quiet": {"0": (0, 45), "1": (0, 15), "2": (0, 9)}}
+    assert stream.open().ranges(1) == expected
+    stream.oldest = 3  # Records expire before the next repetition.
+    assert stream.open().ranges(1) == expected
+
+
 def test_single_topic_writes_no_file_and_old_files_are_deleted() -> None:
     stream = Stream({"hot": [10_000], "quiet": [0]}, limit=10)
     for _ in range(5):

@@ -106,33 +106,25 @@ SHARED_FIELDS = (
 )
 
 
-def sort_offsets(spark: SparkSession, dialect: Dialect, *blocks: dict[str, Any]) -> list[int]:
-    """Return the offsets of one row's updates, in the order of their positions."""
-    values: list[dict[str, Any]] = []
-    for block in blocks:
-        flat = {"id": 1, "__op": "u", "__deleted": "false", **{f"__{field}": v for field, v in block.items()}}
-        envelope = {"op": "u", "before": None, "after": {"id": 1}, "source": block}
-        values.append(flat if isinstance(dialect, FlatDialect) else envelope)
-    records = [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)]
-    (changes,) = make_changes(spark, records, dialect=dialect).values()
-    found = sorted(rows_of(changes, POSITION, OFFSET), key=lambda row: row[POSITION])
-    return [row[OFFSET] for row in found]
-
-
 @pytest.mark.parametrize(("unknown", "known", "first", "second"), SHARED_FIELDS)
 @pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
 def test_events_of_an_unknown_connector_are_ordered_by_offset(
     spark: SparkSession, dialect: Dialect, unknown: str, known: str, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    assert sort_offsets(spark, dialect, source(unknown, **first), source(unknown, **second)) == [0, 1]
-    assert sort_offsets(spark, dialect, source(known, **first), source(known, **second)) == [1, 0]
+    def sort_offsets(name: str) -> list[int]:
+        values: list[dict[str, Any]] = []
+        for fields in (first, second):
+            block = source(name, **fields)
+            flat = {"id": 1, "__op": "u", "__deleted": "false", **{f"__{field}": v for field, v in block.items()}}
+            envelope = {"op": "u", "before": None, "after": {"id": 1}, "source": block}
+            values.append(flat if isinstance(dialect, FlatDialect) else envelope)
+        records = [record(value, key={"id": 1}, offset=at) for at, value in enumerate(values)]
+        (changes,) = make_changes(spark, records, dialect=dialect).values()
+        found = sorted(rows_of(changes, POSITION, OFFSET), key=lambda row: row[POSITION])
+        return [row[OFFSET] for row in found]
 
-
-@pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
-def test_changes_with_one_binlog_position_are_ordered_by_offset(spark: SparkSession, dialect: Dialect) -> None:
-    """The number of a row restarts in each event of a transaction whose events have one position."""
-    rows = [source("mysql", file="b.000001", pos=900, row=row) for row in (1, 0)]
-    assert sort_offsets(spark, dialect, *rows) == [0, 1]
+    assert sort_offsets(unknown) == [0, 1]
+    assert sort_offsets(known) == [1, 0]
 
 
 def test_order_comes_from_the_matching_connector(plugins: PluginRegistry) -> None:

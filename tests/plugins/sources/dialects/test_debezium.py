@@ -89,14 +89,18 @@ ORDERS = {
             (None, "binlog.000010", 4, 0),
             (None, "binlog.000010", 900, 0),
             (None, "binlog.000010", 1000, 0),
-            (None, "binlog.000010", 1000, 9),
-            (None, "binlog.000010", 1000, 10),
             (None, "binlog.999999", 5000, 0),
             (None, "binlog.1000000", 4, 0),  # the file number has one more digit
         ],
     ),
     "MySQL, ordered by file number": Order(
         MYSQL, [(None, "mysql-bin-2.000001", 9, 0), (None, "mysql-bin-1.000002", 4, 0)]
+    ),
+    # The number of a row restarts in each event of a transaction whose events have one position.
+    "MySQL, one position": Order(
+        MYSQL,
+        [(None, "binlog.000001", 900, 1), (None, "binlog.000001", 900, 0), (None, "binlog.000001", 900, 1)],
+        offsets=(5, 6, 7),
     ),
     "SQL Server": Order(
         SQLSERVER,

@@ -6,12 +6,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support import pipelines
 from tests.support.bronze import Bronze, write_lines
 from tests.support.tiers import nightly_after
 
-from headrace import Pipeline
+from headrace import ConfigError, Pipeline
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
@@ -103,8 +102,8 @@ def test_hexadecimal_placeholder(spark: SparkSession) -> None:
 @pytest.mark.parametrize("placeholder", ["hex:", "hex:5", "hex:5f 5f", "hex:value"])
 def test_placeholder_with_invalid_hexadecimal_digits_is_rejected(placeholder: str) -> None:
     for dialect in (DebeziumDialect, FlatDialect):
-        with pytest.raises(ValidationError, match=r"unavailable.value.placeholder\n.* two hexadecimal digits per byte"):
-            dialect.Config.model_validate({"unavailable.value.placeholder": placeholder})
+        with pytest.raises(ConfigError, match=r"unavailable\.value\.placeholder: .* two hexadecimal digits per byte"):
+            dialect({"unavailable.value.placeholder": placeholder})
 
 
 def test_other_types_have_no_placeholder(spark: SparkSession) -> None:

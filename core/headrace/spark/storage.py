@@ -209,12 +209,33 @@ class Folder:
                 )
 
     def move(self, name: str, path: str) -> None:
-        """Rename a file or folder in it to an absolute path that does not exist."""
+        """Rename a file or folder in it to an absolute path. FileExistsError if the path exists.
+
+        On a local disk and on HDFS this also holds for a file that another process creates at the same time.
+        """
         old, new = self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)
         files = old.getFileSystem(self._conf)
         files.mkdirs(new.getParent())
-        if not files.rename(old, new):
-            raise OSError(f"{old.toString()} could not be renamed to {path}")
+        source, target = self._local(old), self._local(new)
+        if source is not None and target is not None and source.is_file():
+            _move_local(source, target)
+        elif files.exists(new) or not files.rename(old, new):
+            kind = FileExistsError if files.exists(new) else OSError
+            raise kind(f"{old.toString()} could not be renamed to {path}")
+
+    def has_content_of(self, name: str, path: str) -> bool:
+        """Return whether a file in it has the same bytes as the file at an absolute path."""
+        paths = [self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)]
+        files = paths[0].getFileSystem(self._conf)
+        if len({files.getFileStatus(path).getLen() for path in paths}) > 1:
+            return False
+        streams: list[Any] = []
+        try:
+            streams.extend(files.open(path) for path in paths)
+            return bool(self._jvm.org.apache.commons.io.IOUtils.contentEquals(*streams))
+        finally:
+            for stream in streams:
+                stream.close()
 
     def delete(self, name: str) -> None:
         """Delete a file or folder in it."""
@@ -310,6 +331,24 @@ def _create_local(temporary: Path, path: Path) -> None:
         with path.open("xb") as file:
             file.write(temporary.read_bytes())
         _sync(path)
+
+
+def _move_local(source: Path, target: Path) -> None:
+    """Rename a file with its checksum. FileExistsError if the target exists: a rename, also Hadoop's, would replace it."""
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        raise
+    except OSError:  # The file system has no links.
+        if target.exists():
+            raise FileExistsError(f"{target} exists") from None
+        source.rename(target)
+    checksum, old_checksum = (path.with_name(f".{path.name}.crc") for path in (source, target))
+    if checksum.exists():
+        os.replace(checksum, old_checksum)  # noqa: PTH105 - Path.replace hides that it is atomic
+    else:
+        old_checksum.unlink(missing_ok=True)
+    source.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

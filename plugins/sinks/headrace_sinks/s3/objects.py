@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headrace.sdk import ConfigError
 from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import (
     FIRST,
@@ -53,17 +54,52 @@ def write_objects(
     return moves
 
 
+def check_targets(work: Folder, root: Folder, moves: Sequence[tuple[str, str]]) -> None:
+    """Raise ConfigError if the target of a new object exists: another pipeline or an earlier checkpoint wrote it.
+
+    The new files are deleted: the state does not refer to them yet.
+    """
+    targets = [target for _, target in moves]
+    with _open_pool() as pool:
+        exist = pool.map(lambda target: root.folder(target).exists(), targets)
+        if existing := [target for target, exists in zip(targets, exist, strict=True) if exists]:
+            work.delete(OBJECTS)
+            raise _exists_error(root, existing)
+
+
 def move_objects(work: Folder, root: Folder, moves: Sequence[tuple[str, str]]) -> None:
-    """Move complete files to their targets. Files that were moved before a crash are left out."""
+    """Move complete files to their targets. Files that were moved before a crash are left out.
+
+    ConfigError if another pipeline has written a target since ``check_targets``.
+    """
 
     def move(paths: tuple[str, str]) -> None:
         source, target = paths
-        if work.folder(source).exists():
-            root.delete(target)
+        if not work.folder(source).exists():
+            return
+        try:
             work.move(source, f"{root.path}/{target}")
+        except FileExistsError:
+            # An object store copies a file and then deletes the old one. A crash in between leaves both.
+            if not work.has_content_of(source, f"{root.path}/{target}"):
+                raise _exists_error(root, [target]) from None
+            work.delete(source)
 
-    with ThreadPoolExecutor(_PARALLEL_MOVES, thread_name_prefix="headrace-s3") as pool:
+    with _open_pool() as pool:
         list(pool.map(move, moves))
+
+
+def _open_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_PARALLEL_MOVES, thread_name_prefix="headrace-s3")
+
+
+def _exists_error(root: Folder, targets: Sequence[str]) -> ConfigError:
+    others = f", and {len(targets) - 1} more" if len(targets) > 1 else ""
+    return ConfigError(
+        f"the object exists{others}: another pipeline or an earlier checkpoint wrote it, and it is not replaced",
+        where=f"sink s3, {root.path}/{targets[0]}",
+        fix="give each pipeline its own `topics.dir`; to write these records again, first move or delete the topic's objects",
+    )
 
 
 def _read_spans(

@@ -34,7 +34,7 @@ from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition
-from headrace_sinks.s3.objects import OBJECTS, STAGED, move_objects, write_objects
+from headrace_sinks.s3.objects import OBJECTS, STAGED, check_targets, move_objects, write_objects
 from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
 from headrace_sinks.s3.pending_records import REJECTION, describe_records, describe_schema, list_columns
 from headrace_sinks.s3.rotation import Span, close, drop_processed, find_next_rotation, is_due, rotate, to_span
@@ -191,6 +191,7 @@ class S3Sink(Sink):
         """Write complete objects, replace the state, and move the objects; return their targets."""
         if spans:
             state.moves = write_objects(spark, work, name, spans, state, self.config)
+            check_targets(work, Folder(spark, self.config.path), state.moves)
         state.forget_staged()
         state.write(work)
         return self._finish(spark, work, state)

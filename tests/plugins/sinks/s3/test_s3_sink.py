@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.support.s3_records import TOPIC, Orders, Record, order, split_like_connector
 
-from headrace import DataError
+from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import VALUES, Target, plain, put
 from headrace_sinks.s3 import s3_sink as sink_module
@@ -241,6 +242,49 @@ def test_recreated_topic_does_not_overwrite_objects(orders: Callable[..., Orders
     with pytest.raises(DataError, match=f"offset 1 of {TOPIC}, partition 0, follows offset 1"):
         table.write(order(1, "another"))
     assert table.objects() == {f"{PREFIX}0000000000.avro": [{"id": 0, "name": "a"}, {"id": 1, "name": "a"}]}
+
+
+def test_objects_of_another_pipeline_are_not_overwritten(
+    orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = orders(), orders()
+    second.pipeline = "another"
+    first.write(order(0), order(1))
+    objects = first.objects()
+    for _ in range(2):  # The repeated batch of the other pipeline is rejected again.
+        with pytest.raises(ConfigError, match="the object exists: another pipeline or an earlier checkpoint") as raised:
+            second.write(order(0, "b"), order(1, "b"))
+        assert str(raised.value.where).endswith(f"{PREFIX}0000000000.avro")
+        assert first.objects() == objects
+    first.write(order(2), order(3))
+    assert list(first.objects()) == [f"{PREFIX}0000000000.avro", f"{PREFIX}0000000002.avro"]
+
+    crash(monkeypatch, "the batch is taken")
+    with pytest.raises(CrashError):
+        first.write(order(4), order(5))
+    monkeypatch.undo()
+    second.write(order(4, "b"), order(5, "b"))
+    with pytest.raises(ConfigError, match="it is not replaced"):
+        first.write(order(4), order(5))
+    assert [row["name"] for row in first.objects()[f"{PREFIX}0000000004.avro"]] == ["b", "b"]
+
+
+def test_interrupted_copy_of_an_object_is_completed(
+    orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = orders()
+    crash(monkeypatch, "the batch is taken")
+    with pytest.raises(CrashError):
+        table.write(order(0), order(1))
+    monkeypatch.undo()
+    # An object store copies the file first, and then deletes the old one.
+    (file,) = (path for path in table.folder.rglob("*.avro") if "objects" in path.parts)
+    target = table.folder / "topics" / f"{PREFIX}0000000000.avro"
+    target.parent.mkdir(parents=True)
+    shutil.copy(file, target)
+    table.write(order(0), order(1))
+    assert table.objects() == split_like_connector([order(0), order(1)], 2)
+    assert not file.exists()
 
 
 def test_replayed_dead_letters_are_written_immediately(orders: Callable[..., Orders]) -> None:

@@ -13,9 +13,8 @@ from headrace_sinks.s3.s3_config import S3SinkConfig
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Columns by which Spark's writer separates objects. The first offset leads, as it separates most objects in a sort.
-FIRST, NUMBER, TOPIC_NUMBER, FOLDER = "_headrace_first", "_headrace_partition", "_headrace_topic", "_headrace_folder"
-OBJECT = (FIRST, NUMBER, TOPIC_NUMBER, FOLDER)
+#: Column by which Spark's writer separates objects: a number, because a path of an object may be too long for a folder's name.
+OBJECT = "_headrace_object"
 #: No process reads the files before the job ends. Version 1 of the algorithm would copy each file again on an object store.
 QUICK_COMMIT = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
 #: Parquet's codec → extension before `.parquet`, as in Parquet's own file names.
@@ -82,10 +81,10 @@ def write_files(records: DataFrame, kind: str, folder: str, config: S3SinkConfig
         columns, spark_format = [F.col(kind)], file_format
     else:
         columns, spark_format = [F.col(f"{kind}.*")], file_format
-    frame = records.select(*OBJECT, *columns)
+    frame = records.select(OBJECT, *columns)
     if file_format == "avro":
-        check_names(frame.drop(*OBJECT).schema, "Avro")
-    writer = frame.write.format(spark_format).partitionBy(*OBJECT).mode("overwrite")
+        check_names(frame.drop(OBJECT).schema, "Avro")
+    writer = frame.write.format(spark_format).partitionBy(OBJECT).mode("overwrite")
     writer = writer.option("partitionOverwriteMode", "static").option("maxRecordsPerFile", 0).options(**QUICK_COMMIT)
     writer.options(**_writer_options(file_format, spark_format, config)).save(folder)
 

@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from headrace.sdk import ConfigError
 from headrace.sdk.storage import Folder
-from headrace_sinks.s3.object_formats import (
-    FIRST,
-    FOLDER,
-    NUMBER,
-    OBJECT,
-    TOPIC_NUMBER,
-    find_kinds,
-    name_ending,
-    write_files,
-)
+from headrace_sinks.s3.object_formats import OBJECT, find_kinds, name_ending, write_files
 from headrace_sinks.s3.object_state import State
 from headrace_sinks.s3.pending_records import ENCODED, OFFSET, ORDER, PARTITION, TOMBSTONE, TOPIC, VALUE
 from headrace_sinks.s3.rotation import Span, literal_rows
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 STAGED, OBJECTS = "staged", "objects"
 _PARALLEL_MOVES = 8
-_START, _END, _STRETCH = "span_start", "span_end", "stretch"
+_START, _END, _STRETCH, _FIRST = "span_start", "span_end", "stretch", "first"
 
 
 def write_objects(
@@ -39,17 +29,16 @@ def write_objects(
     from pyspark.sql import functions as F
 
     moves: list[tuple[str, str]] = []
-    topics = sorted({span.topic for span in spans})
     for schema in sorted({span.schema for span in spans}):
         part = [span for span in spans if span.schema == schema]
-        records = _read_spans(session, work, part, topics, state)
+        records, objects = _number_objects(_read_spans(session, work, part, state))
         for kind in find_kinds(records, config):
             folder = f"{OBJECTS}/{name}/{schema}/{kind}"
             rows = records.where(~F.col(TOMBSTONE)) if kind == VALUE else records
-            rows = rows.repartition(*OBJECT).sortWithinPartitions(*OBJECT, OFFSET, ORDER)
+            rows = rows.repartition(OBJECT).sortWithinPartitions(OBJECT, OFFSET, ORDER)
             write_files(rows, kind, f"{work.path}/{folder}", config)
             files = work.folder(folder).list_files()
-            moves += [(f"{folder}/{file}", _target(file, topics, kind, config)) for file in files]
+            moves += [(f"{folder}/{file}", _target(file, objects, kind, config)) for file in files]
     assert len({target for _, target in moves}) == len(moves), "each object is one file"
     return moves
 
@@ -102,10 +91,8 @@ def _exists_error(root: Folder, targets: Sequence[str]) -> ConfigError:
     )
 
 
-def _read_spans(
-    session: SparkSession, work: Folder, spans: Sequence[Span], topics: Sequence[str], state: State
-) -> DataFrame:
-    """Read the staged records of complete spans, with the OBJECT columns."""
+def _read_spans(session: SparkSession, work: Folder, spans: Sequence[Span], state: State) -> DataFrame:
+    """Read the staged records of complete spans, with the start of their span."""
     from pyspark.sql import functions as F
 
     folders = [
@@ -117,34 +104,35 @@ def _read_spans(
     stretch = max(1, sum(span.end - span.start + 1 for span in spans) // len(spans))
     found = session.read.parquet(*folders).withColumn(_STRETCH, F.expr(f"{OFFSET} div {stretch}"))
     of_span = F.col(OFFSET).between(F.col(_START), F.col(_END))
-    near = F.broadcast(_list_stretches(session, spans, topics, stretch))
-    found = found.join(near, [TOPIC, PARTITION, _STRETCH]).where(of_span)
-    key = [TOPIC_NUMBER, PARTITION, _START, ENCODED]
-    firsts = found.groupBy(*key).agg(F.min(OFFSET).alias(FIRST))
-    return found.join(F.broadcast(firsts), key).withColumns({NUMBER: F.col(PARTITION), FOLDER: F.col(ENCODED)})
+    near = F.broadcast(_list_stretches(session, spans, stretch))
+    return found.join(near, [TOPIC, PARTITION, _STRETCH]).where(of_span)
 
 
-def _list_stretches(session: SparkSession, spans: Sequence[Span], topics: Sequence[str], stretch: int) -> DataFrame:
+def _list_stretches(session: SparkSession, spans: Sequence[Span], stretch: int) -> DataFrame:
     """List each span once for every stretch of offsets that it overlaps."""
     rows = [
-        {
-            TOPIC: span.topic,
-            PARTITION: span.partition,
-            _STRETCH: number,
-            _START: span.start,
-            _END: span.end,
-            TOPIC_NUMBER: topics.index(span.topic),
-        }
+        {TOPIC: span.topic, PARTITION: span.partition, _STRETCH: number, _START: span.start, _END: span.end}
         for span in spans
         for number in range(span.start // stretch, span.end // stretch + 1)
     ]
-    types = ("string", "int", "bigint", "bigint", "bigint", "int")
+    types = ("string", "int", "bigint", "bigint", "bigint")
     return literal_rows(session, ", ".join(map(" ".join, zip(rows[0], types, strict=True))), rows)
 
 
-def _target(file: str, topics: Sequence[str], kind: str, config: S3SinkConfig) -> str:
+def _number_objects(records: DataFrame) -> tuple[DataFrame, list[Row]]:
+    """Add the number of each record's object; return the objects, each with the offset of its first record, by number."""
+    from pyspark.sql import functions as F
+
+    key = [TOPIC, PARTITION, _START, ENCODED]
+    objects = sorted(records.groupBy(*key).agg(F.min(OFFSET).alias(_FIRST)).collect())
+    rows = [{**{name: row[name] for name in key}, OBJECT: number} for number, row in enumerate(objects)]
+    schema = f"{TOPIC} string, {PARTITION} int, {_START} bigint, {ENCODED} string, {OBJECT} int"
+    return records.join(F.broadcast(literal_rows(records.sparkSession, schema, rows)), key), objects
+
+
+def _target(file: str, objects: Sequence[Row], kind: str, config: S3SinkConfig) -> str:
     """Return the name of the object for a file that Spark wrote, relative to the sink's ``path``."""
-    first, partition, number, encoded = (unquote(part.partition("=")[2]) for part in file.split("/")[:-1])
-    topic = topics[int(number)]
-    name = f"{topic}+{partition}+{int(first):010d}{name_ending(kind, config)}"
-    return f"{config.topics_dir}/{topic}/{encoded}/{name}"
+    found = objects[int(file.partition("/")[0].partition("=")[2])]
+    topic = found[TOPIC]
+    name = f"{topic}+{found[PARTITION]}+{found[_FIRST]:010d}{name_ending(kind, config)}"
+    return f"{config.topics_dir}/{topic}/{found[ENCODED]}/{name}"

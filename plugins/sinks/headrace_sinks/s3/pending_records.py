@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import DataError, changes as C
 from headrace.sdk.changes import KEY, POSITION
-from headrace.sdk.columns import quote_name
+from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.options import did_you_mean
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
@@ -24,6 +24,8 @@ VALUE, RECORD_KEY, HEADERS = "value", "key", "headers"
 _IN_UTC = {"timeZone": "UTC"}
 #: Percent sign that readers of a path would decode with the next two digits.
 _CODE = "%(?=[0-9A-Fa-f]{2})"
+#: Replacement character, which Java reads for invalid bytes.
+_INVALID = "\ufffd"
 _LOCATION = (C.TOPIC, C.PARTITION, C.OFFSET)
 #: Largest timestamp, which Spark stores in microseconds.
 _MAX_MILLIS = 9_200_000_000_000_000
@@ -144,7 +146,7 @@ def _time(records: DataFrame, config: S3SinkConfig) -> Column:
 def _read_millis(records: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F, types as T
 
-    column, data_type = _find_field(records, name, "timestamp.field")
+    column, data_type = find_field(records.schema[VALUE].dataType, name, "timestamp.field", F.col(VALUE))
     if isinstance(data_type, T.NumericType):
         return column.cast("bigint")
     if isinstance(data_type, T.TimestampType):
@@ -169,16 +171,16 @@ def _encode_partition(records: DataFrame, config: S3SinkConfig) -> Column:
         wall = F.timestamp_millis(F.floor(local / F.lit(duration)).cast("bigint") * F.lit(duration))
         encoded = _format_in_utc(wall, pattern)
     elif config.partition_field_name:
-        fields = {name: _find_field(records, name, "partition.field.name") for name in config.partition_field_name}
-        texts = {name: _partition_text(column, data_type, config) for name, (column, data_type) in fields.items()}
-        encoded = F.concat_ws("/", *[F.concat(F.lit(f"{name}="), text) for name, text in texts.items()])
+        row, value = records.schema[VALUE].dataType, F.col(VALUE)
+        fields = {name: find_field(row, name, "partition.field.name", value) for name in config.partition_field_name}
+        encoded = F.concat_ws("/", *[encode_value(name, *field, config) for name, field in fields.items()])
     else:
         encoded = F.concat(F.lit("partition="), F.col(PARTITION).cast("string"))
     return F.when(F.col(TOMBSTONE), F.lit(config.tombstone_partition)).otherwise(encoded)
 
 
-def _partition_text(column: Column, data_type: DataType, config: S3SinkConfig) -> Column:
-    """Build the string of a column in a path. Timestamps are converted to the sink's time zone, not to the session's."""
+def encode_value(name: str, column: Column, data_type: DataType, config: S3SinkConfig) -> Column:
+    """Build the folder of a column's value. Timestamps are converted to the sink's time zone, not to the session's."""
     from pyspark.sql import functions as F
 
     text = column.cast("string")
@@ -187,7 +189,9 @@ def _partition_text(column: Column, data_type: DataType, config: S3SinkConfig) -
         text = F.regexp_replace(digits, r"\.?0+$", "")
     # A slash in a value would start a folder. Readers decode `%2F`, also where it is part of a value.
     encoded = F.regexp_replace(F.regexp_replace(text, _CODE, "%25"), "/", "%2F")
-    return F.coalesce(encoded, F.lit("null"))
+    # The name of a folder is valid UTF-8. Spark writes a string that it has changed without its invalid bytes.
+    encoded = F.regexp_replace(encoded, _INVALID, _INVALID)
+    return F.concat(F.lit(f"{name}="), F.coalesce(encoded, F.lit("null")))
 
 
 def _format_in_utc(timestamp: Column, pattern: str) -> Column:
@@ -198,18 +202,22 @@ def _format_in_utc(timestamp: Column, pattern: str) -> Column:
     return F.get_json_object(text, f"$.{TIME}")
 
 
-def _find_field(records: DataFrame, name: str, option: str) -> tuple[Column, DataType]:
-    """Find a column of the row, or a nested field, and its type; DataError when it does not exist."""
+def find_field(row: DataType, name: str, option: str, struct: Column | None = None) -> tuple[Column, DataType]:
+    """Find a column of a row, or a nested field, and its type; DataError when it does not exist. ``struct``: the column of the row."""
     from pyspark.sql import functions as F
 
-    column, data_type, rest = F.col(VALUE), records.schema[VALUE].dataType, name
+    column, data_type, rest = struct, row, name
     while rest:
         names: list[str] = getattr(data_type, "names", [])
-        first = rest if rest in names else rest.partition(".")[0]
-        if first not in names:
+        spellings = {fold_name(known): known for known in names} | {known: known for known in names}
+        first = rest if rest in spellings or fold_name(rest) in spellings else rest.partition(".")[0]
+        spelling = spellings.get(first) or spellings.get(fold_name(first))
+        if spelling is None:
             raise DataError(f"`{option}` names the unknown column {name!r}", fix=did_you_mean(first, names))
-        column, data_type = column.getField(first), data_type[first].dataType  # type: ignore[index]
+        column = F.col(quote_name(spelling)) if column is None else column.getField(spelling)
+        data_type = data_type[spelling].dataType  # type: ignore[index]
         rest = rest[len(first) + 1 :]
+    assert column is not None, "a name is not empty"
     return column, data_type
 
 

@@ -26,6 +26,7 @@ from headrace.sdk import (
     RetriableError,
     Sink,
     Table,
+    TableMode,
     WriteResult,
 )
 from headrace.sdk.error_text import full_text, text_after_raised
@@ -36,13 +37,15 @@ from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_sc
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition
 from headrace_sinks.s3.objects import OBJECTS, STAGED, check_targets, move_objects, write_objects
 from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
+from headrace_sinks.s3.path_limits import find_unsupported
 from headrace_sinks.s3.pending_records import REJECTION, describe_records, describe_schema, list_columns
 from headrace_sinks.s3.rotation import Span, close, drop_processed, find_next_rotation, is_due, rotate, to_span
 from headrace_sinks.s3.s3_config import S3SinkConfig
 from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: Hidden work folder next to the topics.
 _WORK, _TABLE = "_headrace", "table-"
@@ -82,6 +85,10 @@ class S3Sink(Sink):
 
     def place(self) -> str | None:
         return self.config.path
+
+    def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
+        is_by_field = self.config.partitioner == "field"
+        return find_unsupported(row, self.config, Folder(spark, self.config.path)) if is_by_field else None
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         work = self._work(rows.sparkSession, batch.pipeline, table.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -13,6 +15,7 @@ from tests.support.s3_records import read_object, read_objects
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, Pipeline
+from headrace_sinks.s3.path_limits import find_unsupported
 from headrace_sinks.s3.s3_sink import S3Sink
 from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
@@ -153,6 +156,39 @@ def test_tables_of_a_topic_have_their_own_folders(tmp_path: Path, spark: SparkSe
     ]
     found = {table: [row["id"] for row in split.read(table, spark=spark).collect()] for table in ("shop.a", "shop.b")}
     assert found == {"shop.a": [0, 2], "shop.b": ["x"]}
+
+
+def test_partition_values_that_no_path_holds_are_dead_letters(tmp_path: Path, spark: SparkSession) -> None:
+    longest = ["č" * 125, "%2F" * 50]  # 250 bytes, and five more for `name=`; `%2F` becomes `%252F`
+    names = ["Ada", *longest, *(f"{name}x" for name in longest), "a\0b"]
+    values = [{"id": number, "name": name, "City": "x" * 250} for number, name in enumerate(names)]
+    append(tmp_path / "log.jsonl", [LogRecord(TOPIC, offset, None, value) for offset, value in enumerate(values)])
+    by_field = {"partitioner": "field", "partition.field.name": "name,city", "flush.size": 1, "format": "json"}
+    job = pipeline(tmp_path, **by_field)
+    (progress,) = job.run(spark).tables
+    assert (progress.applied, progress.dead_letters) == (3, 3)
+    folders = ["name=Ada", f"name={longest[0]}", "name=" + "%252F" * 50]
+    assert read_objects(tmp_path / "bucket") == {
+        f"{TOPIC}/{folder}/city={'x' * 250}/{TOPIC}+0+{number:010d}.json": [values[number]]
+        for number, folder in enumerate(folders)
+    }
+    dead_letters = job.read_dead_letters(spark)
+    assert dead_letters is not None
+    found = {(row["reason"], json.loads(row["value"])["name"]) for row in dead_letters.collect()}
+    assert found == {("unsupported-value", name) for name in names[3:]}
+
+
+def test_keys_of_objects_have_1024_bytes(spark: SparkSession) -> None:
+    sink = S3Sink({"path": "s3a://b/lake", "flush.size": 1, "partitioner": "field", "partition.field.name": "a,b.c"})
+    fixed = len("lake/topics/t/a=/b.c=/t+2147483647+9223372036854775807.avro")
+    rows = spark.range(2000).selectExpr(
+        "CAST(id AS int) AS id", "repeat('x', CAST(id AS int)) AS a", "struct('č' AS c) AS b", "'t' AS _headrace_topic"
+    )
+    store: Any = SimpleNamespace(path="s3a://b/lake", is_in_store=True)
+    condition = find_unsupported(rows.schema, sink.config, store)
+    assert condition is not None
+    ((shortest,),) = rows.where(condition).agg({"id": "min"}).collect()
+    assert shortest == 1024 - fixed - 2 + 1
 
 
 def test_tombstones_can_be_errors(people: Path, spark: SparkSession) -> None:

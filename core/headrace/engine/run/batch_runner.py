@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.backlog import BacklogEntry
@@ -92,7 +93,8 @@ class BatchRunner:
         if is_stopped(session):
             return spark_stopped()
         # With other credentials the whole batch is repeated, because its source may have been rebuilt.
-        refused = next((e for e in errors.values() if has_rotated_credentials(self._current, plan, session, e)), None)
+        rotate = partial(self._current.rotate_for_batch, plan, session)
+        refused = next((e for e in errors.values() if has_rotated_credentials(rotate, e)), None)
         error = refused or find_fatal_error(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
         if error is not None:
             return error
@@ -122,5 +124,6 @@ class BatchRunner:
             raise
         except Exception as raised:
             translated = translate(raised, plan)
-            has_rotated_credentials(self._current, plan, self._resources.session, translated)  # for the next attempt
+            rotate = partial(self._current.rotate, plan, self._resources.session)
+            has_rotated_credentials(rotate, translated)  # for the next attempt, after a pause
             raise translated from raised

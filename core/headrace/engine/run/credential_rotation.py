@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import Backoff
-from headrace.engine.run.current_plan import CurrentPlan
-from headrace.errors import HeadraceError, LoginError
+from headrace.engine.run.current_plan import MAX_ROTATIONS, CurrentPlan
+from headrace.errors import HeadraceError, LoginError, RetriableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,31 +28,42 @@ def wait_for_rotated_credentials(
     wait: Callable[[float], bool],
     *,
     is_patient: bool,
-) -> bool:
-    """Return whether the references resolve to other credentials than ``used``; if not, add that to the error's fix.
+) -> HeadraceError | None:
+    """Return None if the references resolve to other credentials than ``used``; otherwise the error that ends the run.
 
-    ``is_patient``: re-resolve them for a while. No login is attempted meanwhile, because some servers lock accounts after several
-    wrong passwords. ``wait`` returns True to end it.
+    ``is_patient``: re-resolve them for a while, in which the time without a response of the secret store does not count. No login is
+    attempted meanwhile, because some servers lock accounts after several wrong passwords. ``wait`` returns True to end it.
     """
     if used.renewal is None:
-        return False
+        return refused
     pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     end = time.monotonic() + (PATIENCE_SECONDS if is_patient else 0)
     while True:
+        error: HeadraceError = refused
         try:
-            if current.rotate(used, session):
-                return True
-            hint = f"{', '.join(used.renewal.references)} resolved to the same rejected credentials again"
-        except HeadraceError as error:
-            hint = f"the secrets could not be resolved again: {error.what}"
+            if current.rotate_for_batch(used, session):
+                return None
+            hint = f"{', '.join(used.renewal.references)} resolved to {_describe(current)}"
+        except RetriableError as busy:
+            what = f"{refused.what}, and the secrets could not be resolved again: {busy.what}"
+            error, hint = RetriableError(what, where=refused.where, fix=busy.fix), ""
+            end = max(end, time.monotonic() + LONGEST_PAUSE_SECONDS) if is_patient else end
+        except HeadraceError as missing:
+            hint = f"the secrets could not be resolved again: {missing.what}"
         remaining = end - time.monotonic()
-        if remaining <= 0 or wait(min(pauses.next(), remaining)):
-            refused.fix = "; ".join(filter(None, [refused.fix, hint]))
-            return False
+        if current.is_exhausted or remaining <= 0 or wait(min(pauses.next(), remaining)):
+            error.fix = "; ".join(filter(None, [error.fix, hint]))
+            return error
 
 
-def has_rotated_credentials(current: CurrentPlan, used: Plan, session: SparkSession, error: Exception) -> bool:
-    """Return whether authentication failed and the references resolve to other credentials than ``used``."""
+def _describe(current: CurrentPlan) -> str:
+    if current.is_exhausted:
+        return f"other credentials {MAX_ROTATIONS} times in a row, and all of them were rejected"
+    return "the same rejected credentials again"
+
+
+def has_rotated_credentials(rotate: Callable[[], bool], error: Exception) -> bool:
+    """Return whether authentication failed, and ``rotate`` finds other credentials."""
     with suppress(HeadraceError):  # If the secret store does not respond, the authentication error is more useful.
-        return isinstance(error, LoginError) and current.rotate(used, session)
+        return isinstance(error, LoginError) and rotate()
     return False

@@ -68,7 +68,7 @@ class NativeQuery(Query):
                 return
             self._check_spark()
             if stream.status["message"].startswith("Waiting"):
-                self._state.note_response()
+                self._note_login()
         while not stream.awaitTermination(1):
             self._check_spark()
             if self._state.is_applying or not stream.status["message"].startswith(_ASKS_SOURCE):

@@ -229,10 +229,12 @@ class Query(ABC):
         if isinstance(error, LoginError):
             self._state.note_source_error(error)
             session, wait = self._sessions.of("ranged"), self._wake.wait
-            if wait_for_rotated_credentials(self._current, self._plan, session, error, wait, is_patient=can_wait):
+            end = wait_for_rotated_credentials(self._current, self._plan, session, error, wait, is_patient=can_wait)
+            if end is None:
                 return True
             if self._wake.is_set():  # The run was stopped meanwhile.
                 return False
+            error = end
         self._state.fail(error)
         return False
 
@@ -336,7 +338,7 @@ class Query(ABC):
             start = time.monotonic()
             try:
                 self._runner.run_batch(frame, batch, span)
-                self._state.note_response()
+                self._note_login()
             except BaseException as raised:
                 error = self._translate(raised)
                 if error not in causes(raised):
@@ -350,6 +352,11 @@ class Query(ABC):
             # Before the source plans the next batch, so that it includes the records that arrive meanwhile.
             interval = self._plan.settings.min_sync_seconds if self._options.is_continuous else 0.0
             self._sleep(interval - (time.monotonic() - start), self._state.wait_for_stop)
+
+    def _note_login(self) -> None:
+        """Record that the source, and the sinks of the last batch, accepted the credentials."""
+        self._state.note_response()
+        self._current.note_accepted()
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)

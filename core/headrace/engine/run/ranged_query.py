@@ -60,7 +60,9 @@ class RangedQuery(Query):
                 self._run_batch(check_frame(source, frame), batch.id, span)
                 log.commit(batch)
                 self._commit(source, batch.end)
-            elif pause is None:
+            else:
+                self._note_login()
+            if batch is None and pause is None:
                 return
             if pause is not None:
                 rest = pause - (time.monotonic() - start)

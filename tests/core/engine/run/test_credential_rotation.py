@@ -42,6 +42,7 @@ class Environment:
         self.log.touch()
         self.rotate("first", self.key, self.source_passwords, self.sink_passwords)
         self.renewals, self.secrets_are_unavailable, self.opened = 0, False, list[str]()
+        self.is_always_new = False
 
     @staticmethod
     def rotate(password: str, *files: Path) -> None:
@@ -72,6 +73,8 @@ class Environment:
             self.renewals += 1
             if self.secrets_are_unavailable:
                 raise ConfigError("the keeper of secrets is away")
+            if self.is_always_new:
+                self.key.write_text(f"key{self.renewals}")
             if self.key.read_text() == current[0]:
                 return None
             current[0] = self.key.read_text()
@@ -230,6 +233,24 @@ def test_run_fails_if_the_secrets_stay_unchanged(
     assert str(caught.value) == f"source locked-lines: the lines let nobody in\n  fix: correct the password; {same}"
     assert environment.renewals > 2
     assert not query.is_active
+
+
+@pytest.mark.parametrize("place", ["source", "sink"])
+def test_run_fails_if_it_rejects_secrets_that_are_always_new(
+    environment: Environment, spark: SparkSession, place: str
+) -> None:
+    environment.is_always_new = True
+    environment.add(1)
+    if place == "source":
+        environment.source_passwords.write_text("second")
+        with pytest.raises(LoginError, match="other credentials 3 times in a row, and all of them were rejected"):
+            environment.pipeline().run(spark)
+    else:
+        environment.rotate("first " + " ".join(f"key{n}" for n in range(20)), environment.source_passwords)
+        environment.sink_passwords.write_text("second")
+        with pytest.raises(LoginError, match="the table lets nobody in"):
+            environment.pipeline().run(spark)
+    assert environment.renewals < 12
 
 
 @pytest.mark.nightly

@@ -114,6 +114,7 @@ class Plan:
 
         Transforms stay: a salt must not change in a run.
         """
+        renewed.routes.learn(self.routes.subjects)
         return replace(
             self,
             source=renewed.source,

@@ -55,6 +55,8 @@ class Routes:
         self._options: dict[tuple[int, ...], TableOptions | None] = {}
         self._errors: dict[tuple[int, ...], ConfigError] = {}
         self._table_options: dict[str, TableOptions | None] = {}
+        #: Table → a topic of it, or a part of a topic.
+        self._subjects: dict[str, str] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
         """Return the route of a topic or of one part of it; None if there are rules and none matches."""
@@ -64,6 +66,7 @@ class Routes:
         table, name_error = _try_table_name(rule, part or topic)
         if rule is None:
             return Route(table, error=name_error)
+        self._subjects.setdefault(table, f"{topic}{PART_MARK}{part}" if part else topic)
         error = name_error or self._note_options(table, topic)
         return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table, error)
 
@@ -110,6 +113,11 @@ class Routes:
         """Place of each rule with options → its options without those of other rules."""
         found = {f"tables[{number}]": TableOptions.of_rules([rule]) for number, rule in enumerate(self._rules)}
         return {place: options for place, options in found.items() if options is not None}
+
+    @property
+    def subjects(self) -> list[str]:
+        """A topic, or a part of a topic, of each table whose options are known."""
+        return list(self._subjects.values())
 
     @property
     def tables(self) -> list[str]:

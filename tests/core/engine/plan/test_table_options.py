@@ -205,3 +205,13 @@ def test_plan_of_a_table_is_the_same_for_the_table() -> None:
     artists = of_topic(found, "moma.public.artists")
     assert artists.for_table("moma.artists") is artists
     assert found.name_of(artists.sinks[0]) == "iceberg"
+
+
+def test_renewed_references_apply_to_the_options_of_known_tables() -> None:
+    def make(token: str) -> Plan:
+        return plan({**ARTISTS, "sink": {"hudi": {"hoodie.token": token}}})
+
+    used = make("old")
+    of_topic(used, "moma.public.artists")
+    (sink, _) = used.with_credentials_of(make("new")).for_table("moma.artists").sinks
+    assert sink.config.options() == {"hoodie.token": "new"}

@@ -13,7 +13,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.errors import RetriableError
-from headrace.sdk.maintenance import MaintenancePolicy, TableSize
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.upsert.table_state import TableStates
@@ -115,19 +115,32 @@ def maintain_table(
     hold: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     dry_run: bool = False,
 ) -> Iterator[Maintained]:
-    """Run the steps that are due for a table in one sink. ``hold``: excludes batches while an exclusive step runs."""
-    step, name = None, plan.name_of(sink)
+    """Run the steps that are due for a table in one sink. ``hold``: excludes batches while an exclusive step runs.
+
+    The steps after a failed step run as well: another program may reject each of our compactions.
+    """
+    name = plan.name_of(sink)
     try:
         for step in sink.plan_maintenance(session, table, policy):
-            if dry_run:
-                yield Maintained(table.name, name, step.name, step.what)
-                continue
-            with hold(table.name) if step.exclusive else nullcontext():
-                started = time.monotonic()
-                outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
-            yield Maintained(table.name, name, step.name, step.what, outcome, time.monotonic() - started)
+            due = Maintained(table.name, name, step.name, step.what)
+            yield due if dry_run else _run_step(plan, sink, due, step, hold)
     except Exception as raised:  # noqa: BLE001 - the batches and the other tables continue
-        error = translate(raised, plan, sink)
-        # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
-        text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
-        yield Maintained(table.name, name, step.name if step else "check", step.what if step else "", error=text)
+        yield Maintained(table.name, name, "check", "", error=_describe(raised, plan, sink))
+
+
+def _run_step(
+    plan: Plan, sink: Sink, due: Maintained, step: MaintenanceStep, hold: Callable[[str], AbstractContextManager[None]]
+) -> Maintained:
+    try:
+        with hold(due.table) if step.exclusive else nullcontext():
+            started = time.monotonic()
+            outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
+        return replace(due, outcome=outcome, seconds=time.monotonic() - started)
+    except Exception as raised:  # noqa: BLE001 - the batches, the other steps and the other tables continue
+        return replace(due, error=_describe(raised, plan, sink))
+
+
+def _describe(raised: Exception, plan: Plan, sink: Sink) -> str:
+    error = translate(raised, plan, sink)
+    # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
+    return plan.redact(error.what if isinstance(error, RetriableError) else str(error))

@@ -94,15 +94,15 @@ class Maintainer:
             for sink in plan.sinks_of(table):
                 if time.monotonic() < self._pauses.get((table, plan.name_of(sink)), 0.0):
                     continue
-                failures, start = 0, time.monotonic()
+                has_failed, start = False, time.monotonic()
                 for done in self._maintain(plan, session, table, sink):
                     if self._is_stopping:
                         return
                     self._report(done)
-                    failures += done.error is not None
+                    has_failed = has_failed or done.error is not None
                 # The check counts as well: on a large table it may take longer than a step.
                 now = time.monotonic()
-                self._pauses[table, plan.name_of(sink)] = now + PAUSE_SECONDS * failures + PAUSE_SHARE * (now - start)
+                self._pauses[table, plan.name_of(sink)] = now + PAUSE_SECONDS * has_failed + PAUSE_SHARE * (now - start)
 
     def _maintain(self, plan: Plan, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         policy = replace(plan.settings.maintenance.policy, clock=self._clock)

@@ -243,6 +243,13 @@ def test_step_with_a_write_conflict_is_retried(spark: SparkSession) -> None:
     assert (done.outcome, done.error) == ("done", None)
 
 
+def test_steps_after_a_failed_step_run(spark: SparkSession) -> None:
+    sink = MaintainedSink(step(fail(PermissionError("no right"))), step(lambda: "done"))
+    failed, done = maintain(plan_of(sink), spark, ["shop.a"], dry_run=False)
+    assert "shop.a → kept: compact: no right" in str(failed)
+    assert (done.outcome, done.error) == ("done", None)
+
+
 def test_due_steps_are_reported_without_running_them(spark: SparkSession) -> None:
     sink = MaintainedSink(step(fail(AssertionError("it ran"))))
     (due,) = maintain(plan_of(sink), spark, ["shop.a"], dry_run=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error
+from headrace_sinks.stored_files import MISSING_FILE_FIX
 
 _AWS_ERRORS = (
     KnownError(
@@ -81,22 +82,29 @@ _ICEBERG_ERRORS = (
     KnownError(
         "CommitFailedException|CommitStateUnknownException|AlreadyExistsException|TableAlreadyExistsException"
         "|ValidationException: (?:Cannot commit, |Found (?:new )?conflicting |Found concurrently added DV"
-        "|Missing required files to delete)",
+        r"|Missing required files to delete|Cannot determine history between)|Snapshot \d+ is not an ancestor of",
         RetriableError,
         "another writer committed at the same time: {line}",
         "nothing is lost; start the pipeline again",
+    ),
+    # A write reads the version that it loaded at its start.
+    KnownError(
+        "Cannot find snapshot with ID",
+        RetriableError,
+        "another program expired the version that is in use: {message}",
+        "nothing is lost, and the batch is retried; keep versions for longer than a batch takes",
+    ),
+    KnownError(
+        r"org\.apache\.iceberg\.exceptions\.NotFoundException",
+        RetriableError,
+        "a file of the table is missing: {message}",
+        MISSING_FILE_FIX,
     ),
     KnownError(
         r"Invalid snapshot timestamp|Invalid update timestamp|\[BUG\] Expected sorted snapshot log entries",
         RetriableError,
         "the clock of this machine is behind the table's last commit: {message}",
         "set the clock, or wait until it has passed that time; nothing is lost",
-    ),
-    KnownError(
-        "Cannot find snapshot|Cannot find a snapshot",
-        ConfigError,
-        "no such version: {line}",
-        "take a version from `headrace show`, or a later time",
     ),
     # Copy-on-write writes row numbers, which Spark supplies only with Iceberg's SQL extensions.
     KnownError(
@@ -120,6 +128,20 @@ _ICEBERG_ERRORS = (
         "correct `warehouse`, or remove that file",
     ),
 )
+#: Errors of a read of a version that the user names.
+_VERSION_ERRORS = (
+    KnownError(
+        "Cannot find snapshot|Cannot find a snapshot",
+        ConfigError,
+        "no such version: {line}",
+        "take a version from `headrace show`, or a later time",
+    ),
+)
+
+
+def explain_version(error: BaseException) -> HeadraceError | None:
+    """Explain the error of a read of a version that does not exist; None for any other error."""
+    return explain_known_error(error, _VERSION_ERRORS)
 
 
 def explain(error: BaseException) -> HeadraceError | None:

@@ -148,8 +148,10 @@ def _find_small_files(handle: TableHandle, policy: MaintenancePolicy) -> Mainten
 
 
 def _find_equality_deletes(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
-    # Each read joins equality deletes with all older rows. Another writer may have written some for partitions.
-    if not _read_number(handle.snapshot.summary(), "total-equality-deletes") or not is_never_partitioned(handle):
+    # Each read joins equality deletes with all older rows. Another writer may have written some for partitions, or in format
+    # version 3, which has no files of position deletes.
+    has_deletes = _read_number(handle.snapshot.summary(), "total-equality-deletes")
+    if not has_deletes or handle.format_version != "2" or not is_never_partitioned(handle):
         return None
     count = count_equality_delete_files(handle)
     if count < max(1, policy.files // 2):
@@ -184,6 +186,7 @@ def _find_position_deletes(handle: TableHandle, policy: MaintenancePolicy) -> Ma
         return None
 
     def rewrite() -> str:
+        handle.refresh()
         action = handle.actions.rewritePositionDeletes(handle.java)
         result = action.option("min-input-files", "2").execute()
         return f"{result.rewrittenDeleteFilesCount()} delete files into {result.addedDeleteFilesCount()}"

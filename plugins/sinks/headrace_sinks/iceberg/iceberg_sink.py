@@ -42,7 +42,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
     list_namespaces,
     load_table,
 )
-from headrace_sinks.iceberg.iceberg_errors import explain
+from headrace_sinks.iceberg.iceberg_errors import explain, explain_version
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.iceberg_readers import load_readers
 from headrace_sinks.iceberg.iceberg_schema import check_paths, explain_null, guard_required
@@ -266,7 +266,7 @@ class IcebergSink(Sink):
             except Exception as error:
                 if "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # the first commit is in progress, or failed
                     raise missing from error
-                raise self.explain(error) or error from error
+                raise explain_version(error) or self.explain(error) or error from error
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy

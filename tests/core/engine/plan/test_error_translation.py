@@ -147,12 +147,34 @@ def test_error_of_a_library_is_explained(
         "ValidationException: Cannot commit, found new delete for replaced data file: GenericDataFile{}",
         "ValidationException: Missing required files to delete: a.parquet",
         "ValidationException: Found concurrently added DV for a.parquet: <DV{}>",
+        "ValidationException: Cannot determine history between starting snapshot 1 and the last known ancestor 2",
+        "IllegalArgumentException: Snapshot 1 is not an ancestor of 2",
     ],
 )
 def test_conflict_of_iceberg_commits_is_retriable(text: str) -> None:
     error = explain(f"org.apache.iceberg.exceptions.{text}", FILES, ICEBERG, by=ICEBERG)
     assert isinstance(error, RetriableError)
     assert "another writer committed at the same time" in error.what
+
+
+@pytest.mark.parametrize("sink", [ICEBERG, IcebergSink(catalog="lake")])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (
+            "java.lang.IllegalArgumentException: Cannot find snapshot with ID 1234",
+            "another program expired the version that is in use: Cannot find snapshot with ID 1234",
+        ),
+        (
+            "org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream for file: s3://b/a.parquet",
+            "a file of the table is missing: Failed to open input stream for file: s3://b/a.parquet",
+        ),
+    ],
+)
+def test_version_that_another_program_removes_during_a_write_is_retriable(sink: Sink, text: str, what: str) -> None:
+    error = explain(text, FILES, sink, by=sink)
+    assert isinstance(error, RetriableError)
+    assert error.what == what
 
 
 def test_sink_does_not_explain_the_error_of_another_sink() -> None:

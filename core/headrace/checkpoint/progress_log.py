@@ -27,13 +27,13 @@ class ProgressLog:
                 self._folder.delete(f"{old:010d}.json")
 
     def amend(self, progress: BatchProgress) -> None:
-        """Replace the progress of the tables of ``progress`` in the file of its batch, while that file is kept."""
+        """Replace or add the progress of the tables of ``progress`` in the file of its batch, while that file is kept."""
         name = f"{progress.batch:010d}.json"
         with self._lock:
             if stored := _read_file(self._folder, name):
                 amended = {(t.table, t.sink): t for t in progress.tables}
-                tables = tuple(amended.get((t.table, t.sink), t) for t in stored.tables)
-                self._folder.write(name, replace(stored, tables=tables).json())
+                known = {(t.table, t.sink): t for t in stored.tables}
+                self._folder.write(name, replace(stored, tables=tuple((known | amended).values())).json())
 
     def all(self) -> list[BatchProgress]:
         """Return the progress of the kept batches, oldest first."""

@@ -88,7 +88,9 @@ class BatchProcessor:
         context.schemas.missing.clear()
 
         def read_and_write() -> tuple[TableProgress, ...]:
-            targets, unrouted = route(self._reader.read_replay(context), self._plan.routes)
+            events = self._reader.read_replay(context)
+            metadata = self._plan.find_metadata(events)  # It was unknown while the topic could not be read.
+            targets, unrouted = route([e for e in events if e.topic not in metadata], self._plan.routes)
             if unrouted and not targets:
                 raise _no_rule(table, unrouted[0])
             own_targets = self._choose_targets(table, targets, entry)
@@ -100,6 +102,11 @@ class BatchProcessor:
                 raise translate(error, self._plan) from error
 
         tables = until_schemas_known(read_and_write, context.schemas)
+        if all(progress.table != table for progress in tables):
+            # The backlog has the name of a topic whose tables were unknown. Without progress, it would count as failing.
+            tables += tuple(
+                TableProgress(table, sink.name, rows_in=0, applied=0, late=0, superseded=0) for sink in self._plan.sinks
+            )
         return self._batch_progress(entry.last, started, start, tables)
 
     def find_replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
@@ -174,9 +181,7 @@ class BatchProcessor:
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
             events = self._reader.read_events(context, frame, waiting=self._resources.backlogs.whole_topics)
-            # A part of a routed topic may have only metadata, whose records become dead letters.
-            whole = [e for e in events if e.part is None]
-            notices = {e.topic: text for e in whole if (text := self._plan.metadata_topic(e.topic, e.schema))}
+            notices = self._plan.find_metadata(events)
             targets, unrouted = route([e for e in events if e.topic not in notices], self._plan.routes)
             self._check_names(batch, targets)
             notes = self._resources.order_watch.check(self._plan, context, targets, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -220,6 +220,12 @@ class Plan:
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         """Return the description of a topic with stream metadata and no rows; None for other topics."""
         return next((text for d in self.dialects if (text := d.metadata_topic(topic, schema))), None)
+
+    def find_metadata(self, batch_events: Iterable[Events]) -> dict[str, str]:
+        """Return topic → its description, for the topics of a batch that have stream metadata and no rows."""
+        # A part of a routed topic may have only metadata, whose records become dead letters.
+        whole = (events for events in batch_events if events.part is None)
+        return {e.topic: text for e in whole if (text := self.metadata_topic(e.topic, e.schema))}
 
     def row_fields(self, schema: StructType) -> Collection[str]:
         """Return the fields of events of this schema that are rows of their table."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,6 +50,16 @@ class ReplayResult:
     failed_again: int
     missing: int = 0
     incomplete: int = 0
+
+
+@dataclass(frozen=True)
+class _ReplayedTable:
+    """Table with replayed records of its topics; or a topic without rows, whose records are left out as in any batch."""
+
+    name: str
+    topics: tuple[str, ...]
+    replayed: int
+    failed_again: int
 
 
 def replay(
@@ -139,13 +150,13 @@ class _Replay:
         is_replayed = is_selected & F.coalesce(~F.col("file").isin(*selection.missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
         counts = {row["topic"]: row["count"] for row in dead_letters.groupBy("topic").count().collect()}
-        written = self._write(item, context, dead_letters)
-        topics = [topic for target, _ in written for topic in target.topics]
+        written = self._write(item, context, dead_letters, counts)
+        topics = [topic for found in written for topic in found.topics]
         self._restore(item, claimed.where(~(is_replayed & F.col("topic").isin(topics))))
         missing = claimed.where(is_selected & ~is_replayed).groupBy("table").count().collect()
         self.queue.remove(item)
-        for target, failed_again in written:
-            yield ReplayResult(target.name, sum(counts[topic] for topic in target.topics), failed_again)
+        for found in written:
+            yield ReplayResult(found.name, found.replayed, found.failed_again)
         for table, count in missing:
             yield ReplayResult(table, 0, 0, count)
 
@@ -162,8 +173,10 @@ class _Replay:
     def _with_masked(self, dead_letters: DataFrame) -> DataFrame:
         return with_masked(dead_letters, hides=self._plan.hides_values)
 
-    def _write(self, item: ReplayItem, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
-        """Return the written tables, each with the number of records that are dead letters again."""
+    def _write(
+        self, item: ReplayItem, context: SourceContext, dead_letters: DataFrame, counts: Mapping[str, int]
+    ) -> list[_ReplayedTable]:
+        """Write the tables of dead letters. ``counts``: topic → its dead letters."""
         states = TableStates(self._checkpoint, self._plan.delete_retention_of)
         run = ReplayRun(item.unique, first_seen(dead_letters))
 
@@ -172,15 +185,22 @@ class _Replay:
             writer = TableWriter(plan, self._checkpoint, self._sessions, states, replay=run)
             return writer.write_table(target, item.batch)[0].dead_letters
 
-        def read_and_write() -> list[tuple[Target, int]]:
-            targets, unrouted = route(self._events(context, dead_letters), self._plan.routes)
+        def read_and_write() -> list[_ReplayedTable]:
+            events = self._events(context, dead_letters)
+            metadata = self._plan.find_metadata(events)
+            targets, unrouted = route([e for e in events if e.topic not in metadata], self._plan.routes)
             if unrouted:
                 raise ConfigError(
                     f"no rule of `tables:` matches the topic {unrouted[0]!r}",
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
-            return [(target, write(target)) for target in targets]
+            tables = [_ReplayedTable(topic, (topic,), counts[topic], 0) for topic in metadata]
+            for target in targets:
+                failed_again = write(target)
+                replayed = _count_records(target, targets, context.spark, counts)
+                tables.append(_ReplayedTable(target.name, tuple(target.topics), replayed, failed_again))
+            return tables
 
         return self._until_schemas_known(read_and_write)
 
@@ -228,6 +248,15 @@ class _Replay:
             for row in counts:  # One per part of a topic.
                 records[row[E.FILE]] = records.get(row[E.FILE], 0) + row["count"]
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
+
+
+def _count_records(target: Target, targets: Sequence[Target], session: SparkSession, counts: Mapping[str, int]) -> int:
+    """Return the number of a table's records. ``counts``: topic → its records, which may be of several of the ``targets``."""
+    topics = Counter(events.topic for each in targets for events, _ in each.sources)
+    return sum(
+        counts[events.topic] if topics[events.topic] == 1 else events.load(session, events.schema).count()
+        for events, _ in target.sources
+    )
 
 
 def _is_whole(plan: Plan) -> Column:

@@ -1,8 +1,8 @@
 """Rows that a table's batches leave to later ones, in few folders of Parquet files that expire.
 
-``<level>-<batch>-<milliseconds>-<types>/`` has the rows of a batch; ``types`` identifies its columns and their types. Sixteen
-folders of one level are merged into one of the next, so that few are read. A folder is removed when all of it is older than the
-retention.
+``<level>-<batch>-<milliseconds>-<types>/`` has the rows of a batch, or of one of its writes, whose number has that of the batch in
+its lower bits; ``types`` identifies its columns and their types. Sixteen folders of one level are merged into one of the next, so
+that few are read. A folder is removed when all of it is older than the retention.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Folders of one level that are merged into one of the next; and the last level, which has the rows of about a day.
 _FOLDERS_PER_LEVEL, _LAST_LEVEL = 16, 3
+#: Bits of the number of a write that are the number of its batch.
+BATCH_BITS = 32
 #: Difference between the clock and the monotonic clock at the start of the process, in seconds.
 _CLOCK_OFFSET = time.time() - time.monotonic()
 
@@ -111,7 +113,8 @@ class RowStore:
         """
         now = (_CLOCK_OFFSET + time.monotonic()) * 1000
         oldest = min(now, now if newest_change is None else newest_change) - self._retention * 1000
-        self._delete([n for n in self._names or () if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
+        old = [name for name in self._names or () if int(name.split("-")[2]) < oldest]
+        self._delete([name for name in old if int(name.split("-")[1]) % 2**BATCH_BITS != batch])
 
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
         names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"

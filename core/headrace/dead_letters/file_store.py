@@ -1,4 +1,4 @@
-"""Dead letters in files of the checkpoint: ``<batch>/<table>[+<replay>]/``."""
+"""Dead letters in files of the checkpoint: ``<batch>/<table>[+<replay or digest>]/``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Select
     from headrace.spark.storage import Folder
 
+#: File with the digest of the offsets that were read.
+_DIGEST = "_headrace_digest"
+
 
 class DeadLetterFiles:
     """Dead letters in a folder of the checkpoint."""
@@ -26,15 +29,20 @@ class DeadLetterFiles:
         self._folder = folder
 
     def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
-        """Replace the dead letters of a table's batch or replay. Repeated dead letters keep the time at which they were first seen."""
+        """Replace the dead letters of a table's batch or replay. Repeated dead letters keep the time at which they were first seen.
+
+        Other offsets of the same batch, such as those of another topic that could not be read at first, have their own folder.
+        """
         from pyspark.sql import functions as F
 
         name = f"{batch.batch:010d}/{quote(batch.table, safe='')}" + (f"+{batch.replay.name}" if batch.replay else "")
+        if self._has_other_offsets(name, batch.digest):
+            name += f"+{batch.digest}"
         if self._folder.is_complete(name):
             older = dead_letters.sparkSession.read.load(f"{self._folder.path}/{name}")
             if (seen := first_seen(older)) is not None:
                 dead_letters = dead_letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
-        self._write(dead_letters, name)
+        self._write(dead_letters, name, batch.digest)
         return WriteResult()
 
     def read(self, session: SparkSession) -> DataFrame | None:
@@ -69,6 +77,13 @@ class DeadLetterFiles:
             self._folder.check_complete(name)
         return sorted(folders)
 
-    def _write(self, dead_letters: DataFrame, name: str) -> None:
+    def _has_other_offsets(self, name: str, digest: str) -> bool:
+        """Return whether a folder is complete and known to have dead letters of other offsets."""
+        stored = self._folder.read(f"{name}/{_DIGEST}") if digest else None
+        return bool(stored) and stored != digest and self._folder.is_complete(name)
+
+    def _write(self, dead_letters: DataFrame, name: str, digest: str = "") -> None:
         dead_letters.coalesce(1).write.mode("overwrite").save(f"{self._folder.path}/{name}")
+        if digest:
+            self._folder.write(f"{name}/{_DIGEST}", digest)
         self._folder.mark_complete(name)

@@ -57,12 +57,12 @@ class KeyChanges:
 
     @contextmanager
     def carry_values(
-        self, rows: DataFrame, key: Sequence[str], batch: int, read_stored: Callable[[], DataFrame | None]
+        self, rows: DataFrame, key: Sequence[str], write: int, read_stored: Callable[[], DataFrame | None]
     ) -> Iterator[DataFrame]:
         """Return the rows and the partial updates of their keys, which have PARTIAL.
 
-        The partial updates of the batch's own key changes are stored first. ``read_stored``: returns the table, with POSITION and
-        COLUMN_POSITIONS; None without a table.
+        The partial updates of the batch's own key changes are stored first. ``write``: number of the write (``BatchMarks.number``);
+        ``read_stored``: returns the table, with POSITION and COLUMN_POSITIONS; None without a table.
         """
         from pyspark.sql import functions as F
 
@@ -74,11 +74,11 @@ class KeyChanges:
             # One action reads all rows, so that observations on them are complete.
             has_unavailable = any_of(F.col(UNAVAILABLE).getField(name) for name in _columns_to_carry(rows, key))
             ((key_changes, incomplete),) = cached.agg(F.count(NEW_KEY), F.count_if(has_unavailable)).collect()
-            own = self._store.of(batch)
+            own = self._store.of(write)
             if key_changes and not own:
                 with self._partial_updates(cached, key, read_stored()) as updates:
-                    self._store.add(updates, batch, lambda several: several)
-                own = self._store.of(batch)
+                    self._store.add(updates, write, lambda several: several)
+                own = self._store.of(write)
             rows = cached.drop(NEW_KEY, KEY_CHANGE_POSITION)
             if self._store.names and (own or incomplete):
                 updates = self._read_for(cached, key, own)

@@ -106,7 +106,8 @@ def test_clock_that_jumps_forward_expires_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, year = time.time(), 365 * 86400
-    names = [f"0-{batch}-{int(now * 1000) + batch}-0123abcd" for batch in range(3)]
+    numbers = (0, 1, 2, 0xB2 << row_store.BATCH_BITS | 2)  # The last two are writes of one batch.
+    names = [f"0-{number}-{int(now * 1000)}-0123abcd" for number in numbers]
     for name in names:
         (tmp_path / name).mkdir()
     store = RowStore(Folder(spark, str(tmp_path)), 3600)

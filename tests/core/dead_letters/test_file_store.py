@@ -43,6 +43,20 @@ def test_claim_keeps_the_dead_letters_of_other_tables(spark: SparkSession, tmp_p
     assert [row["table"] for row in kept.collect()] == ["_stage.items"]
 
 
+def test_other_offsets_of_a_batch_do_not_replace_its_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    """A table gets the batch again from a topic that could not be read at first."""
+    store = DeadLetterFiles(Folder(spark, str(tmp_path)))
+    for minute, (topic, digest) in enumerate([("first", "a1"), ("second", "b2"), ("first", "a1"), ("second", "b2")]):
+        rows = spark.sql(f"select '{topic}' as topic, timestamp'2026-01-31 12:0{minute}:00' as seen")
+        store.save(rows, DeadLetterBatch(7, "shop.orders", "checkpoint", "mark", digest=digest))
+    found = store.read(spark)
+    assert found is not None
+    assert sorted((row["topic"], row["seen"].minute) for row in found.collect()) == [("first", 0), ("second", 1)]
+    queue = ReplayQueue(spark, Folder(spark, str(tmp_path / "replay")))
+    store.claim(spark, lambda rows: rows, queue)
+    assert [(item.batch, item.origin) for item in queue.items()] == [(7, "shop.orders")] * 2
+
+
 def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     """Spark skips empty files without an error, and cannot read a folder without files."""
     store = DeadLetterFiles(Folder(spark, str(tmp_path)))

@@ -256,8 +256,13 @@ def test_key_columns_may_have_any_type(spark: SparkSession, tmp_path: Path) -> N
     assert found == rows(f"{new}, {values}, false, '', false, false").select(*key, "large").collect()
 
 
-def test_replay_of_a_batch_carries_its_own_values(spark: SparkSession, tmp_path: Path) -> None:
-    """A replay has the number of its batch, which may have applied other key changes."""
+@pytest.mark.parametrize(
+    "second", [BatchMarks("c/replay/1764", 5, write=1764), BatchMarks("c", 5, digest="b2")], ids=["replay", "topic"]
+)
+def test_second_write_of_a_batch_carries_its_own_values(
+    spark: SparkSession, tmp_path: Path, second: BatchMarks
+) -> None:
+    """A replay has the number of its batch, as has a topic that could not be read when the batch was applied."""
 
     def moved(old: int, new: int) -> DataFrame:
         return spark.sql(
@@ -270,7 +275,7 @@ def test_replay_of_a_batch_carries_its_own_values(spark: SparkSession, tmp_path:
         )
 
     state: Any = SimpleNamespace(key_changes=KeyChanges(Folder(spark, str(tmp_path)), 3600))
-    for marks, old in ((BatchMarks("c", 5), 1), (BatchMarks("c/replay/1764", 5, write=1764), 2)):
+    for marks, old in ((BatchMarks("c", 5, digest="a1"), 1), (second, 2)):
         plan: Any = SimpleNamespace(has_key_changes=True, table=Table(TABLE, ("id",)), marks=marks)
         with carry_values_to_new_keys(moved(old, old + 10), plan, state, lambda: None) as carried:
             found = carried.where("_headrace_partial").select("id", "large").collect()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.checkpoint.row_store import BATCH_BITS
 from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, KEY, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
@@ -32,6 +33,13 @@ class BatchMarks:
     epoch: int = 0
     digest: str = ""
     write: int | None = None
+
+    @property
+    def number(self) -> int:
+        """Number of the write in the state of its table. Two writes of one batch read other offsets."""
+        if self.write is not None:
+            return self.write
+        return int(self.digest or "0", 16) << BATCH_BITS | self.batch
 
     @property
     def truncate(self) -> str:

@@ -136,8 +136,7 @@ def carry_values_to_new_keys(
     if not table_plan.has_key_changes:
         yield rows
         return
-    marks = table_plan.marks
-    number = marks.batch if marks.write is None else marks.write
+    number = table_plan.marks.number
     with state.key_changes.carry_values(rows, table_plan.table.key, number, read_stored) as carried:
         yield carried
 

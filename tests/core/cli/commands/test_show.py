@@ -128,7 +128,7 @@ def test_missing_table_is_reported(headrace: Headrace) -> None:
         "no version of 'moma.artist' is known" in headrace("show", "artists.yaml", "moma.artist", "--versions").stderr
     )
     assert (
-        "the pipeline has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
+        "the table has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
     )
 
 

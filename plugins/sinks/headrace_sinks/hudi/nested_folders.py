@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError, Table
@@ -53,11 +53,22 @@ def _check_outer_tables(spark: SparkSession, table: Table, locate: Locate) -> No
 
 
 def _check_inner_tables(spark: SparkSession, table: Table, locate: Locate) -> None:
-    folder = Folder(spark, locate(table))
-    inner = next((name for name in folder.names() if has_table(spark, f"{folder.path}/{name}")), None)
+    path = locate(table)
+    inner = next(_find_tables(spark, path), None)
     if inner is not None:
         raise ConfigError(
             f"its folder has the folder of the table '{table.name}.{inner}', and a partition may have the same name",
-            where=f"table {table.name}, sink hudi, {folder.path}",
+            where=f"table {table.name}, sink hudi, {path}",
             fix=_FIX,
         )
+
+
+def _find_tables(spark: SparkSession, path: str) -> Iterator[str]:
+    """Find the names of the tables below a folder. A dot in a table's name separates two folders, so no folder has one."""
+    for name in Folder(spark, path).names():
+        if "." in name:
+            continue
+        if has_table(spark, f"{path}/{name}"):
+            yield name
+        else:
+            yield from (f"{name}.{inner}" for inner in _find_tables(spark, f"{path}/{name}"))

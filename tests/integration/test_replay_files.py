@@ -14,6 +14,7 @@ from tests.support.memory_sink import MemorySink
 from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
+from headrace.dead_letters.file_store import DeadLetterFiles
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.plan.routing import Target
@@ -161,12 +162,13 @@ def test_interrupted_replay_continues_with_its_own_selection(
     job(tmp_path, "decimal(5,2)").run(spark)
     wide = job(tmp_path, "decimal(9,2)")
     write_lines(file, [price_event(1, 1234.5, lsn=10), price_event(2, 1.5, lsn=11)])
-    with monkeypatch.context() as patched:
-        # The process is killed after the table is written.
-        patched.setattr(ReplayQueue, "remove", lambda *_: pytest.fail("killed"))
-        with pytest.raises(BaseException, match="killed"):
-            list(replay(wide.plan, spark, reason="undecodable"))
-    assert len(read_dead_letters(wide, spark)) == 2
+    # The process is killed after the table is written: before and after the other dead letter is back in its store.
+    for owner, step in ((DeadLetterFiles, "restore"), (ReplayQueue, "remove")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, lambda *_: pytest.fail("killed"))
+            with pytest.raises(BaseException, match="killed"):
+                list(replay(wide.plan, spark, reason="undecodable"))
+        assert len(read_dead_letters(wide, spark)) == 2
     assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 1, 0), ReplayResult("shop.orders", 1, 0)]
     assert rows(wide, spark) == [(10, "1234.50"), (11, "1.50")]
     with pytest.raises(ConfigError, match="there are no dead letters"):

@@ -32,11 +32,15 @@ _SELECTIONS = "_selections"
 
 @dataclass(frozen=True)
 class Selection:
-    """Dead letters of an item that a replay applies: those of a reason and of a table, or all; without those of missing files."""
+    """Dead letters of an item that a replay applies: those of a reason and of a table, or all; without those of missing files.
+
+    ``is_restored``: the others are back in their store.
+    """
 
     reason: str | None = None
     table: str | None = None
     missing_files: tuple[str, ...] = ()
+    is_restored: bool = False
 
     def condition(self) -> Column:
         """Return the condition that selects the dead letters of the reason and the table."""
@@ -118,8 +122,11 @@ class ReplayQueue:
         """Return the selection of the first attempt at an item; None if there was none."""
         return self._folder.folder(_SELECTIONS).load(item.unique, _parse_selection)
 
-    def begin(self, item: ReplayItem, selection: Selection) -> None:
-        """Store the selection of an item before anything is written. A table that has the item may skip it in a later attempt."""
+    def save_selection(self, item: ReplayItem, selection: Selection) -> None:
+        """Store the selection of an item before anything is written, and when the others are restored.
+
+        A table that has the item may skip it in a later attempt.
+        """
         self._folder.folder(_SELECTIONS).write(item.unique, json.dumps(asdict(selection), ensure_ascii=False))
 
     def remove(self, item: ReplayItem) -> None:
@@ -128,17 +135,20 @@ class ReplayQueue:
         self._folder.folder(_SELECTIONS).delete(item.unique)
 
     def read(self, session: SparkSession) -> DataFrame | None:
-        """Return the claimed dead letters; None if there are none. The others of an item that began may be back in their store."""
-        frames = [
-            session.read.load(self.path(item)).where((self.read_selection(item) or Selection()).condition())
-            for item in self.items()
-        ]
+        """Return the claimed dead letters; None if there are none. Those that are back in their store are left out."""
+        frames = [self._read_item(session, item) for item in self.items()]
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames) if frames else None
+
+    def _read_item(self, session: SparkSession, item: ReplayItem) -> DataFrame:
+        dead_letters, selection = session.read.load(self.path(item)), self.read_selection(item)
+        return dead_letters.where(selection.condition()) if selection and selection.is_restored else dead_letters
 
 
 def _parse_selection(text: str) -> Selection:
     found = json.loads(text)
-    return Selection(found["reason"], found["table"], tuple(found["missing_files"]))
+    # Earlier releases did not store whether the others are restored.
+    is_restored = found.get("is_restored", False)
+    return Selection(found["reason"], found["table"], tuple(found["missing_files"]), is_restored)
 
 
 def _parse_claim(text: str) -> tuple[str, str]:

@@ -119,7 +119,8 @@ class _Replay:
     def has_other_selections(self) -> bool:
         """Return whether a replay with another selection was interrupted."""
         found = [self.queue.read_selection(item) for item in self.queue.items()]
-        return any(replace(item, missing_files=()) != self._selection for item in found if item is not None)
+        selections = [(item.reason, item.table) for item in found if item is not None]
+        return any(selection != (self._selection.reason, self._selection.table) for selection in selections)
 
     def replay_items(self) -> Iterator[ReplayResult]:
         """Apply the claimed items, and put back the rest of each. An item that fails stays claimed, and the others continue."""
@@ -153,6 +154,7 @@ class _Replay:
         written = self._write(item, context, dead_letters, counts)
         topics = [topic for found in written for topic in found.topics]
         self._restore(item, claimed.where(~(is_replayed & F.col("topic").isin(topics))))
+        self.queue.save_selection(item, replace(selection, is_restored=True))
         missing = claimed.where(is_selected & ~is_replayed).groupBy("table").count().collect()
         self.queue.remove(item)
         for found in written:
@@ -167,7 +169,7 @@ class _Replay:
             selected = claimed.where(self._selected & self._is_whole)
             missing = self._until_schemas_known(lambda: self._find_missing_files(context, selected))
         selection = replace(self._selection, missing_files=tuple(missing))
-        self.queue.begin(item, selection)
+        self.queue.save_selection(item, selection)
         return selection
 
     def _with_masked(self, dead_letters: DataFrame) -> DataFrame:

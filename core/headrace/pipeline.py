@@ -206,11 +206,13 @@ class Pipeline(PipelineSpec):
         self.plan.learn_tables(folder)
         return CheckpointFolders(folder)
 
-    def _require_batches(self, spark: SparkSession, fix: str) -> None:
+    def _require_batches(self, spark: SparkSession) -> None:
         """Raise ConfigError if the pipeline has never applied a batch."""
         if not Folder(spark, self.checkpoint).exists() or self._open_folders(spark).next_batch == 0:
             raise ConfigError(
-                "the pipeline has not applied a batch yet", where=f"checkpoint {self.checkpoint}", fix=fix
+                "the pipeline has not applied a batch yet",
+                where=f"checkpoint {self.checkpoint}",
+                fix="run the pipeline until it has applied the snapshot",
             )
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
@@ -222,12 +224,10 @@ class Pipeline(PipelineSpec):
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """Make all changes from the next batch on newer than earlier ones, for a restored or replaced database.
 
-        Stop the pipeline before. ConfigError when it has never run.
+        Stop the pipeline before. Before the first batch, all changes are newer than the rows of existing tables.
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            fix = "run the pipeline; no epoch is needed before its first batch, because no stored row can win over a new change"
-            self._require_batches(spark, fix)
             with hold_checkpoint(spark, self.checkpoint):
                 checkpoint = Checkpoint(spark, self.checkpoint, self.name)
                 return checkpoint.epochs.add(checkpoint.next_batch, reason)
@@ -240,7 +240,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            self._require_batches(spark, "run the pipeline until it has applied the snapshot")
+            self._require_batches(spark)
             with hold_checkpoint(spark, self.checkpoint):
                 return resync(self.plan, spark, table, now=now)
 

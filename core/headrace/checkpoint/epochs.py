@@ -36,6 +36,15 @@ class Epochs:
         self._folder, self._lock = folder, threading.Lock()
         self.all = folder.load(FILE, _parse) or []
 
+    @property
+    def initial(self) -> int:
+        """Number of epochs that were raised before the first batch."""
+        return sum(epoch.table is None and epoch.from_batch == 0 for epoch in self.all)
+
+    def is_raised(self, table: str, batch: int) -> bool:
+        """Return whether an epoch of one table starts with a batch."""
+        return any((epoch.table, epoch.from_batch) == (table, batch) for epoch in self.all)
+
     def of(self, batch: int, table: str) -> int:
         """Return the epoch of a table in a batch.
 
@@ -63,7 +72,7 @@ class Epochs:
             return self._append(max(numbers, default=0) + 1, raised, table)
 
     def adopt(self, number: int, from_batch: int, reason: str, table: str) -> Epoch:
-        """Raise the epoch of a table to that of its stored rows."""
+        """Raise the epoch of a table with stored rows to a number."""
         with self._lock:
             return self._append(number, [(from_batch, reason)], table)
 

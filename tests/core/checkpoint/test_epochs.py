@@ -30,6 +30,14 @@ def test_epoch_applies_from_the_batch_in_which_it_was_raised(folder: Folder) -> 
     assert Epochs(folder).of(3, "b") == 1
 
 
+def test_epochs_before_the_first_batch_are_counted(folder: Folder) -> None:
+    epochs = Epochs(folder)
+    epochs.add(0, "new cluster")
+    epochs.adopt(4, 0, "older", "a")
+    epochs.add(1, "restored")
+    assert (epochs.initial, epochs.is_raised("a", 0), epochs.is_raised("a", 1)) == (1, True, False)
+
+
 def test_epoch_of_one_table_is_raised_once_per_batch(folder: Folder) -> None:
     epochs = Epochs(folder)
     for _ in range(2):  # the second time as a repeated batch

@@ -166,18 +166,26 @@ class TableWriter:
         return table_plan
 
     def _adopt_epoch(self, table_plan: TablePlan) -> TablePlan:
-        """Continue the epoch of stored rows in a new checkpoint. In a lower epoch, all changes would lose against these rows."""
+        """Continue the epoch of stored rows in a new checkpoint. In a lower epoch, all changes would lose against these rows.
+
+        Epochs that were raised before the first batch are counted from there.
+        """
         from pyspark.sql import functions as F
 
-        table, marks = table_plan.table, table_plan.marks
+        table, marks, epochs = table_plan.table, table_plan.marks, self._checkpoint.epochs
+        if epochs.is_raised(table.name, marks.batch):  # A sink may have rows of a batch that is repeated.
+            return table_plan
         stored = [self._sinks.read_stored(sink, table) for sink in table_plan.upsert_sinks]
-        is_newer = F.col(POSITION).rlike(f"^{SORTABLE}") & (F.col(POSITION) >= epoch_text(marks.epoch + 1))
+        is_newer = F.col(POSITION).rlike(f"^{SORTABLE}") & (
+            F.col(POSITION) >= epoch_text(marks.epoch + 1 - epochs.initial)
+        )
         newer = [rows.where(is_newer) for rows in stored if rows is not None and POSITION in rows.columns]
         highest = [row[0] for rows in newer if (row := rows.agg(F.max(POSITION)).first()) and row[0]]
         if not highest:
             return table_plan
-        epoch = self._checkpoint.epochs.adopt(read_epoch(max(highest)), marks.batch, OLDER, table.name)
-        note = f"{OLDER}: the changes are in this epoch too (epoch {epoch.number})"
+        epoch = epochs.adopt(read_epoch(max(highest)) + epochs.initial, marks.batch, OLDER, table.name)
+        which = "a newer epoch" if epochs.initial else "this epoch too"
+        note = f"{OLDER}: the changes are in {which} (epoch {epoch.number})"
         return replace(table_plan, marks=replace(marks, epoch=epoch.number), epoch_note=note)
 
     def _note_first_source(self, target: Target, table_plan: TablePlan, state: TableState) -> None:

@@ -41,9 +41,9 @@ class Epochs:
         """Number of epochs that were raised before the first batch."""
         return sum(epoch.table is None and epoch.from_batch == 0 for epoch in self.all)
 
-    def is_raised(self, table: str, batch: int) -> bool:
-        """Return whether an epoch of one table starts with a batch."""
-        return any((epoch.table, epoch.from_batch) == (table, batch) for epoch in self.all)
+    def is_adopted(self, table: str, batch: int, reason: str) -> bool:
+        """Return whether an epoch of one table starts with a batch for a reason."""
+        return any((epoch.table, epoch.from_batch, epoch.reason) == (table, batch, reason) for epoch in self.all)
 
     def of(self, batch: int, table: str) -> int:
         """Return the epoch of a table in a batch.

@@ -35,7 +35,8 @@ def test_epochs_before_the_first_batch_are_counted(folder: Folder) -> None:
     epochs.add(0, "new cluster")
     epochs.adopt(4, 0, "older", "a")
     epochs.add(1, "restored")
-    assert (epochs.initial, epochs.is_raised("a", 0), epochs.is_raised("a", 1)) == (1, True, False)
+    adopted = [epochs.is_adopted("a", 0, "older"), epochs.is_adopted("a", 1, "older"), epochs.is_adopted("a", 0, "")]
+    assert (epochs.initial, adopted) == (1, [True, False, False])
 
 
 def test_epoch_of_one_table_is_raised_once_per_batch(folder: Folder) -> None:

@@ -173,7 +173,7 @@ class TableWriter:
         from pyspark.sql import functions as F
 
         table, marks, epochs = table_plan.table, table_plan.marks, self._checkpoint.epochs
-        if epochs.is_raised(table.name, marks.batch):  # A sink may have rows of a batch that is repeated.
+        if epochs.is_adopted(table.name, marks.batch, OLDER):  # A sink may have rows of a batch that is repeated.
             return table_plan
         stored = [self._sinks.read_stored(sink, table) for sink in table_plan.upsert_sinks]
         is_newer = F.col(POSITION).rlike(f"^{SORTABLE}") & (

@@ -127,9 +127,7 @@ def test_missing_table_is_reported(headrace: Headrace) -> None:
     assert (
         "no version of 'moma.artist' is known" in headrace("show", "artists.yaml", "moma.artist", "--versions").stderr
     )
-    assert (
-        "the table has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
-    )
+    assert "the table has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
 
 
 def test_dead_letters_are_shown(headrace: Headrace) -> None:

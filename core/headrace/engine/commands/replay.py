@@ -200,8 +200,9 @@ class _Replay:
             tables = [_ReplayedTable(topic, (topic,), counts[topic], 0) for topic in metadata]
             for target in targets:
                 failed_again = write(target)
-                replayed = _count_records(target, targets, context.spark, counts)
-                tables.append(_ReplayedTable(target.name, tuple(target.topics), replayed, failed_again))
+                # A topic of several tables is read for each of them.
+                if replayed := _count_records(target, targets, context.spark, counts):
+                    tables.append(_ReplayedTable(target.name, tuple(target.topics), replayed, failed_again))
             return tables
 
         return self._until_schemas_known(read_and_write)

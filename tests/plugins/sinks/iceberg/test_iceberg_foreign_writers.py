@@ -8,14 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.iceberg import java_table, name_of
+from tests.support.iceberg import java_table, load_table_handle, name_of
 from tests.support.tiers import nightly_after
 
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
+from headrace.testing._internal.meantime import in_the_meantime
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.iceberg_catalog import active
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -105,6 +107,59 @@ def test_rows_stay_correct_after_changes_by_another_writer(target: Target, chang
     assert rows(target) == {0: "third", 2: "fourth"}
     maintain(target)
     assert rows(target) == {0: "third", 2: "fourth"}
+
+
+def compact(target: Target) -> None:
+    handle = load_table_handle(target)
+    with active(target.session):
+        handle.actions.rewriteDataFiles(handle.java).option("rewrite-all", "true").execute()
+
+
+def expire(target: Target) -> None:
+    java = java_table(target)
+    java.newAppend().commit()
+    java.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+
+
+def undo(target: Target) -> None:
+    java = java_table(target)
+    java.manageSnapshots().rollbackTo(java.currentSnapshot().parentId()).commit()
+
+
+@pytest.mark.parametrize(
+    ("maintain_table", "stored"),
+    nightly_after(
+        1,
+        [
+            (expire, {0: "old", 1: "new", 3: "old"}),
+            (undo, {0: "old", 1: "old", 2: "old", 3: "old"}),
+            (compact, {0: "old", 1: "new", 3: "old"}),
+        ],
+    ),
+)
+def test_maintenance_by_another_program_during_a_batch(
+    target: Target, maintain_table: Callable[[Target], None], stored: dict[int, str]
+) -> None:
+    changes = put(2, 0, "second"), remove(2, 3, ""), put(2, 9, "more")
+    with in_the_meantime(lambda: maintain_table(target)) as interleave:
+        error = target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, *changes))))
+    if error is not None:
+        assert isinstance(error, RetriableError)
+        assert rows(target) == stored
+        target.write(PEOPLE, *changes)
+    expected = {**stored, 0: "second", 9: "more"}
+    del expected[3]
+    assert rows(target) == expected
+
+
+@pytest.mark.nightly
+def test_equality_deletes_in_format_version_3_are_not_converted(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)  # no file is compacted
+    set_properties(format__version="3")(target)
+    maintain(target)
+    assert rows(target) == {0: "old", 1: "new", 3: "old"}
 
 
 def test_backward_clock_is_reported_and_no_row_is_lost(target: Target, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What orders the changes of each topic, as of the last batch and before its last change."""
+"""Order of the changes of each topic, as of the last batch, and its order before that."""
 
 from __future__ import annotations
 

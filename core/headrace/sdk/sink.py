@@ -222,8 +222,8 @@ class Sink(Plugin, ABC):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         """Return the table as readers see it, with headrace's columns. ``as_of``: a timestamp or a version.
 
-        NoSuchTableError when there is no such table, ConfigError when there is no such version. Raise another error for a table that
-        exists and cannot be read, because headrace would treat it as a new table.
+        NoSuchTableError when there is no such table: headrace then creates it. ConfigError when there is no such version. Raises any
+        other error for a table that exists and cannot be read.
         """
 
     def read_or_none(self, spark: SparkSession, table: Table) -> DataFrame | None:

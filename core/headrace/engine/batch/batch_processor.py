@@ -104,9 +104,8 @@ class BatchProcessor:
         tables = until_schemas_known(read_and_write, context.schemas)
         if all(progress.table != table for progress in tables):
             # The backlog has the name of a topic whose tables were unknown. Without progress, it would count as failing.
-            tables += tuple(
-                TableProgress(table, sink.name, rows_in=0, applied=0, late=0, superseded=0) for sink in self._plan.sinks
-            )
+            names = self._plan.for_table(table).sink_names.values()
+            tables += tuple(TableProgress(table, name, rows_in=0, applied=0, late=0, superseded=0) for name in names)
         return self._batch_progress(entry.last, started, start, tables)
 
     def find_replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:

@@ -17,6 +17,7 @@
 ``truncate_markers/``  position of the last truncate or resync of each table, by source
 ``snapshots/``         start of each table's newest snapshot
 ``table_modes/``       mode in which each table was created
+``table_types/``       types that decide which records of each table are rejected
 ``backlog/``           batches that failed tables still need
 ``dead_letters/``      records that could not become a change or a row
 ``replay/``            dead letters that are being replayed
@@ -102,6 +103,11 @@ class CheckpointFolders:
     def table_modes(self) -> Folder:
         """Mode of each table, as JSON files."""
         return self.folder.folder("table_modes")
+
+    @cached_property
+    def table_types(self) -> Folder:
+        """Types that decide which records of each table are rejected, as JSON files."""
+        return self.folder.folder("table_types")
 
     @cached_property
     def deleted_keys(self) -> Folder:

@@ -86,8 +86,8 @@ class Batch:
         """Return whether a table has the batch. ``marks``: marks of the table's commits, the newest first.
 
         None if unknown: the table has later batches, or other records under this number, because the checkpoint is older than the
-        table. The batch's rows may be in the table under another number: append only missing rows, or raise ``unknown_error``.
-        Marks without a digest are compared by number.
+        table, or because column types changed before the batch was repeated. The batch's rows may be in the table, also under another
+        number: append only missing rows, or raise ``unknown_error``. Marks without a digest are compared by number.
         """
         newer, is_known = self.id, True
         for mark in dict.fromkeys(marks):
@@ -102,7 +102,8 @@ class Batch:
         """Return the error for a batch that may already be in a table. ``way_on``: fix without the newest checkpoint."""
         return ConfigError(
             f"the table has later batches than batch {self.id}, or other records under this number: the checkpoint is older than the "
-            "table, for example restored from a backup, and the table may already have the records of the batch",
+            "table, for example restored from a backup, or column types changed before the batch was repeated; and the table may "
+            "already have the records of the batch",
             where=where,
             fix=f"restore the newest checkpoint; or {way_on}",
         )

@@ -13,6 +13,7 @@ from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.snapshots import NewestSnapshot
 from headrace.upsert.table_modes import TableModes
 from headrace.upsert.table_sources import TableSources
+from headrace.upsert.table_types import TableTypes
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class TableState:
     """Durable state of one table.
 
-    Keys of deleted rows, values carried to new keys, sources, last truncates, newest snapshot, modes.
+    Keys of deleted rows, values carried to new keys, sources, last truncates, newest snapshot, modes, types.
     """
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
@@ -66,6 +67,10 @@ class TableState:
     @cached_property
     def modes(self) -> TableModes:
         return TableModes(self._folders.table_modes, self._name)
+
+    @cached_property
+    def types(self) -> TableTypes:
+        return TableTypes(self._folders.table_types, self._name)
 
 
 class TableStates:

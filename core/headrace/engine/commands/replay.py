@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Selection
 from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, keep_numbers, number_in_file, with_masked
 from headrace.dead_letters.store import open_stores, read_all
@@ -185,7 +186,7 @@ class _Replay:
         def write(target: Target) -> int:
             plan = self._plan.for_table(target.name)
             writer = TableWriter(plan, self._checkpoint, self._sessions, states, replay=run)
-            return writer.write_table(target, item.batch)[0].dead_letters
+            return writer.write_table(target, item.batch, digest_offsets(item.unique))[0].dead_letters
 
         def read_and_write() -> list[_ReplayedTable]:
             events = self._events(context, dead_letters)

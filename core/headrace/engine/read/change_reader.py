@@ -231,10 +231,12 @@ class ChangeReader:
         every_field: bool = False,
         tombstones: bool = True,
         balance: TransformCounter | None = None,
+        incompatible: dict[str, str] | None = None,
     ) -> Changes:
         """Return the changes of all topics of a table.
 
-        If the file has a policy for it, changes that do not fit the table are rejected.
+        If the file has a policy for it, changes that do not fit the table are rejected. ``incompatible`` notes column → type of such
+        values.
         """
         parts = [
             self.read_changes(
@@ -249,12 +251,12 @@ class ChangeReader:
             for events, route in target.sources
         ]
         rejects_conflicts = RejectReason.SCHEMA_INCOMPATIBLE in self._plan.settings.dead_letters
-        changes = union_changes(parts, target.name, rejects_conflicts=rejects_conflicts)
+        changes = union_changes(parts, target.name, rejects_conflicts=rejects_conflicts, found=incompatible)
         if not rejects_conflicts:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
         schemas = [table.schema for table in stored if table is not None]
-        return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
+        return reduce(partial(reject_incompatible, keeps_values=every_field, found=incompatible), schemas, changes)
 
     def count_records(self, session: SparkSession, batch_events: Sequence[Events]) -> dict[str, int]:
         """Return topic → number of records; empty if they cannot be read, which is not an error."""

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def union_changes(parts: Sequence[Changes], table: str, *, rejects_conflicts: bool = False) -> Changes:
+def union_changes(
+    parts: Sequence[Changes], table: str, *, rejects_conflicts: bool = False, found: dict[str, str] | None = None
+) -> Changes:
     """Return the changes of several topics as those of one table. DataError if their shapes, keys or types differ.
 
     A topic without columns, of which no record could be read, fits any other. ``rejects_conflicts``: reject the changes of later
-    topics whose types differ, instead.
+    topics whose types differ, instead; ``found`` notes the columns and the types of their values.
     """
     readable = [part for part in parts if part.event_columns]
     if len({part.envelope for part in readable}) > 1:
@@ -38,20 +40,22 @@ def union_changes(parts: Sequence[Changes], table: str, *, rejects_conflicts: bo
         )
     others = [part for part in parts if not part.event_columns]
     if len(readable) > 1:
-        readable = _align_types(readable, table, rejects_conflicts=rejects_conflicts)
+        readable = _align_types(readable, table, found, rejects_conflicts=rejects_conflicts)
     parts = [*readable, *others]
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)
 
 
-def _align_types(parts: Sequence[Changes], table: str, *, rejects_conflicts: bool) -> list[Changes]:
+def _align_types(
+    parts: Sequence[Changes], table: str, found: dict[str, str] | None, *, rejects_conflicts: bool
+) -> list[Changes]:
     """Return the changes with one type per column. Spark's union would convert numbers to strings and lose digits."""
     from pyspark.sql.types import StructField, StructType
 
     union: Any = StructType()
     fitting = []
     for part in parts:
-        fits = reject_incompatible(part, union) if rejects_conflicts else part
+        fits = reject_incompatible(part, union, found=found) if rejects_conflicts else part
         row = StructType([StructField(name, fits.frame.schema[name].dataType) for name in fits.event_columns])
         try:
             union = promote(union, row)

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bool = False) -> Changes:
+def reject_incompatible(
+    changes: Changes, table: StructType, *, keeps_values: bool = False, found: dict[str, str] | None = None
+) -> Changes:
     """Reject changes with a value of a type to which the table's column cannot be widened, as SCHEMA_INCOMPATIBLE.
 
     Such a column is null in the table's type, so that the other rows fit, unless the changes are read for dead letters
-    (``keeps_values``).
+    (``keeps_values``). ``found`` notes the columns and the types of their values.
     """
     from pyspark.sql import functions as F
 
@@ -37,6 +39,8 @@ def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bo
     }
     if not wrong:
         return changes
+    if found is not None:
+        found |= {name: changes.frame.schema[name].dataType.simpleString() for name in wrong if name not in found}
     has_value = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
     error = F.coalesce(F.col(ERROR), F.when(has_value, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
     frame = changes.frame.withColumn(ERROR, error)

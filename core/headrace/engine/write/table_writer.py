@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.offset_log import digest_offsets
 from headrace.control_characters import escape_controls
 from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.plan.pipeline_plan import Plan
@@ -97,7 +98,9 @@ class TableWriter:
     def _write_changes(self, target: Target, batch: int, state: TableState, digest: str) -> list[TableProgress]:
         started = time.monotonic()
         balance = TransformCounter()
-        changes = self._read(target, state, balance)
+        incompatible: dict[str, str] = {}
+        changes = self._read(target, state, balance, incompatible)
+        digest = _add_revision(digest, changes, target, state, incompatible)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name), digest, self._write)
         table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
         if not table_plan.columns:
@@ -107,10 +110,7 @@ class TableWriter:
         origins = origin_aggregates(table_plan.marks.epoch, has_snapshots=table_plan.has_snapshots)
         is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
         changes = changes if is_given_tombstones else drop_tombstones(changes)
-        counter = RowCounter(
-            origins=origins if table_plan.upsert_sinks else None,
-            has_tombstones=is_given_tombstones,
-        )
+        counter = RowCounter(origins=origins if table_plan.upsert_sinks else None, has_tombstones=is_given_tombstones)
         removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:
             rows = accept_rows(counter.count_arrivals(changes.frame), table_plan)
@@ -130,9 +130,8 @@ class TableWriter:
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
-            if (
-                was_read and counts.rows_in is not None
-            ):  # Otherwise Spark delivers no counts, and waiting for them again is useless.
+            # Without counts from Spark, waiting for them again is useless.
+            if was_read and counts.rows_in is not None:
                 counts = counts.with_filtered(balance.count_filtered())
             if table_plan.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch, counts.newest_ms)
@@ -267,7 +266,13 @@ class TableWriter:
         return rejected
 
     def _read(
-        self, target: Target, state: TableState, balance: TransformCounter | None = None, *, every_field: bool = False
+        self,
+        target: Target,
+        state: TableState,
+        balance: TransformCounter | None = None,
+        incompatible: dict[str, str] | None = None,
+        *,
+        every_field: bool = False,
     ) -> Changes:
         session = self._sinks.session_of(target.name)
         changes = self._reader.read_target(
@@ -277,6 +282,7 @@ class TableWriter:
             every_field=every_field,
             tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
             balance=balance,
+            incompatible=incompatible,
         )
         return reject_unsupported(changes, target.name, self._plan.sinks, session)
 
@@ -295,6 +301,25 @@ class TableWriter:
             return False
         tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
         return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
+
+
+def _add_revision(
+    digest: str, changes: Changes, target: Target, state: TableState, incompatible: Mapping[str, str]
+) -> str:
+    """Return the digest of a batch with the revision of the types by which records are rejected.
+
+    A batch may be in the table although its dead letters are not saved. If it is repeated with other types, it has another mark, and
+    its records are applied again: a record that was rejected and now fits would otherwise be neither a row nor a dead letter.
+    """
+    from pyspark.sql.types import StructType
+
+    if not changes.event_columns:  # No record could be read.
+        return digest
+    schema = changes.frame.schema
+    row = StructType([schema[name] for name in changes.event_columns if name not in incompatible])
+    is_inferred = any(events.is_inferred for events, _ in target.sources)
+    revision = state.types.note(row, incompatible, is_inferred=is_inferred)
+    return digest_offsets([digest, revision]) if revision else digest
 
 
 def _progress(

@@ -197,6 +197,20 @@ def test_declared_decimals(text: str, value: str | None) -> None:
     assert [letter[1] for letter in result.dead_letters] == (["undecodable"] if value is None else [])
 
 
+@pytest.mark.parametrize("style", ["json", "json-schema"])
+@pytest.mark.parametrize("text", ["1e400", "-1e400000000", "9" * 310, "1.79e308", r'"\ud800"', r'"\\ud800"'])
+def test_values_that_are_no_double_and_no_character(style: str, text: str) -> None:
+    kind = ["struct", [["id", "int64"], ["x", "string" if '"' in text else "float64"]]]
+    value = "" if '"' in text else 0.5
+    records = [{"topic": "c.people", "kind": "row", "value": {"id": n, "x": value}} for n in (1, 2)]
+    case = pack([records[0], {**records[1], "raw": [[["x"], text]]}], style=style)
+    case["cases"][0]["kinds"] = {"row": kind}
+    result = expect(case)
+    is_good = text in ("1.79e308", r'"\\ud800"')
+    assert len(result.tables["c.people"]) == 1 + is_good
+    assert [letter[1] for letter in result.dead_letters] == ([] if is_good else ["undecodable"])
+
+
 @pytest.mark.parametrize(("kind", "bits"), [("int16", 15), ("int32", 31), ("int64", 63)])
 def test_integers_have_the_limits_of_their_type(kind: str, bits: int) -> None:
     assert [read_connect({"type": kind}, value) for value in (-(2**bits), 2**bits - 1)] == [-(2**bits), 2**bits - 1]

@@ -9,6 +9,7 @@ import base64
 import binascii
 import io
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -83,7 +84,14 @@ class Types:
         A record with a field whose name differs from a known one by case has the reason ``field-name``. ``columns``: precision
         and scale of the columns that a rule declares as decimals.
         """
-        found = [record for record in records if record.value is not None]
+        found = []
+        for record in (record for record in records if record.value is not None):
+            try:
+                _expect_characters(record.value)
+            except Misfit:
+                record.value, record.error = None, "undecodable"
+            else:
+                found.append(record)
         kind = None
         for record in found:
             kind = _merge(kind, infer(record.value))
@@ -154,8 +162,8 @@ def infer(value: Any) -> Any:
     """Return the kind of a JSON value; None for null."""
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, int):
-        return "long" if value in _LONG else "double"
+    if isinstance(value, int | Number):
+        return "long" if value in _LONG and not isinstance(value, Number) else "double" if is_double(value) else None
     if isinstance(value, dict):
         return {name: kind for name, inner in value.items() if (kind := infer(inner)) is not None}
     if isinstance(value, list):
@@ -163,7 +171,12 @@ def infer(value: Any) -> Any:
         for item in value:
             kind = _merge(kind, infer(item))
         return None if kind is None else [kind]
-    return {float: "double", Number: "double", str: "string"}.get(type(value))
+    return {float: "double", str: "string"}.get(type(value))
+
+
+def is_double(number: float) -> bool:
+    """Return whether a number of JSON is in the range of a double."""
+    return abs(number) <= sys.float_info.max
 
 
 def conform(kind: Any, value: Any) -> Any:
@@ -186,10 +199,25 @@ def _to_scalar(kind: str, value: Any) -> Any:
         return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "double" and is_number:
-        return float(value)
+        return float(_expect_double(value))
     if infer(value) != kind:
         raise Misfit
     return value
+
+
+def _expect_double(value: Any) -> Any:
+    # Infinity that is no number of JSON is a plain float.
+    if isinstance(value, int | Number) and not is_double(value):
+        raise Misfit
+    return value
+
+
+def _expect_characters(value: Any) -> None:
+    """Raise Misfit for half of a surrogate pair, which is no character."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise Misfit from error
 
 
 def _to_decimal(value: Any, precision: int, scale: int) -> Decimal:
@@ -275,6 +303,7 @@ def _read_line(line: bytes, style: str) -> tuple[Any, str | None]:
         if style == "json":
             return body, None
         payload = body.get("payload")
+        _expect_characters(payload)
         return read_connect(_expect(body.get("schema"), dict), payload), None
     except (ValueError, Misfit):
         return Misread(payload) if isinstance(payload, dict) else None, "undecodable"
@@ -311,6 +340,7 @@ def _read_scalar(kind: str, value: Any) -> Any:
             raise Misfit
         return value
     if kind in ("float", "double"):
+        _expect_double(value)
         return float(_expect(value, int if infer(value) == "long" else float))
     return _expect(value, bool if kind == "boolean" else str)
 

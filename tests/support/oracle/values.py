@@ -150,7 +150,8 @@ def bad_value(draw: Draw, columns: list[list[Any]]) -> tuple[str, str] | None:
         return declared[0], rng.choice(('"x"', "true", "{}", "0.00001", "1e40", "1" * 40))
     texts = {
         **dict.fromkeys(("int16", "int32", "int64"), ('"seven"', "1.5", "true", "{}", "99999999999999999999")),
-        **dict.fromkeys(("float32", "float64"), ('"seven"', "true", "[1]")),
+        **dict.fromkeys(("float32", "float64"), ('"seven"', "true", "[1]", "1e400", "-1e400000000", "9" * 310)),
+        "string": (r'"\ud800"', r'"a\uDC00b"'),
         "boolean": ('"yes"', "7"),
         "date": ('"today"',),
         "micros": ('"now"', "{}"),

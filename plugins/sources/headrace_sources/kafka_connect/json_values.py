@@ -1,7 +1,8 @@
-"""JSON parsed by a type, without decimals that take Spark hours to compute, and the encoding of JSON.
+"""JSON parsed by a type, without decimals that take Spark hours to compute and without silently changed values.
 
 Spark's JSON parser gives a decimal the scale of its column: for ``1e400000000`` and ``1e-400000000`` it computes
-10^400,000,000. Its cast from a string has the same problem.
+10^400,000,000. Its cast from a string has the same problem. It reads a number above a double, such as ``1e400``, as infinity.
+Kafka Connect writes infinity as a string.
 """
 
 from __future__ import annotations
@@ -24,20 +25,34 @@ _LONG = rf'"[-+.,0-9eE](?=[-+.,0-9eE]{{{DECIMAL_CHARACTERS}}})'
 #: Escape sequence for a character of a number. No writer escapes such characters.
 _ESCAPED = r"(?<!\\)((?:\\\\)*+)\\u00(?:2[bBdDeE]|3[0-9]|[46]5)"
 _EXTREME = f"{_EXPONENT}|{_LONG}|{_ESCAPED}"
+#: Digits of a number, or of its exponent, that may exceed a double. Text may contain them, too.
+_LARGE = r"[0-9.][eE]\+?[0-9]{3}|(?<![0-9])[0-9]{309}"
+#: A number with them outside a string.
+_LARGE_NUMBER = r"(?<=[\[:,\s])-?(?:[0-9.]++[eE]\+?[0-9]{3,}+|[0-9]{309,}+[0-9.eE+-]*+)(?=[\s,\]}])"
+#: Description of a record with half of a surrogate pair.
+HALF_PAIR = "has an escape sequence for half of a surrogate pair, which is no character"
+#: Such an escape sequence.
+_HALF_PAIR = (
+    r"(?<!\\)(?:\\\\)*+(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 
 def parse_json(text: Column, schema: StructType, options: Mapping[str, str]) -> Column:
-    """Return the struct of a JSON string, as Spark's ``from_json`` does. A column with an extreme decimal does not fit."""
+    """Return the struct of a JSON string, as Spark's ``from_json`` does. An extreme decimal and a number above a double do not fit."""
     from pyspark.sql import functions as F
 
-    if not _has_decimal(schema):
+    has_decimal, has_double = _has_type(schema, "decimal"), _has_type(schema, "double", "float")
+    patterns = [pattern for pattern, is_needed in ((_EXTREME, has_decimal), (_LARGE, has_double)) if is_needed]
+    if not patterns:
         return F.from_json(text, schema, dict(options))
-    # Strings may contain anything, such as hexadecimal digits. If the record still fits its type with the extreme numbers replaced,
-    # none of them is a decimal.
-    spoiled = spoil_extreme_numbers(text)
+    # Strings may contain anything, such as hexadecimal digits. If the record still fits its type with the numbers replaced, none of
+    # them is in a decimal or a double.
+    spoiled = spoil_extreme_numbers(text) if has_decimal else text
+    spoiled = spoil_infinite_numbers(spoiled) if has_double else spoiled
     corrupt = F.from_json(spoiled, schema, dict(options)).getField(options["columnNameOfCorruptRecord"])
-    safe = F.when(text.rlike(_EXTREME) & corrupt.isNotNull(), spoiled).otherwise(text)
-    return F.from_json(safe, schema, dict(options))
+    safe = F.when((spoiled != text) & corrupt.isNotNull(), spoiled).otherwise(text)
+    return F.from_json(F.when(text.rlike("|".join(patterns)), safe).otherwise(text), schema, dict(options))
 
 
 def keep_utf8(text: Column) -> Column:
@@ -46,6 +61,11 @@ def keep_utf8(text: Column) -> Column:
 
     # Spark writes correct UTF-8.
     return F.when(F.format_string("%s", text) == text, text)
+
+
+def has_half_pair(text: Column) -> Column:
+    """Return whether JSON has an escaped half of a surrogate pair, which is no character. Spark would replace it with a question mark."""
+    return (text.contains(r"\ud") | text.contains(r"\uD")) & text.rlike(_HALF_PAIR)
 
 
 def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:
@@ -61,13 +81,23 @@ def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:
     return F.when(text.rlike(_EXTREME), result).otherwise(text)
 
 
-def _has_decimal(data_type: DataType) -> bool:
+def spoil_infinite_numbers(text: Column, instead: str = "true") -> Column:
+    """Return the string with ``instead`` of large numbers if one of them is above a double, which would read it as infinity."""
+    from pyspark.sql import functions as F
+
+    numbers = F.regexp_extract_all(text, F.lit(_LARGE_NUMBER), F.lit(0))
+    is_infinite = F.exists(numbers, lambda number: F.abs(number.cast("double")) == float("inf"))
+    result = F.when(is_infinite, F.regexp_replace(text, _LARGE_NUMBER, instead)).otherwise(text)
+    return F.when(text.rlike(_LARGE), result).otherwise(text)
+
+
+def _has_type(data_type: DataType, *names: str) -> bool:
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):
-        return any(_has_decimal(field.dataType) for field in data_type)
+        return any(_has_type(field.dataType, *names) for field in data_type)
     if isinstance(data_type, T.ArrayType):
-        return _has_decimal(data_type.elementType)
+        return _has_type(data_type.elementType, *names)
     if isinstance(data_type, T.MapType):
-        return _has_decimal(data_type.valueType)
-    return isinstance(data_type, T.DecimalType)
+        return _has_type(data_type.valueType, *names)
+    return data_type.typeName() in names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema, limit_schema, parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
-from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
+from headrace_sources.kafka_connect.json_values import has_half_pair, keep_utf8, parse_json
 from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
@@ -38,7 +38,7 @@ class JsonPayloadParser(PayloadParser):
         return tuple(PayloadReader(tree, self._steps) for tree in trees)
 
     def _steps(self, part: ConnectSchema) -> Sequence[Callable[[Column], Column]]:
-        return _decode_utf8, partial(_parse, part=part, options=self._options), _get_single_document
+        return _decode_text, partial(_parse, part=part, options=self._options), _get_single_document
 
 
 @limit_schema
@@ -51,8 +51,11 @@ def _to_block(schema: Any) -> Any:
     return schema if isinstance(schema, dict) and "optional" in schema else to_connect_block(schema)
 
 
-def _decode_utf8(payload: Column) -> Column:
-    return keep_utf8(payload.cast("string"))
+def _decode_text(payload: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    text = payload.cast("string")
+    return F.when(~has_half_pair(text), keep_utf8(text))
 
 
 def _parse(text: Column, part: ConnectSchema, options: Mapping[str, str]) -> Column:

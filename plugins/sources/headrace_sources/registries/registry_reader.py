@@ -10,6 +10,7 @@ from headrace.sdk import RecordReader, RejectReason, Subject, events as E
 from headrace.sdk.columns import barrier, quote_name
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type
+from headrace_sources.kafka_connect.json_values import HALF_PAIR, has_half_pair
 from headrace_sources.kafka_connect.misfits import JsonMisfits, first_misfit, take_newest
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
@@ -258,12 +259,14 @@ class _MisfitPlan:
 
         noun = "record key" if self._is_key else "record"
         if self._json:
-            unread, misfit = f"the {noun} is not UTF-8", self._json.describe()
+            is_half = has_half_pair(F.col(self._payload).cast("string"))
+            unread = F.when(is_half, f"the {noun} {HALF_PAIR}").otherwise(f"the {noun} is not UTF-8")
+            misfit = self._json.describe()
         else:
-            unread = f"the {noun} does not match its schema {self.writer.id}"
+            unread = F.lit(f"the {noun} does not match its schema {self.writer.id}")
             misfit = first_misfit((self._wire,), self._trees, self._schema, None, self._is_key)
         is_unread = F.col(self._payload).isNotNull() & F.col(self._wire).isNull()
-        return F.when(is_unread, F.lit(unread)).otherwise(misfit)
+        return F.when(is_unread, unread).otherwise(misfit)
 
 
 class _PayloadPlan:

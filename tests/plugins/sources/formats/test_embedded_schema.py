@@ -419,6 +419,21 @@ class TestRecords:
             {"id": 1, "price": Decimal("0.01"), "at": None},
         ]
 
+    def test_values_that_spark_would_change(self, session: SparkSession) -> None:
+        """A number above a double, and half of a surrogate pair."""
+        schema = struct(id="int32", price=decimal(2, 4), x="double", s="string")
+        good = value(schema, {"id": 1, "price": None, "x": "-Infinity", "s": "1e400"})
+        text = good.replace(b'"1e400"', rb'"\\ud800 \ud83d\ude00"')
+        bad = [
+            good.replace(b'"-Infinity"', b"1e400"),
+            good.replace(b'"-Infinity"', b"9" * 310),
+            good.replace(b'"1e400"', rb'"a\ud800"'),
+            good.replace(b'"1e400"', rb'"a\uDFFF"'),
+        ]
+        row = {"id": 1, "price": None, "x": float("-inf"), "s": "1e400"}
+        reader = Reader(session)
+        assert reader.read(good, *bad, text) == [row, *["undecodable"] * len(bad), {**row, "s": "\\ud800 😀"}]
+
     def test_broken_schema_affects_only_its_records(self, session: SparkSession) -> None:
         good = value(A, {"id": 1, "name": "x"})
         broken = [

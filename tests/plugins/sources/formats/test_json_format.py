@@ -163,6 +163,55 @@ class TestTypes:
         assert types(events) == "struct<id:bigint,x:decimal(2,1)>"
         assert [error for _, error, _ in read(spark, events)] == ["undecodable", None, None]
 
+    def test_numbers_above_a_double(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark would read them as infinity."""
+        good = '{"id": 1, "x": 1.79e308, "xs": [-1E+300, 1e-400], "o": {"x": 0.5}, "s": "a: 1e400, b"}'
+        infinite = '{"id": 2, "x": "Infinity", "o": {"x": 1e300}}'
+        numbers = ["1e309", "-1.5E+400", "1e400000000", "1.8e308", "9" * 310, f"{'9' * 310}.5"]
+        places = [
+            '{{"id": 3, "x": {}}}',
+            '{{"id": 3, "xs": [1, {}]}}',
+            '{{"id": 3, "x": "Infinity", "o": {{"x": {} }}}}',
+        ]
+        bad = [place.format(number) for place in places for number in numbers]
+        write_records(tmp_path, {"id": 0, "x": 0.5, "xs": [0.5], "o": {"x": 0.5}, "s": "a"})
+        write_records(tmp_path, *[line.encode() for line in (good, infinite, *bad)], batch=1)
+        log = SchemaLog()
+        assert types(batch(spark, tmp_path, 0, log)) == (
+            "struct<id:bigint,o:struct<x:double>,s:string,x:double,xs:array<double>>"
+        )
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        row = {"id": 1, "x": 1.79e308, "xs": [-1e300, 0.0], "o": {"x": 0.5}, "s": "a: 1e400, b"}
+        assert [value for value, _, _ in found[:2]] == [
+            row,
+            {"id": 2, "x": float("inf"), "xs": None, "o": {"x": 1e300}, "s": None},
+        ]
+        assert found[2:] == [(None, "undecodable", line.encode()) for line in bad]
+
+    @pytest.mark.parametrize("number", [b"1e400", b"-1e400000000", b"9" * 310])
+    def test_number_above_a_double_determines_no_type(self, spark: SparkSession, tmp_path: Path, number: bytes) -> None:
+        bad = b'{"id": %s}' % number
+        write_records(tmp_path, bad, {"id": 1}, {"id": 2})
+        events = batch(spark, tmp_path, 0)
+        assert types(events) == "struct<id:bigint>"
+        assert read(spark, events) == [
+            (None, "undecodable", bad),
+            ({"id": 1}, None, b'{"id": 1}'),
+            ({"id": 2}, None, b'{"id": 2}'),
+        ]
+
+    def test_half_of_a_surrogate_pair(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark would replace it with a question mark."""
+        good = [rb'{"s": "\\ud800 C:\\Users\\ud800"}', rb'{"s": "\ud83d\ude00\uD83D\uDE00"}']
+        halves = (rb"\ud800", rb"a\udc00b", rb"\uD83D\u0061", rb"\ud83d\ude00\ude00", rb"\\\ud800", rb"\"\udfff\"")
+        bad = [
+            place % half for half in halves for place in (b'{"s": "%s"}', b'{"l": ["a", "%s"]}', b'{"o": {"s": "%s"}}')
+        ]
+        write_records(tmp_path, {"s": "", "l": [""], "o": {"s": ""}}, *good, *bad)
+        found = read(spark, batch(spark, tmp_path, 0))
+        assert [value and value["s"] for value, _, _ in found[:3]] == ["", r"\ud800 C:\Users\ud800", "😀😀"]
+        assert found[3:] == [(None, "undecodable", line) for line in bad]
+
     @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
     def test_file_with_a_long_line_is_named(
         self, spark: SparkSession, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch

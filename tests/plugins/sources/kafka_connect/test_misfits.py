@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SECRET = "hunter2"
-#: JSON number of which Spark computes a decimal for hours.
+#: JSON number of which Spark computes a decimal for hours, and which it reads as an infinite double.
 EXTREME = "1e400000000"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -55,6 +55,7 @@ SCHEMA = row(
     at={"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
     address=row(zip="int32", city="string"),
     tags={"type": "array", "items": {"type": "int32"}},
+    rate="double",
     counts={"type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
 )
 GOOD: dict[str, Any] = {"id": 1, "price": "MDk=", "at": "2026-01-02T03:04:05Z", "address": {"zip": 1, "city": "Brno"}}
@@ -64,6 +65,7 @@ MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"id": 2**40}, "the field `id` does not fit its type int"),
     ({"price": "f////////w=="}, "the field `price` does not fit its type decimal(6,2)"),
     ({"price": EXTREME}, "the field `price` does not fit its type decimal(6,2)"),
+    ({"rate": EXTREME}, "the field `rate` does not fit its type double"),
     ({"at": SECRET}, "the field `at` does not fit its type timestamp"),
     ({"address": {"zip": SECRET, "city": "x"}}, "the field `address.zip` does not fit its type int"),
     ({"address": SECRET}, "the field `address` does not fit its type struct"),
@@ -144,12 +146,14 @@ def test_json_with_schema_in_a_registry(session: SparkSession) -> None:
     decoder = RegistryDecoder(JsonPayloadParser({}), lambda _: schema, id_kind="content")
     reader = open_reader(session, decoder, [encode(GOOD)])
     bad = [encode({**GOOD, **change}) for change, _ in MISFITS] + [encode(GOOD)[:-9], encode([1]), b"\0\0\0\0\7\xff"]
+    bad.append(encode(GOOD).replace(b"Brno", rb"\ud800"))
     found = locate(session, reader, bad)
-    assert found[:-3] == [description for _, description in MISFITS]
-    assert found[-3:] == [
+    assert found[:-4] == [description for _, description in MISFITS]
+    assert found[-4:] == [
         "the record is not valid JSON, or not a single JSON document",
         "the record is not a JSON object",
         "the record is not UTF-8",
+        "the record has an escape sequence for half of a surrogate pair, which is no character",
     ]
 
 
@@ -167,6 +171,7 @@ def test_json_without_schema(session: SparkSession) -> None:
         b"[1]",
         deep,
         b'{"\xff": 1}',
+        after().replace(b'"c"', rb'"c\ud800"'),
         after(**{"it's": SECRET}),
     ]
     assert locate(session, reader, bad) == [
@@ -176,6 +181,7 @@ def test_json_without_schema(session: SparkSession) -> None:
         "the record is not a JSON object",
         "the record has more than 100 levels of objects and arrays",
         "the record is not UTF-8",
+        "the record has an escape sequence for half of a surrogate pair, which is no character",
         None,
     ]
 

@@ -383,6 +383,7 @@ BAD = {
     "a list's end behind it": GOOD + b"]",
     "no UTF-8": GOOD.replace(b'"a"', b'"a\xff"'),
     "half a character": GOOD.replace(b'"a"', b'"\xe4\xb8"'),
+    "half of a surrogate pair": GOOD.replace(b'"a"', rb'"a\ud83d"'),
     "no UTF-8 in a name": GOOD.replace(b'"id"', b'"\xff":1,"id"'),
 }
 

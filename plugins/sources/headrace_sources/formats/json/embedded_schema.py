@@ -31,7 +31,7 @@ from headrace_sources.kafka_connect.connect_schema import (
 )
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
-from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
+from headrace_sources.kafka_connect.json_values import HALF_PAIR, has_half_pair, keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits, take_newest
 from headrace_sources.limits import EMBEDDED_SCHEMA_CHARACTERS, SCHEMA_COLUMNS, WRITER_SCHEMAS
 from headrace_sources.registries.registry_reader import EmptyReader
@@ -126,6 +126,7 @@ class EmbeddedSchemaReader(RecordReader):
         found = [
             F.when(F.length(_HEAD) > EMBEDDED_SCHEMA_CHARACTERS, F.lit(long)),
             F.when(has_body & keep_utf8(F.col(BODY)).isNull(), F.lit(f"{noun} is not UTF-8")),
+            F.when(has_half_pair(F.col(_PAYLOAD)), F.lit(f"{noun} {HALF_PAIR}")),
             F.when(has_body & id_.isNull(), F.lit(f"{noun} has no schema, or is not valid JSON")),
             F.when(id_.isin(list(self.unreadable)), F.lit(f"{noun} has a schema that is not a row of Kafka Connect")),
         ]
@@ -195,6 +196,7 @@ class EmbeddedSchemaReader(RecordReader):
             .when(id_.isin(list(self.ignored)), F.lit(None).cast("string"))
             .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
             .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
+            .when(has_half_pair(F.col(_PAYLOAD)), F.lit(RejectReason.UNDECODABLE))
         )
 
     def _fail_on(self, id_: Column) -> Column:

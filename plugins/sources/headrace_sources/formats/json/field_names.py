@@ -162,7 +162,7 @@ def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
     """Return whether a record has a dropped field, or a field whose name Spark does not report."""
     from pyspark.sql import functions as F
 
-    is_bad = text.contains('"":') | has_half_pair(text)
+    is_bad = text.contains('"":') | has_half_pair_name(text)
     columns = dropped.columns
     if columns is not None:
         names = F.regexp_extract_all(text, F.lit(_NAME), F.lit(1))
@@ -175,7 +175,7 @@ def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
     return is_bad | text.rlike(_ESCAPED) if dropped else is_bad
 
 
-def has_half_pair(text: Column) -> Column:
+def has_half_pair_name(text: Column) -> Column:
     """Return whether a name in a record has half of a surrogate pair, which no column name can have."""
     return (text.contains(r"\ud") | text.contains(r"\uD")) & text.rlike(_HALF_PAIR)
 

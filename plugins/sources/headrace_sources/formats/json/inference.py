@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace_sources.formats.json.field_names import case_sensitive_names, has_half_pair
+from headrace_sources.formats.json.field_names import case_sensitive_names
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import wire_type
-from headrace_sources.kafka_connect.json_values import keep_utf8, spoil_extreme_numbers
+from headrace_sources.kafka_connect.json_values import (
+    has_half_pair,
+    keep_utf8,
+    spoil_extreme_numbers,
+    spoil_infinite_numbers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,8 +76,9 @@ def _infer_types(
 
     types = {name: wire_type(schema) for name, schema in declared.items() if schema.data_type is None}
     body = F.col(BODY)
-    # Spark would infer a decimal without digits for an extreme number.
-    text = _mark_empty_texts(spoil_extreme_numbers(body, "null") if options.get("prefersDecimal") == "true" else body)
+    # Spark would infer a decimal without digits for an extreme number, and a double for a number above it.
+    text = spoil_infinite_numbers(body, "null")
+    text = _mark_empty_texts(spoil_extreme_numbers(text, "null") if options.get("prefersDecimal") == "true" else text)
     is_json = keep_utf8(body).isNotNull() & ~is_too_deep(body) & ~has_half_pair(body)
     texts = texts.where(is_json).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001

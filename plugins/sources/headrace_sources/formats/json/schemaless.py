@@ -25,6 +25,7 @@ from headrace_sources.formats.json.field_names import (
     drop_bad_key_names,
     drop_bad_names,
     has_dropped_field,
+    has_half_pair_name,
     keep_distinct_names,
 )
 from headrace_sources.formats.json.inference import infer_schema
@@ -41,7 +42,7 @@ from headrace_sources.formats.json.parsing import (
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, needs_conversion, wire_type
 from headrace_sources.kafka_connect.decimals import find_rounded
-from headrace_sources.kafka_connect.json_values import keep_utf8, parse_json
+from headrace_sources.kafka_connect.json_values import HALF_PAIR, has_half_pair, keep_utf8, parse_json
 from headrace_sources.kafka_connect.misfits import JsonMisfits
 from headrace_sources.limits import JSON_LEVELS
 from headrace_sources.registries.registry_reader import KEY_FIX
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 #: Number of records with a schema that are not single records.
 _MANY = 20
+#: Column: the record's string, or null if it is not UTF-8.
+_CHECKED = "_headrace_checked"
 #: Column: the decimals of a record with more decimal places than their types.
 _EXACT = "_headrace_exact"
 #: A number that may have decimal places.
@@ -94,11 +97,14 @@ class SchemalessReader(RecordReader):
         is_bad = F.col(PARSED).isNull() | F.col(f"{PARSED}.{CORRUPT}").isNotNull()
         is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
+        is_bad |= has_half_pair(F.col(BODY)) & ~has_half_pair_name(F.col(BODY))
         if self._rejects_schemas:
             is_bad |= has_schema(F.col(BODY))
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
-        struct = parse_json(keep_utf8(text), record_type, parse_options(self.options))
-        frame = frame.select(*others, text.alias(BODY), struct.alias(PARSED))
+        # A column of its own, because the parser refers to it several times.
+        frame = frame.select(*others, text.alias(BODY), barrier(keep_utf8(text)).alias(_CHECKED))
+        struct = parse_json(F.col(_CHECKED), record_type, parse_options(self.options))
+        frame = frame.select(*others, BODY, struct.alias(PARSED))
         if (rounded := find_rounded(tree)) is not None:
             frame, lost = self._find_lost_digits(frame, rounded)
             is_bad |= lost
@@ -140,6 +146,7 @@ class SchemalessReader(RecordReader):
         deep = F.lit(f"{noun} has more than {JSON_LEVELS} levels of objects and arrays")
         is_damaged = F.col(BODY).isNotNull() & keep_utf8(F.col(BODY)).isNull()
         found = F.when(is_damaged, F.lit(f"{noun} is not UTF-8")).when(is_too_deep(F.col(BODY)), deep)
+        found = found.when(has_half_pair(F.col(BODY)), F.lit(f"{noun} {HALF_PAIR}"))
         if self._rejects_schemas:
             found = found.when(
                 has_schema(F.col(BODY)), F.lit(f"{noun} has a schema, and the topic's first records had none")

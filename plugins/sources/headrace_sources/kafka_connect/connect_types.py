@@ -267,13 +267,16 @@ def _wire_name(schema: ConnectSchema) -> str:
 
 @cache
 def _logical_types() -> dict[str, LogicalType]:
-    from pyspark.sql import types as T
+    from pyspark.sql import functions as F, types as T
 
     def always(data_type: DataType) -> Callable[[ConnectSchema], DataType]:
         return lambda schema: data_type
 
-    def cast_to(wire: str, data_type: DataType) -> LogicalType:
-        return LogicalType(wire, always(data_type), lambda c, schema: c.cast(data_type), may_fail=False)
+    def small_integer(bits: int, data_type: DataType) -> LogicalType:
+        limit = 1 << bits - 1
+        return LogicalType(
+            "integer", always(data_type), lambda c, schema: F.when(c.between(-limit, limit - 1), c.cast(data_type))
+        )
 
     date, timestamp, timestamp_ntz = always(T.DateType()), always(T.TimestampType()), always(T.TimestampNTZType())
     days = LogicalType("integer", date, lambda c, schema: times.date_from_days(c))
@@ -307,8 +310,8 @@ def _logical_types() -> dict[str, LogicalType]:
             "struct", always(T.StringType()), decimals.text_from_variable_scale
         ),
         # Avro converters mark an int that was a smaller type.
-        "int8": cast_to("integer", T.ByteType()),
-        "int16": cast_to("integer", T.ShortType()),
+        "int8": small_integer(8, T.ByteType()),
+        "int16": small_integer(16, T.ShortType()),
         **_json_types(),
     }
 

@@ -31,6 +31,8 @@ _INFINITE_TEXTS = (
     ("infinity", "+294247-01-10T04:00:25.2Z", "+292278994-"),
     ("-infinity", "-290308-12-21T19:59:27.6Z", "-292275055-"),
 )
+#: Start of a timestamp with a date.
+_HAS_DATE = r"^\s*[-+]?[0-9]{4,6}-"
 #: First and last day of any database, which are PostgreSQL's: 4714-11-24 BC and 5874897-12-31.
 _FIRST_DAY, _LAST_DAY = -2440588, 2145042905
 
@@ -90,19 +92,22 @@ def timestamp_from_text(text: Column, type_name: str = "timestamp") -> Column:
     # Before the cast: Spark supports years of up to six digits.
     is_infinity, is_opposite = (reduce(lambda a, b: a | b, map(text.startswith, texts)) for texts in _INFINITE_TEXTS)
     last, first = _last_and_first(type_name)
-    return F.when(is_infinity, last).when(is_opposite, first).otherwise(text.cast(type_name))
+    # Spark casts a time without a date to a time of the current day.
+    ordinary = F.when(text.rlike(_HAS_DATE), text.cast(type_name))
+    return F.when(is_infinity, last).when(is_opposite, first).otherwise(ordinary)
 
 
 def timestamp_from_json(text: Column, options: Mapping[str, str]) -> Column:
     """Convert a JSON string to TIMESTAMP as Spark's JSON reader does; null if it is invalid.
 
-    Spark reads any number as seconds. The unit is unknown, so that a number is invalid without a ``timestampFormat``.
+    Spark reads any number as seconds, and a time without a date as a time of the current day. The unit and the day are unknown, so
+    that both are invalid without a ``timestampFormat``.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, TimestampType
 
     parsed = F.from_json(F.to_json(F.array(text)), ArrayType(TimestampType()), dict(options)).getItem(0)
-    return parsed if "timestampFormat" in options else F.when(~text.rlike(r"^\s*[-+]?\d+\s*$"), parsed)
+    return parsed if "timestampFormat" in options else F.when(text.rlike(_HAS_DATE), parsed)
 
 
 def _timestamp_from_count(count: Column, unit_micros: int, infinity: _Infinity) -> Column:

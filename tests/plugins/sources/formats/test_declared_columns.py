@@ -112,11 +112,12 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         event("c", 22, id=22, price="1.5", sums=["1", "1.0000000000001"]),
         event("c", 10, id=10, price="1.5", done=1_767_323_045),
         event("c", 11, id=11, price="1.5", done=""),
+        event("c", 13, id=13, price="1.5", done="10:20:30"),
         event("c", 12, id=12, price="1.5", steps=[None, 1_767_323_045_678]),
     ]
     pipeline = job(tmp_path, [FIRST, *invalid])
     (summary,) = pipeline.run(spark).tables
-    assert (summary.rows_in, summary.applied, summary.dead_letters) == (15, 1, 14)
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (16, 1, 15)
     [(id_, row)] = read_texts(pipeline, spark).items()
     assert (id_, row["tiny"], row["done"]) == (1, "-128", "2026-01-02 03:04:05")
     assert (row["wide"], row["sums"]) == (f"{10**36 - 1}.99", f"[1.5000, {10**25}.0000]")
@@ -135,8 +136,7 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         ["the field `after.wide`", "decimal(38,2)"],
         ["the field `after.wide`", "decimal(38,2)"],
         ["the field `after.sums`", "array<decimal(30,4)>"],
-        ["the field `after.done`", "timestamp"],
-        ["the field `after.done`", "timestamp"],
+        *[["the field `after.done`", "timestamp"]] * 3,
         ["the field `after.steps`", "array<timestamp>"],
     ]
 

@@ -201,6 +201,9 @@ TIMES = {
             ("9999-12-31T23:59:59.999999Z", "9999-12-31 18:59:59.999999"),
             ("infinity", "9999-12-30 19:00:00"),
             ("yesterday", "LOST"),
+            # Spark casts them to a time of the current day.
+            ("10:20:30", "LOST"),
+            ("T10:20:30Z", "LOST"),
         ],
     ),
     "dates as text": Case(
@@ -223,6 +226,7 @@ TIMES = {
         "timestamp_ntz",
         [
             ("2026-03-08T02:30:00.123456Z", "2026-03-08 02:30:00.123456"),
+            ("10:20:30", "LOST"),
             ("0001-01-01T00:00:00Z", "0001-01-01 00:00:00"),
             ("+292278994-08-16T23:00:00Z", "9999-12-31 00:00:00"),
             ("-292275055-05-16T23:00:00Z", "0001-01-01 00:00:00"),
@@ -270,7 +274,14 @@ NESTED = {
         ],
     ),
 }
-CASES = {**TIMES, **DECIMALS, **NESTED}
+#: Avro has no smaller integers: its schema names the type.
+SMALL = {
+    name: Case(
+        block("int32", name), kind, [(high, high), (-high - 1, -high - 1), (high + 1, "LOST"), (-high - 2, "LOST")]
+    )
+    for name, kind, high in (("int8", "tinyint", 127), ("int16", "smallint", 32767))
+}
+CASES = {**TIMES, **DECIMALS, **NESTED, **SMALL}
 
 
 @pytest.fixture(scope="module")

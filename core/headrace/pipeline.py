@@ -34,7 +34,7 @@ from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_notes, find_warnings
 from headrace.engine.run.start import hold_checkpoint, start
 from headrace.engine.write.table_plan import check_capabilities
-from headrace.errors import ConfigError, HeadraceError, LoginError
+from headrace.errors import ConfigError, DataError, HeadraceError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
@@ -322,8 +322,11 @@ class Pipeline(PipelineSpec):
 
     def _begin(self, spark: SparkSession, options: RunOptions) -> Query:
         session = self._check_plugins(spark)
-        names_checked = preflight.find_names(self.plan, session)
-        return start(self.current_plan, spark, replace(options, names_checked=names_checked))
+        try:
+            options = replace(options, names_checked=preflight.find_names(self.plan, session))
+        except DataError as error:
+            options = replace(options, error=error)
+        return start(self.current_plan, spark, options)
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()

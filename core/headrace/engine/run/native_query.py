@@ -29,10 +29,7 @@ class NativeQuery(Query):
     _stream: StreamingQuery | None = None
 
     def _open_source(self) -> None:
-        try:
-            self._stream = self.streaming_query = self._start_stream()
-        except Exception as error:
-            raise self._translate(error) from error
+        self._stream = self.streaming_query = self._start_stream()
 
     def _translate(self, raised: BaseException) -> HeadraceError:
         error = super()._translate(raised)
@@ -92,6 +89,8 @@ class NativeQuery(Query):
             raise
 
     def _stop_stream(self) -> None:
+        if not hasattr(self, "streaming_query"):  # The source could not be opened.
+            return
         try:
             self.streaming_query.stop()
         except Exception:

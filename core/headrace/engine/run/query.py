@@ -24,7 +24,7 @@ from headrace.engine.run.maintainer import Maintainer
 from headrace.engine.run.run_state import RunState
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.write.sink_writer import SinkPoller
-from headrace.errors import FatalError, HeadraceError, LoginError, RetriableError
+from headrace.errors import DataError, FatalError, HeadraceError, LoginError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
@@ -49,13 +49,15 @@ class RunOptions:
     """Options of one run.
 
     ``pause``: seconds between two reads of the source; None: process what is available now, then end; ``names_checked``: the
-    columns that transforms name were found before the start.
+    columns that transforms name were found before the start; ``error``: an error of the data that was found meanwhile, with which the
+    run ends.
     """
 
     pause: float | None = None
     on_progress: Callable[[BatchProgress], None] | None = None
     on_maintenance: Report | None = None
     names_checked: bool = False
+    error: DataError | None = None
 
     @property
     def is_continuous(self) -> bool:
@@ -99,18 +101,35 @@ class Query(ABC):
         self._thread = threading.Thread(target=self._run_to_end, name=f"headrace-{plan.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
+        """Start the run. ``Pipeline.start`` calls it, once.
+
+        Raises if the source cannot be opened. An error of the data ends the run instead, as it does in a batch.
+        """
         try:
             self._note.write()
         except Exception as error:
             raise self._translate(error) from error
         try:
-            self._open_source()
-            self._runner.start()
+            self._open()
             self._thread.start()
         except BaseException:
             self._note.delete()
             raise
+
+    def _open(self) -> None:
+        """Open the source, and start the catch-up. An error of the data is recorded; other errors are raised."""
+        error: HeadraceError | None = self._options.error
+        if error is None:
+            try:
+                self._open_source()
+            except Exception as raised:
+                error = self._translate(raised)
+                if not isinstance(error, DataError):
+                    raise error from raised
+        if error is None:
+            self._runner.start()
+        else:
+            self._state.fail(error)
 
     @abstractmethod
     def _open_source(self) -> None:
@@ -187,7 +206,8 @@ class Query(ABC):
     def _run_to_end(self) -> None:
         """Run, and note every error: a thread that ends without one would look like a run without new records."""
         try:
-            self._run()
+            if self._state.error is None:  # The source is open.
+                self._run()
         except BaseException as raised:  # noqa: BLE001 - await_termination raises it
             self._note_unexpected(raised)
         finally:

@@ -22,7 +22,7 @@ from tests.support.orders import KINDS, TRIGGER, Orders
 from tests.support.ranged import LinesSource, PausableSink, append
 from tests.support.waiting import stop_at_end, until
 
-from headrace import ConfigError, FatalError, HeadraceError, RetriableError
+from headrace import ConfigError, DataError, FatalError, HeadraceError, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.settings import Settings
 from headrace.engine.plan import retry
@@ -31,9 +31,13 @@ from headrace.engine.run.native_query import NativeQuery
 from headrace.engine.run.query import Query
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import Status
+from headrace.sdk.events import Events
 from headrace.sdk.interval import seconds_of
+from headrace.sdk.source import Source, SourceContext
 from headrace.spark.storage import Folder
 from headrace_sinks.files import FilesSink
+from headrace_sources.transports.files import FilesSource
+from headrace_transforms import Rename
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -377,6 +381,44 @@ def test_run_continues_when_an_unreachable_source_recovers(
         source.failures = [RetriableError("busy")] * 10_000
         until(lambda: query.status.error is not None, "the error of the source")
     assert query.exception is None
+
+
+class CutLines(LinesSource):
+    """Source whose lines cannot be continued."""
+
+    def open(self, spark: SparkSession) -> None:
+        raise DataError("the log was cut")
+
+
+class CutFiles(FilesSource):
+    """Source whose stream cannot be continued."""
+
+    def check_stream(self, context: SourceContext) -> None:
+        raise DataError("the log was cut")
+
+
+class UnreadableFiles(FilesSource):
+    """Source whose columns cannot be read."""
+
+    def known_schemas(self, context: SourceContext) -> list[Events]:
+        raise DataError("the log was cut")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("made", [CutLines, CutFiles, UnreadableFiles])
+def test_error_of_the_data_at_the_start_ends_the_run(spark: SparkSession, tmp_path: Path, made: type[Source]) -> None:
+    is_ranged = made is CutLines
+    orders = Orders(tmp_path / "orders", "ranged" if is_ranged else "native")
+    orders.add(1)
+    source = made(path=str(orders.log)) if is_ranged else made(path=str(orders.landing), format="json")
+    pipeline = replace(orders.pipeline(source), transforms=[Rename(columns={"item": "name"})])
+    for query in (pipeline.start(spark, TRIGGER), pipeline.start_available_now(spark)):
+        with pytest.raises(DataError, match="the log was cut"):
+            query.await_termination(60)
+        query.stop()
+        assert (query.is_active, query.status.message) == (False, "stopped: the log was cut")
+    orders.pipeline().run(spark)
+    assert orders.read_batches() == {0: [1]}
 
 
 @pytest.mark.spark

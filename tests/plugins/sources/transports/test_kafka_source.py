@@ -621,9 +621,9 @@ def test_recreated_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: Spark
     kafka.delete_topic(topic)
     new = range(10, 10 + count)
     kafka.produce(topic, *[change("c", number, "new", lsn=number) for number in new])
-    for _ in range(2):
+    for query in (pipeline.start_available_now(spark), pipeline.start(spark, "1 second")):
         with pytest.raises(DataError, match=f"a topic was deleted and created again since it was last read: {topic}"):
-            pipeline.run(spark)
+            query.await_termination(60)
     tolerant_pipeline = job(kafka, tmp_path, {"subscribe": topic, "failOnDataLoss": False})
     tolerant_pipeline.run(spark)
     if count == 5:  # Spark starts no batch before the next record.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import Backoff
 from headrace.engine.run.current_plan import MAX_ROTATIONS, CurrentPlan
-from headrace.errors import HeadraceError, LoginError, RetriableError
+from headrace.errors import FatalError, HeadraceError, LoginError, RetriableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +31,8 @@ def wait_for_rotated_credentials(
 ) -> HeadraceError | None:
     """Return None if the references resolve to other credentials than ``used``; otherwise the error that ends the run.
 
+    A run with new values of ``spark:`` needs a new session: the error has an exit code that supervisors restart.
+
     ``is_patient``: re-resolve them for a while, in which the time without a response of the secret store does not count. No login is
     attempted meanwhile, because some servers lock accounts after several wrong passwords. ``wait`` returns True to end it.
     """
@@ -43,6 +45,9 @@ def wait_for_rotated_credentials(
         try:
             if current.rotate_for_batch(used, session):
                 return None
+            if current.has_outdated_session:
+                what = f"{refused.what}; the values of `spark:` have changed since the session started, which keeps the old ones"
+                return FatalError(what, where=refused.where, fix="start the run again: nothing is lost")
             hint = f"{', '.join(used.renewal.references)} resolved to {_describe(current)}"
         except RetriableError as busy:
             what = f"{refused.what}, and the secrets could not be resolved again: {busy.what}"

@@ -27,6 +27,8 @@ class CurrentPlan:
         self._lock = threading.Lock()
         #: Pipeline with other credentials whose source could not be opened yet.
         self._renewed: Any = None
+        #: Newest values of ``spark:`` in the file.
+        self._spark_conf = plan.spark_conf
         #: Rotations for a batch since the credentials were last accepted.
         self._rotations = 0
 
@@ -40,6 +42,11 @@ class CurrentPlan:
         """Whether the last MAX_ROTATIONS credentials for a batch, each of them new, were all rejected."""
         return self._rotations >= MAX_ROTATIONS
 
+    @property
+    def has_outdated_session(self) -> bool:
+        """Whether the values of ``spark:`` have changed. A session keeps those of its start."""
+        return self._spark_conf != self._plan.spark_conf
+
     def note_accepted(self) -> None:
         """Record that no server rejects the credentials."""
         self._rotations = 0
@@ -52,8 +59,8 @@ class CurrentPlan:
         with self._lock:
             if self._plan is not used:  # Another thread has replaced it.
                 return True
-            if used.renewal is not None:
-                self._renewed = used.renewal.build() or self._renewed
+            if used.renewal is not None and (renewed := used.renewal.build()) is not None:
+                self._renewed, self._spark_conf = renewed, renewed.plan.spark_conf
             if self._renewed is None:
                 return False
             if isinstance(self._renewed.source, RangedSource):

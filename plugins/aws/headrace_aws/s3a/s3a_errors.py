@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError
+from headrace.sdk import ConfigError, FatalError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
-#: S3A starts with a HEAD request. Its response has no body, so an error has only a status.
+#: S3A starts with a HEAD request. Its response has no body, so an error has only a status: keys that expired or were rotated during a
+#: run give a bare 400 or 403. Both count as a failed authentication, because otherwise no new keys would be tried.
 _KEYS = "check that the access key, its secret and its session token (AWS_ACCESS_KEY_ID …, fs.s3a.access.key …) belong together"
 _REGION = (
     "set the bucket's region: `spark.hadoop.fs.s3a.bucket.{bucket}.endpoint.region: {region}` and "
@@ -55,14 +56,14 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "set the clock and synchronize it by NTP",
     ),
     (
-        r"ExpiredToken|TokenRefreshRequired",
-        ConfigError,
+        r"ExpiredToken|TokenRefreshRequired|provided token has expired",
+        LoginError,
         "the session token has expired",
         "log in again, or use a role, whose credentials are renewed",
     ),
     (
         r"(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken)",
-        ConfigError,
+        LoginError,
         "S3 rejected the credentials: {detail}",
         _KEYS,
     ),
@@ -91,7 +92,13 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "S3 reported an internal error",
         "the batch is retried",
     ),
-    # Format of SDK 2; the message of a HEAD request is `null`.
+    # Format of SDK 2, which has no code of the error; the message of a HEAD request is `null`.
+    (
+        r"(The AWS Access Key Id you provided[^(\n]*|The request signature we calculated[^(\n]*|The provided token is[^(\n]*)",
+        LoginError,
+        "S3 rejected the credentials: {detail}",
+        _KEYS,
+    ),
     (
         r"services\.s3\.model\.\w+: (?!null)([^(\n]+)\(Service: S3, Status Code: 403",
         ConfigError,
@@ -100,13 +107,13 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         r"Status Code: 403",
-        ConfigError,
+        LoginError,
         "S3 denied the request (403) without a reason: the keys, the permissions or the clock are wrong",
         f"{_KEYS}; {_ALLOW}; compare the clock",
     ),
     (
         r"Status Code: 400",
-        ConfigError,
+        LoginError,
         _BARE_400,
         f"{_REGION}; or log in again; or shorten the key",
     ),

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from tests.support.ranged import LinesConfig, LinesSource
 
-from headrace import HeadraceError, Pipeline, RetriableError
+from headrace import FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.config.renewal import Renewal
 from headrace.engine.run.credential_rotation import wait_for_rotated_credentials
 from headrace.engine.run.current_plan import MAX_ROTATIONS, CurrentPlan
@@ -53,6 +53,30 @@ def test_secret_that_is_new_at_each_lookup_does_not_repeat_a_batch_forever(
         (tmp_path / "codec").write_text("for a retry of a single table")
         assert pipeline.current_plan.rotate(pipeline.plan, NO_SESSION)
         pipeline.current_plan.note_accepted()
+
+
+def test_new_value_of_the_session_ends_the_run_for_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("first")
+    source = {"files": {"path": f"{tmp_path}/in", "format": "json"}}
+    pipeline = Pipeline.from_dict(
+        {
+            "name": "orders",
+            "source": source,
+            "sink": {"files": {"path": f"{tmp_path}/lake"}},
+            "spark": {"spark.hadoop.fs.x.secret.key": f"${{file:{tmp_path}/key}}"},
+            "checkpoint": f"{tmp_path}/checkpoint",
+        }
+    )
+    (tmp_path / "key").write_text("second")
+    assert (
+        find_end(pipeline.current_plan, lambda _: pytest.fail("no wait")) is None
+    )  # The source may have a new value, too.
+    error = find_end(pipeline.current_plan, lambda _: pytest.fail("no wait"))
+    assert isinstance(error, FatalError)
+    assert str(error) == (
+        "source x: authentication failed; the values of `spark:` have changed since the session started, which keeps the old ones\n"
+        "  fix: start the run again: nothing is lost"
+    )
 
 
 @pytest.mark.parametrize("is_patient", [True, False])

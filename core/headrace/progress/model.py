@@ -64,6 +64,20 @@ class TableProgress(TableCounts):
     #: Note on the table for users.
     note: str | None = None
 
+    def join(self, later: TableProgress) -> TableProgress:
+        """Return the progress of two parts of the table's batch, of which ``later`` was written later."""
+        notes = dict.fromkeys(filter(None, [self.note, later.note]))
+        return replace(
+            self + later,
+            latency_ms=min(_list_known(self.latency_ms, later.latency_ms), default=None),
+            latency_max_ms=max(_list_known(self.latency_max_ms, later.latency_max_ms), default=None),
+            bytes=_add(self.bytes, later.bytes),
+            version=later.version or self.version,
+            seconds=round(self.seconds + later.seconds, 3),
+            skipped=self.skipped and later.skipped,
+            note="; ".join(notes) or None,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in the order of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
@@ -105,6 +119,10 @@ class BatchProgress:
         data: dict[str, Any] = json.loads(text)
         tables = tuple(TableProgress(**table) for table in data.pop("tables"))
         return cls(**{**data, "tables": tables, "unrouted": tuple(data["unrouted"])})
+
+
+def _list_known(*values: int | None) -> list[int]:
+    return [value for value in values if value is not None]
 
 
 def _add(first: int | None, second: int | None) -> int | None:

@@ -62,7 +62,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch that a sink writes. ``mark`` identifies it permanently."""
+    """Batch that a sink writes. ``mark`` identifies it permanently.
+
+    ``pipeline``: the id of the checkpoint; followed by ``/topic/…`` for batches of one topic, which are counted apart, and by
+    ``/replay/…`` for a replay of dead letters.
+    """
 
     pipeline: str
     id: int
@@ -174,7 +178,7 @@ class Sink(Plugin, ABC):
         """Do what is due without new rows; return the seconds until the next call, None for no further call.
 
         Called when a run starts, and between the batches of a continuous run. After a RetriableError the run continues and repeats the
-        call; any other error ends the run. ``pipeline``: as in ``Batch``; ``writes``: name of a table → whether this sink writes it, and
+        call; any other error ends the run. ``pipeline``: the id of the checkpoint; ``writes``: name of a table → whether this sink writes it, and
         not one with other options for the table.
         """
         return None

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 
+class WaitingError(RetriableError):
+    """A table's records wait until the table has applied other records of its backlog."""
+
+
 @dataclass
 class _TableBacklog:
     """Backlog of one table, and the last error of this run; None before its first attempt."""
@@ -64,25 +68,32 @@ class Backlogs:
             return self._tables[table].backlog
 
     def defer(
-        self, table: str, batch: int, find_ranges: Callable[[], ReplayRanges], *, is_whole: bool = False
+        self,
+        table: str,
+        batch: int,
+        find_ranges: Callable[[], ReplayRanges],
+        *,
+        is_whole: bool = False,
+        stays_alone: bool = False,
     ) -> str | None:
         """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables.
 
-        RetriableError if the backlog has this batch or a later one without these records.
+        WaitingError if the backlog has this batch or a later one without these records. The flags are those of ``Backlog.add``.
         """
         with self._lock:
             found = self._tables.get(table)
             oldest = found.backlog.oldest if found else None
             if found is None or oldest is None:
                 return None
-            if not found.backlog.add(batch, find_ranges(), oldest.since, oldest.error, is_whole=is_whole):
+            flags = {"is_whole": is_whole, "stays_alone": stays_alone}
+            if not found.backlog.add(batch, find_ranges(), oldest.since, oldest.error, **flags):
                 raise _cannot_add(table, batch)
             return f"waits since {oldest.since}: {oldest.error}"
 
     def set_aside(
         self, table: str, batch: int, ranges: ReplayRanges, error: HeadraceError, text: str, *, is_whole: bool = False
     ) -> None:
-        """Set a table aside from the batch that failed. ``text``: the error without secrets. RetriableError as in ``defer``."""
+        """Set a table aside from the batch that failed. ``text``: the error without secrets. WaitingError as in ``defer``."""
         with self._lock:
             # A thread that catches up may use the backlog of the table now, so it is not opened again.
             found = self._tables.get(table) or self._open(table)
@@ -112,8 +123,8 @@ class Backlogs:
         return _TableBacklog(Backlog(table_folder(self._folder, table)))
 
 
-def _cannot_add(table: str, batch: int) -> RetriableError:
-    return RetriableError(
+def _cannot_add(table: str, batch: int) -> WaitingError:
+    return WaitingError(
         f"its backlog has batch {batch} or a later one without all records of batch {batch}, which must follow it",
         where=f"table {table}",
         fix="headrace retries it after this backlog is applied; repair the table if its backlog does not become empty",

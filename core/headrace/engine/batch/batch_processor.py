@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.backlog import BacklogEntry, ReplayRanges
 from headrace.checkpoint.offset_log import digest_offsets
+from headrace.engine.batch.backlogs import WaitingError
 from headrace.engine.batch.batch_resources import BatchResources
 from headrace.engine.batch.table_pool import TableOutcome
 from headrace.engine.plan.error_translation import translate
@@ -19,7 +21,7 @@ from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.schema_replanning import until_schemas_known
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_writer import TableWriter
-from headrace.errors import ConfigError, HeadraceError, RetriableError, RuleError
+from headrace.errors import ConfigError, HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
@@ -129,7 +131,7 @@ class BatchProcessor:
             ranges = self._describe_batch(context, routed.targets)
 
             def process(target: Target) -> TableOutcome:
-                return self._process_table(target, context, batch, _digest(target, ranges))
+                return self._process_table(target, context, batch, ranges)
 
             outcomes.update(self._resources.pool.process(remaining, process))
             unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
@@ -154,7 +156,9 @@ class BatchProcessor:
             raise translate(error, self._plan) from error
         return {topic: [ranges] for topic, ranges in found.items()}
 
-    def _process_table(self, target: Target, context: SourceContext, batch: int, digest: str) -> TableOutcome:
+    def _process_table(
+        self, target: Target, context: SourceContext, batch: int, ranges: Mapping[str, list[Any]]
+    ) -> TableOutcome:
         """Write a table, or add the batch to its backlog if it is set aside. Errors of the table are recorded, not raised."""
         start = time.monotonic()
         try:
@@ -164,18 +168,22 @@ class BatchProcessor:
             if reason is not None:
                 return TableOutcome(self._progress_of_failure(target.name, reason, 0.0))
             with tag_jobs(self._resources.session, self._plan.checkpoint, target.name):
-                return TableOutcome(tuple(self._write_table(target, batch, digest)))
+                return TableOutcome(tuple(self._write_table(target, batch, ranges)))
         except Exception as raised:  # noqa: BLE001 - the other tables continue
             error = translate(raised, self._plan).at(f"table {target.name}")
             return TableOutcome(error=error, seconds=time.monotonic() - start)
 
-    def _write_table(self, target: Target, batch: int, digest: str) -> list[TableProgress]:
-        resources = self._resources
-        writer = TableWriter(
-            self._plan.for_table(target.name), resources.checkpoint, resources.sessions, resources.states
-        )
+    def _write_table(self, target: Target, batch: int, ranges: Mapping[str, list[Any]]) -> Sequence[TableProgress]:
+        """Write each series of a table. ``ranges``: topic → ranges of the batch, empty if they are unknown."""
+        plan, resources, parts = self._plan.for_table(target.name), self._resources, {"": target}
+        if ranges.keys() >= set(target.topics):  # Otherwise no topic can be applied later than the others.
+            parts = target.split_by_series()
+        writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
         with resources.locks.hold(target.name):
-            return writer.write_table(target, batch, digest)
+            if len(parts) > 1:  # Raises before anything is written if the topics do not fit together.
+                ChangeReader(plan).read_target(resources.session, target, has_unavailable=True)
+            written = [writer.write_table(p, batch, _digest(p, ranges), series) for series, p in parts.items()]
+        return [reduce(TableProgress.join, progress) for progress in zip(*written, strict=True)]
 
     def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
         try:
@@ -207,16 +215,16 @@ class BatchProcessor:
     def _write_entry(self, table: str, target: Target, entry: BacklogEntry) -> Sequence[TableProgress]:
         """Write a table of a backlog entry. If a topic failed as a whole, a table of it that fails alone is set aside."""
         if target.name == table or not entry.is_whole:
-            return self._write_table(target, entry.last, _digest(target, entry.ranges))
+            return self._write_table(target, entry.last, entry.ranges)
         backlogs, ranges = self._resources.backlogs, {topic: entry.ranges[topic] for topic in target.topics}
         if backlogs.has_later(target.name, entry.last):  # of another topic
-            raise RetriableError(
-                f"table {target.name} has later batches in a backlog of its own", where=f"table {table}"
-            )
-        if (reason := backlogs.defer(target.name, entry.last, lambda: ranges)) is not None:
+            raise WaitingError(f"table {target.name} has later batches in a backlog of its own", where=f"table {table}")
+        # If this entry is repeated, the table recognizes it by its mark only.
+        reason = backlogs.defer(target.name, entry.last, lambda: ranges, stays_alone=True)
+        if reason is not None:
             return self._progress_of_failure(target.name, reason, 0.0)
         try:
-            return self._write_table(target, entry.last, _digest(target, entry.ranges))
+            return self._write_table(target, entry.last, entry.ranges)
         except Exception as raised:
             error = translate(raised, self._plan).at(f"table {target.name}")
             if isinstance(error, UnknownSchemaError | RuleError):

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from urllib.parse import quote
 
+from headrace.checkpoint.offset_log import digest_offsets
 from headrace.config.model import TableRule, is_regex
 from headrace.config.table_names import check_table_name
 from headrace.engine.plan.table_options import TableOptions
@@ -179,6 +180,17 @@ class Target:
     @property
     def topics(self) -> list[str]:
         return list(dict.fromkeys(events.topic for events, _ in self.sources))
+
+    def split_by_series(self) -> dict[str, Target]:
+        """Return name of a series of batches → the part of the table that the series contains.
+
+        A topic that a rule splits may fail as a whole and be applied after later batches of the table's other topics. Each such topic is a
+        series, in which the numbers of batches ascend. The series of the other topics has no name.
+        """
+        found: dict[str, list[tuple[Events, Route]]] = {}
+        for events, found_route in self.sources:
+            found.setdefault(digest_offsets(events.topic) if found_route.by else "", []).append((events, found_route))
+        return {series: Target(self.name, tuple(sources)) for series, sources in sorted(found.items())}
 
     @property
     def is_whole(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from headrace.checkpoint.backlog import BacklogEntry
-from headrace.engine.batch.backlogs import Backlogs
+from headrace.engine.batch.backlogs import Backlogs, WaitingError
 from headrace.engine.plan.retry import Backoff
 from headrace.errors import HeadraceError
 from headrace.spark.error_text import first_line
@@ -44,15 +44,21 @@ class CatchUp:
                 thread.start()
 
     def finish(self) -> HeadraceError | None:
-        """Retry every table once without a pause, then stop; return the error of a table that still fails."""
-        self._end(once_more=True)
-        return next((error for error in self._backlogs.errors.values() if error), None)
+        """Retry every table once without a pause, then stop; return the error of a table that still fails.
+
+        A table that waits for the backlog of another one is retried again when that one has caught up.
+        """
+        threads = self._end(once_more=True)
+        while any(thread.retry() for thread in threads if thread.is_waiting()):
+            pass
+        errors = [error for error in self._backlogs.errors.values() if error]
+        return min(errors, key=lambda error: isinstance(error, WaitingError), default=None)
 
     def stop(self) -> None:
         """Stop after the entries in progress."""
         self._end(once_more=False)
 
-    def _end(self, *, once_more: bool) -> None:
+    def _end(self, *, once_more: bool) -> list[_TableCatchUp]:
         with self._lock:
             threads, self._has_ended = list(self._threads.values()), True
         for thread in threads:
@@ -60,6 +66,7 @@ class CatchUp:
         for thread in threads:
             if thread is not threading.current_thread():  # A progress listener may stop the run from this thread.
                 thread.join()
+        return threads
 
     def _remove_if_empty(self, table: str) -> bool:
         with self._lock:
@@ -97,12 +104,16 @@ class _TableCatchUp(threading.Thread):
         while True:
             self._wake.wait(pause)
             is_last = self._once_more.is_set()
-            if self._is_stopping.is_set() or self._process_backlog() or is_last:
+            if self._is_stopping.is_set() or self.retry() or is_last:
                 return
             pause = self._pauses.next()
 
-    def _process_backlog(self) -> bool:
-        """Return whether the table has caught up."""
+    def is_waiting(self) -> bool:
+        """Return whether the table's last attempt failed only because another table had not caught up."""
+        return isinstance(self._backlogs.errors.get(self._table), WaitingError)
+
+    def retry(self) -> bool:
+        """Process the backlog; return whether the table has caught up."""
         try:
             backlog = self._backlogs.get(self._table)
             while not self._is_stopping.is_set():

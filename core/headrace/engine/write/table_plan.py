@@ -24,7 +24,8 @@ KEYLESS = "its events have no key, so every change is a row with its `__op`; `ke
 class BatchMarks:
     """Marks by which sinks recognize the writes of a batch: a write whose mark a sink already has is skipped.
 
-    ``pipeline``: the checkpoint's id, and the replay's name in a replay; ``digest``: digest of the batch's offsets, if known;
+    ``pipeline``: the checkpoint's id, and the name of a replay or of a series of batches (``Target.split_by_series``), in which the numbers
+    ascend; ``digest``: digest of the batch's offsets, if known;
     ``write``: number that no other write has, if a replay has the number of an earlier batch.
     """
 

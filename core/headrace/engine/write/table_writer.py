@@ -78,30 +78,33 @@ class TableWriter:
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states
 
-    def write_table(self, target: Target, batch: int, digest: str = "") -> list[TableProgress]:
-        """Write a table's part of a batch, and return the progress per sink. ``digest``: digest of the part's offsets, if known.
+    def write_table(self, target: Target, batch: int, digest: str = "", series: str = "") -> list[TableProgress]:
+        """Write a table's part of a batch, and return the progress per sink.
+
+        ``digest``: digest of the part's offsets, if known; ``series``: from ``Target.split_by_series``.
 
         Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
         the part is written again with that handling, from then on for every batch of the table.
         """
-        state = self._states.of(target.name)
+        state, mark = self._states.of(target.name), f"{self._mark}/topic/{series}" if series else self._mark
+        marks = BatchMarks(mark, batch, 0, digest, self._write)
         if state.has_unavailable is None:
             state.has_unavailable = self._had_unavailable(target)
         try:
-            return self._write_changes(target, batch, state, digest)
+            return self._write_changes(target, state, marks)
         except Exception as error:
             if state.has_unavailable or not is_unavailable_value_error(error):
                 raise
             state.has_unavailable = True
-            return self._write_changes(target, batch, state, digest)
+            return self._write_changes(target, state, marks)
 
-    def _write_changes(self, target: Target, batch: int, state: TableState, digest: str) -> list[TableProgress]:
-        started = time.monotonic()
+    def _write_changes(self, target: Target, state: TableState, marks: BatchMarks) -> list[TableProgress]:
+        started, batch = time.monotonic(), marks.batch
         balance = TransformCounter()
         incompatible: dict[str, str] = {}
         changes = self._read(target, state, balance, incompatible)
-        digest = _add_revision(digest, changes, target, state, incompatible)
-        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name), digest, self._write)
+        digest = _add_revision(marks.digest, changes, target, state, incompatible)
+        marks = replace(marks, epoch=self._checkpoint.epochs.of(batch, target.name), digest=digest)
         table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)

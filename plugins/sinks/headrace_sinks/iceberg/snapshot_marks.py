@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The snapshot property with carried marks.
 CARRIED = "headrace.batches"
+#: Part of ``Batch.pipeline`` of a replay of dead letters.
+REPLAY = "/replay/"
 #: Maximum number of carried marks: each of the table's snapshots has them.
 MAX_CARRIED = 20
 
@@ -43,7 +45,7 @@ class CarriedMarks:
 
     def has_all(self, pipeline: str) -> bool:
         """Return whether a pipeline or replay without a mark here has no batch in the table. Pipelines come before replays."""
-        count = sum(1 for mark in self.marks if "/" in pipeline or not _is_of_replay(mark))
+        count = sum(1 for mark in self.marks if REPLAY in pipeline or not _is_of_replay(mark))
         return self.is_complete and count < MAX_CARRIED
 
 
@@ -117,5 +119,4 @@ def _number_of(mark: str) -> int:
 
 
 def _is_of_replay(mark: str) -> bool:
-    """Return whether a mark belongs to a replay of dead letters, whose id extends the id of its pipeline."""
-    return "/" in _pipeline_of(mark)
+    return REPLAY in _pipeline_of(mark)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Hidden work folder next to the topics.
 _WORK, _TABLE = "_headrace", "table-"
+#: Parts of ``Batch.pipeline`` after the id of the checkpoint.
+_REPLAY, _TOPIC = "/replay/", "/topic/"
 #: Locks by work folder: a batch may arrive during a scheduled rotation of the same table.
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -100,7 +102,7 @@ class S3Sink(Sink):
                 self._register(rows.sparkSession, table.name, state, moved)
                 return WriteResult(skipped=True)
             spans = self._stage(rows, batch, work, state, is_new=is_applied is False)
-            if "/" in batch.pipeline:  # a replay of dead letters: no later record completes its objects
+            if _REPLAY in batch.pipeline:  # No later record completes its objects.
                 spans += self._close(state, lambda _: True)
             if self.config.sync:
                 find_columns([*self._read_states(rows.sparkSession, table.name), state], self.config)
@@ -111,13 +113,14 @@ class S3Sink(Sink):
 
     def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:
         now = self._now()
-        root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}/{quote(pipeline, safe='')}")
-        errors = []
-        for name in filter(lambda name: writes(_read_folder_name(name)), root.names()):
-            try:
-                self._rotate(spark, root.folder(name), _read_folder_name(name), now)
-            except Exception as error:  # noqa: BLE001 - raised after the other tables
-                errors.append(error)
+        root, errors = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}"), []
+        own = [name for name in root.names(hidden=True) if unquote(name).partition(_TOPIC)[0] == pipeline]
+        for folder in map(root.folder, own):
+            for name in filter(lambda name: writes(_read_folder_name(name)), folder.names()):
+                try:
+                    self._rotate(spark, folder.folder(name), _read_folder_name(name), now)
+                except Exception as error:  # noqa: BLE001 - raised after the other tables
+                    errors.append(error)
         if errors:
             raise min(errors, key=lambda error: isinstance(error, RetriableError))
         due = find_next_rotation(now, self.config)

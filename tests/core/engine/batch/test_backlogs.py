@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_folder import MemoryFolder
 
 from headrace.checkpoint.backlog import MAX_BATCHES, BacklogEntry
-from headrace.engine.batch.backlogs import Backlogs
+from headrace.engine.batch.backlogs import Backlogs, WaitingError
 from headrace.engine.run import catch_up
 from headrace.engine.run.catch_up import CatchUp
 from headrace.errors import DataError, RetriableError
@@ -85,6 +85,43 @@ def test_batch_between_joined_batches_is_recognized_by_its_ranges() -> None:
     with pytest.raises(RetriableError):
         defer(backlogs, 50, second=[50])
     assert [number for _, ranges in list_ranges(backlogs) for number in ranges["first"]] == [*range(1, MAX_BATCHES)]
+
+
+def test_batch_of_another_topic_is_never_joined() -> None:
+    """If the topic's backlog is repeated, the table recognizes the batch by its own mark only."""
+    backlogs = Backlogs(cast("Folder", MemoryFolder()))
+    set_aside(backlogs, 1, first=[1])
+    backlogs.defer(TABLE, 2, lambda: {"second": [2]}, stays_alone=True)
+    for batch in (3, 4, 5):
+        defer(backlogs, batch, first=[batch])
+    expected = [(1, {"first": [1]}), (2, {"second": [2]}), (4, {"first": [3, 4]}), (5, {"first": [5]})]
+    assert list_ranges(backlogs) == expected
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_end_of_a_run_retries_a_topic_that_waits_for_a_table(
+    monkeypatch: pytest.MonkeyPatch, *, is_broken: bool
+) -> None:
+    """The error of the table is the cause if it fails again. Otherwise nothing waits any more."""
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
+    backlogs, applied, has_waited = Backlogs(cast("Folder", MemoryFolder())), list[str](), Event()
+
+    def apply(table: str, _: BacklogEntry) -> None:
+        if table == TABLE:
+            assert has_waited.wait(30)
+            if is_broken:
+                raise FULL
+        elif TABLE in backlogs.errors:
+            has_waited.set()
+            raise WaitingError(f"table {TABLE} has later batches in a backlog of its own")
+        applied.append(table)
+
+    backlogs.set_aside("shop.all", 1, {"shop.all": [1]}, RetriableError("down"), "down", is_whole=True)
+    set_aside(backlogs, 2, first=[2])
+    threads = CatchUp(backlogs, apply)
+    threads.start(is_delayed=True)
+    assert threads.finish() is (FULL if is_broken else None)
+    assert applied == ([] if is_broken else [TABLE, "shop.all"])
 
 
 def test_repeated_batch_is_in_a_backlog_once(reopen: Callable[[Backlogs, MemoryFolder], Backlogs]) -> None:

@@ -104,6 +104,22 @@ def test_parts_of_a_topic_with_the_same_target_are_one_table() -> None:
     assert unrouted == ()
 
 
+def test_each_split_topic_of_a_table_is_a_series_of_batches() -> None:
+    none: Any = None
+    rules = [{"source": "split*", "target": "all", "route.by.field": "source.table"}, {"source": "*", "target": "all"}]
+    events = [Events(topic, none, none, part=part) for topic, part in (("split1", "a"), ("b", None), ("split2", "a"))]
+    events += [Events("split1", none, none, part="b"), Events("a", none, none)]
+    [target], _ = route(events, Routes([TableRule.model_validate(rule) for rule in rules]))
+    found = target.split_by_series()
+    assert next(iter(found)) == ""
+    assert sorted(part.topics for part in found.values()) == [["b", "a"], ["split1"], ["split2"]]
+    assert sorted(len(part.sources) for part in found.values()) == [1, 2, 2]
+    assert (
+        found.keys()
+        == route(events[:3], Routes([TableRule.model_validate(r) for r in rules]))[0][0].split_by_series().keys()
+    )
+
+
 @pytest.mark.parametrize("topic", ["moma.public.Quoted Table", "a/b", "..", "a;b", "x.", "a'b"])
 def test_only_a_topic_with_an_invalid_table_name_fails(topic: str) -> None:
     none: Any = None

@@ -12,6 +12,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
 from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.unreachable_format import UnreachableFormat
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.engine.commands.replay import replay
@@ -318,19 +319,6 @@ def test_part_is_ordered_by_offset_from_the_first_record_without_a_position_on(
     assert all("and is now ordered by" in (table.note or "") for table in progress.tables)
     assert rows(pipeline, spark, "shop.people") == [{"id": 1, "name": "Hans Arp"}, {"id": 2, "name": "Höch"}]
     assert rows(pipeline, spark, "shop.orders") == [{"id": 1, "total": 8}]
-
-
-class UnreachableFormat(JsonFormat):
-    """Format whose registry is down while a file exists."""
-
-    def __init__(self, down: Path) -> None:
-        super().__init__()
-        self.down = down
-
-    def open(self, *arguments: Any) -> Any:
-        if self.down.exists():
-            raise RetriableError("the registry is down")
-        return super().open(*arguments)
 
 
 def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from headrace.progress.summary import Summary
 
 #: Seconds without an answer of the source after which its lag is unknown. An answer takes milliseconds.
 SILENT_SECONDS = 10.0
+#: Begin of the message while a sink's work between batches is retried.
+SINK_ERROR = "retrying a sink"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Status:
     batch: int | None
     latency_ms: int | None
     tables: tuple[TableStatus, ...] = ()
-    #: Error of an unreachable source.
+    #: Error of an unreachable source, or of a sink's work between batches. It is retried.
     error: str | None = None
     #: The batch in progress, and its current step: tables, sinks and records.
     applying: int | None = None
@@ -57,16 +59,20 @@ def describe_run(
     away: HeadraceError | None,
     answer_age: float = 0.0,
     step: str | None = None,
+    sink_error: HeadraceError | None = None,
 ) -> Status:
     """Return the status of an active run.
 
     ``applying`` and ``step``: the current batch and its step; ``away``: why the source is unreachable; ``answer_age``: seconds
-    since its last answer.
+    since its last answer; ``sink_error``: error of a sink between batches.
     """
     message = "waiting for data" if applying is None else f"applying batch {applying}"
     is_silent = away is not None or (applying is None and answer_age > SILENT_SECONDS)
     if away:
         status = _status(batches, failures, f"retrying: {away.what}", active=True, error=str(away))
+    elif sink_error:
+        text = f"{SINK_ERROR}: {sink_error.what}"
+        status = _status(batches, failures, text, active=True, error=str(sink_error))
     else:
         status = _status(
             batches, failures, "waiting for an answer of the source" if is_silent else message, active=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.core.progress.test_rates import batch, table
 
-from headrace.errors import RetriableError
+from headrace.errors import ConfigError, RetriableError
 from headrace.progress.status import SILENT_SECONDS, describe_run
 
 BATCHES = [batch(0, 20, table(300, 0))]
@@ -19,6 +19,16 @@ def test_lag_is_unknown_while_the_source_does_not_answer() -> None:
     away = describe_run(BATCHES, {}, None, RetriableError("no broker responds", where="source kafka"), 2.0)
     assert (away.message, away.error) == ("retrying: no broker responds", "source kafka: no broker responds")
     assert (away.tables[0].lag, away.silent_seconds) == (None, 2.0)
+
+
+def test_error_of_a_sink_between_batches_is_shown() -> None:
+    error = ConfigError("permission denied: glue:CreateTable", where="table shop.orders")
+    status = describe_run(BATCHES, {}, None, None, sink_error=error)
+    assert (status.message, status.error) == (
+        "retrying a sink: permission denied: glue:CreateTable",
+        "table shop.orders: permission denied: glue:CreateTable",
+    )
+    assert (status.tables[0].lag, status.silent_seconds) == (0, None)
 
 
 def test_batch_in_progress_is_no_silence() -> None:

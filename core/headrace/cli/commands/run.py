@@ -143,8 +143,8 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             status = query.status
             view.show(status)
             if (kind := _kind_of(status)) != trouble:  # Repeated retries of one error are one line.
+                view.report(_describe_trouble(status, trouble))
                 trouble = kind
-                view.report(f"{status.error}\n  retrying until it answers" if kind else "the source answers again")
             if stop.requested_by and stopper is None:
                 view.report(f"{stop.requested_by}: stopping after the current batch; a second signal stops immediately")
                 # stop() waits for the batch; signals reach only this thread.
@@ -162,8 +162,18 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
         view.report("Spark ended during a batch: the next run repeats it")
 
 
+def _describe_trouble(status: Status, before: str | None) -> str:
+    """Return the error that a run retries, or that it is over. ``before``: kind of the error before."""
+    from headrace.progress.status import SINK_ERROR
+
+    is_sink = (_kind_of(status) or before or "").startswith(SINK_ERROR)
+    if status.error is None:
+        return "the sink succeeds again" if is_sink else "the source answers again"
+    return f"{status.error}\n  {'retrying' if is_sink else 'retrying until it answers'}"
+
+
 def _kind_of(status: Status) -> str | None:
-    """Return the kind of the source's error, without the details that differ from one attempt to the next."""
+    """Return the kind of the error that a run retries, without the details that differ from one attempt to the next."""
     return ":".join(status.message.split(":")[:2]) if status.error else None
 
 

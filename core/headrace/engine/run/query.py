@@ -171,7 +171,8 @@ class Query(ABC):
         state = self._state
         batch, age = state.batch if state.is_applying else None, state.answer_age if self._watches_answers else 0.0
         step = None if batch is None else self._runner.step
-        return describe_run(self.recent_progress, self._failures(), batch, state.source_error, age, step)
+        errors = self._failures(), batch, state.source_error
+        return describe_run(self.recent_progress, *errors, age, step, state.sink_error)
 
     @property
     def exception(self) -> HeadraceError | None:
@@ -280,7 +281,7 @@ class Query(ABC):
         """Poll the sinks now, and periodically in a continuous run; return False if that failed."""
         try:
             with self._in_batch:
-                pause = self._poller.poll(self._plan)
+                pause = self._call_sinks()
         except RetriableError:  # A batch or a later poll may succeed.
             self._must_repeat_poll, pause = True, LONGEST_PAUSE_SECONDS
         except HeadraceError as error:
@@ -294,7 +295,17 @@ class Query(ABC):
         """Poll the sinks at the end of the available data if the first poll failed; raise if it fails again."""
         if self._must_repeat_poll and not (self._options.is_continuous or self._state.is_stopping()):
             with self._in_batch:
-                self._poller.poll(self._current.plan)
+                self._call_sinks()
+
+    def _call_sinks(self) -> float | None:
+        """Poll the sinks; return the seconds until the next poll. The status has an error that is retried."""
+        try:
+            pause = self._poller.poll(self._current.plan)
+        except RetriableError as error:
+            self._state.note_sink_error(error)
+            raise
+        self._state.note_sink_error(None)
+        return pause
 
     def _keep_polling(self, pause: float | None) -> None:
         while pause is not None and not self._wake.wait(pause) and self.is_active:
@@ -302,7 +313,7 @@ class Query(ABC):
                 with self._in_batch:
                     if self._state.is_stopping():
                         return
-                    pause = self._poller.poll(self._current.plan)
+                    pause = self._call_sinks()
             except RetriableError:  # The next poll may succeed.
                 continue
             except HeadraceError as error:

@@ -33,6 +33,7 @@ class RunState:
         self._thread: int | None = None
         self._error: HeadraceError | None = None
         self._source_error: HeadraceError | None = None
+        self._sink_error: HeadraceError | None = None
         self._healthy: set[str] = set()
         self._answered = time.monotonic()
 
@@ -67,6 +68,11 @@ class RunState:
     def source_error(self) -> HeadraceError | None:
         """The error of the source while it is retried."""
         return self._source_error
+
+    @property
+    def sink_error(self) -> HeadraceError | None:
+        """The error of a sink between batches while it is retried."""
+        return self._sink_error
 
     @property
     def has_responded(self) -> bool:
@@ -117,6 +123,10 @@ class RunState:
         error.redact(self._redact)
         with self._lock:
             self._phase, self._error, self._source_error = Phase.RETRYING, None, error
+
+    def note_sink_error(self, error: HeadraceError | None) -> None:
+        """Record an error of a sink between batches, which is retried; None after a success."""
+        self._sink_error = error.redact(self._redact) if error else None
 
     def fail(self, error: HeadraceError) -> None:
         """Record the error that ends the run, unless one is recorded already."""

@@ -139,7 +139,8 @@ class S3Sink(Sink):
             try:
                 self._register(spark, table, state, moved)
             except HeadraceError as error:
-                raise RetriableError(error.what, where=error.where, fix=error.fix) from error
+                where = ", ".join(filter(None, (f"table {table}", error.where)))
+                raise RetriableError(error.what, where=where, fix=error.fix) from error
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink s3, path {self.config.path}"

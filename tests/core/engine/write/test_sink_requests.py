@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.record_log import LogRecord, RecordLog, append
 
-from headrace import ConfigError, FatalError, Pipeline, RetriableError, Settings
+from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError, Settings
 from headrace.engine.plan import retry
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Capabilities, Table, WriteResult
@@ -160,18 +160,26 @@ def test_sink_is_called_at_the_start_and_after_each_requested_delay(log: Path, s
     assert set(sink.calls) == {str(mark).partition(":")[0]}, "the name must equal that of its batches"
 
 
-def test_retriable_error_of_an_idle_call_is_retried_and_others_end_the_run(log: Path, spark: SparkSession) -> None:
-    def delay(calls: int) -> float:
-        if calls in (2, 3):
-            raise RetriableError("the store is away")
-        if calls > 4:
-            raise FatalError("the store is gone")
+def test_retriable_error_of_an_idle_call_is_shown_and_retried_and_others_end_the_run(
+    log: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.0)
+    errors = list[HeadraceError]()
+
+    def delay(_: int) -> float:
+        if errors:
+            raise errors[0]
         return 0.05
 
-    sink = IdleSink(delay, store=uuid.uuid4().hex, mode="append")
-    query = pipeline(log, sink).start(spark, "1 hour")
+    query = pipeline(log, IdleSink(delay, store=uuid.uuid4().hex, mode="append")).start(spark, "1 hour")
+    errors.append(RetriableError("the store is away"))
+    wait_until(lambda: query.status.error is not None)
+    assert query.status.error == "sink tended: the store is away"
+    errors.clear()
+    wait_until(lambda: query.status.error is None)
+    assert query.is_active
+    errors.append(FatalError("the store is gone"))
     wait_until(lambda: not query.is_active)
-    assert len(sink.calls) == 5
     assert "sink tended: the store is gone" in str(query.exception)
 
 

@@ -32,7 +32,7 @@ class RejectReason(StrEnum):
 
 _MEANINGS = {
     RejectReason.UNDECODABLE: "the record does not match the format, or a value does not fit its column",
-    RejectReason.FIELD_NAME: "a field cannot be a column: its name starts with `_headrace_`, is reserved by a sink, is blank or has more than 255 characters, differs from another name only by case or by letters that Spark equates, or it is one of more than 200 new names; or the key lacks this field in other records",
+    RejectReason.FIELD_NAME: "a field cannot be a column: its name starts with `_headrace_`, is reserved or not supported by a sink, is blank or has more than 255 characters, differs from another name only by case or by letters that Spark equates, or it is one of more than 200 new names; or the key lacks this field in other records",
     RejectReason.TOO_LARGE: "the record exceeds `max.message.bytes`; `key` and `value` contain only their first bytes",
     RejectReason.SCHEMA_UNKNOWN: "the registry does not have the record's schema, or the schema is invalid",
     RejectReason.SCHEMA_INCOMPATIBLE: "the record's schema has another type for a column, and no type holds the values of both",

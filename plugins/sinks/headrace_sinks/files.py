@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from headrace.sdk import (
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
 from headrace.sdk.storage import Folder
-from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS
+from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
@@ -87,6 +87,10 @@ class FilesSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink files", Folder(spark, self.config.path).probe()
+
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        if self.config.format == "avro":
+            check_avro_columns(columns, "Avro")
 
     def place(self) -> str | None:
         return self.config.path

@@ -18,7 +18,7 @@ from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_reserved_fields
+from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import PART, split_topic
 from headrace.engine.read.topic_union import union_changes
@@ -171,7 +171,7 @@ class ChangeReader:
         parts = [self._transform(part, events.topic, seen, balance) for part in parts]
         changes = union_parts(parts)
         if events.is_inferred:
-            changes = reject_reserved_fields(changes, self._plan.sinks, keeps_values=every_field)
+            changes = reject_unsupported_fields(changes, route.table, self._plan.sinks, keeps_values=every_field)
         if is_numbered:
             changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
         return reject_missing_keys(changes)

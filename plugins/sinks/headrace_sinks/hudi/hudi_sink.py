@@ -32,7 +32,7 @@ from headrace.sdk.sessions import read_once
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
-from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
@@ -143,6 +143,7 @@ class HudiSink(Sink):
 
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
+        check_avro_columns(columns, "Hudi")
 
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         check_partition_columns(table, columns, self._index.partition_columns, f"sink hudi, {PARTITION}")

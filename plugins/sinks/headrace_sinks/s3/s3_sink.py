@@ -31,7 +31,7 @@ from headrace.sdk import (
 )
 from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.storage import Folder
-from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition
@@ -87,6 +87,10 @@ class S3Sink(Sink):
 
     def place(self) -> str | None:
         return self.config.path
+
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        if self.config.format == "avro":
+            check_avro_columns(columns, "Avro")
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         is_by_field = self.config.partitioner == "field"

@@ -56,7 +56,10 @@ def test_column_with_a_reserved_name_of_the_sink_is_rejected(sink: Sink, name: s
 
 def test_reserved_names_come_from_the_sink() -> None:
     with pytest.raises(DataError, match="athena does not support the column name 'order id'"):
-        decide("order id", HUDI, IcebergSink(warehouse="lake", readers=["athena"]))
+        decide("order id", FilesSink(path="out"), IcebergSink(warehouse="lake", readers=["athena"]))
+    for sink in (HUDI, FilesSink(path="out", format="avro")):
+        with pytest.raises(DataError, match="does not allow the column name 'order-id'"):
+            decide("order-id", sink)
 
 
 @pytest.mark.parametrize("sink", [HUDI, FilesSink(path="out"), ConsoleSink()])

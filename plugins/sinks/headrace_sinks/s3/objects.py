@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError
 from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import OBJECT, find_kinds, name_ending, write_files
 from headrace_sinks.s3.object_state import State
+from headrace_sinks.s3.path_limits import name_object
 from headrace_sinks.s3.pending_records import ENCODED, OFFSET, ORDER, PARTITION, TOMBSTONE, TOPIC, VALUE
 from headrace_sinks.s3.rotation import Span, literal_rows
 from headrace_sinks.s3.s3_config import S3SinkConfig
@@ -23,7 +25,12 @@ _START, _END, _STRETCH, _FIRST = "span_start", "span_end", "stretch", "first"
 
 
 def write_objects(
-    session: SparkSession, work: Folder, name: str, spans: Sequence[Span], state: State, config: S3SinkConfig
+    session: SparkSession,
+    work: Folder,
+    name: str,
+    spans: Sequence[Span],
+    state: State,
+    config: S3SinkConfig,
 ) -> list[tuple[str, str]]:
     """Write the objects of complete records into a folder of ``work``; return the source and target of each move."""
     from pyspark.sql import functions as F
@@ -38,7 +45,8 @@ def write_objects(
             rows = rows.repartition(OBJECT).sortWithinPartitions(OBJECT, OFFSET, ORDER)
             write_files(rows, kind, f"{work.path}/{folder}", config)
             files = work.folder(folder).list_files()
-            moves += [(f"{folder}/{file}", _target(file, objects, kind, config)) for file in files]
+            target = partial(_target, objects=objects, kind=kind, config=config, is_in_store=work.is_in_store)
+            moves += [(f"{folder}/{file}", target(file)) for file in files]
     assert len({target for _, target in moves}) == len(moves), "each object is one file"
     return moves
 
@@ -130,9 +138,10 @@ def _number_objects(records: DataFrame) -> tuple[DataFrame, list[Row]]:
     return records.join(F.broadcast(literal_rows(records.sparkSession, schema, rows)), key), objects
 
 
-def _target(file: str, objects: Sequence[Row], kind: str, config: S3SinkConfig) -> str:
+def _target(file: str, *, objects: Sequence[Row], kind: str, config: S3SinkConfig, is_in_store: bool) -> str:
     """Return the name of the object for a file that Spark wrote, relative to the sink's ``path``."""
     found = objects[int(file.partition("/")[0].partition("=")[2])]
     topic = found[TOPIC]
-    name = f"{topic}+{found[PARTITION]}+{found[_FIRST]:010d}{name_ending(kind, config)}"
+    rest = f"+{found[PARTITION]}+{found[_FIRST]:010d}{name_ending(kind, config)}"
+    name = name_object(topic, rest, is_in_store=is_in_store)
     return f"{config.topics_dir}/{topic}/{found[ENCODED]}/{name}"

@@ -1,7 +1,8 @@
-"""Limits of the paths of objects: rows whose partition value is too long for a folder or for the key of an object."""
+"""Limits of the paths of objects: long names of topics, and rows whose partition value is too long for a folder or for a key."""
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Maximum length of the name of a folder, and of the key of an object, in bytes.
 _MAX_NAME, _MAX_KEY = 255, 1024
+#: Bytes that the name of a checksum file has in addition to that of its object: `.NAME.crc`.
+_CHECKSUM = 5
 #: Types whose values may be long strings.
 _UNBOUNDED = ("string", "binary", "array", "map", "struct")
 #: Length of `+PARTITION+OFFSET` in the names of objects, with the largest numbers.
@@ -44,3 +47,15 @@ def find_unsupported(row: StructType, config: S3SinkConfig, root: Folder) -> Col
     fixed = len(f"{key}/{config.topics_dir}///".lstrip("/").encode()) + _NUMBERS + ending
     length = F.octet_length(F.concat_ws("/", *folders)) + 2 * F.octet_length(C.TOPIC) + fixed
     return any_of([*has_null_character, length > _MAX_KEY])
+
+
+def name_object(topic: str, rest: str, *, is_in_store: bool) -> str:
+    """Return the name of an object: ``topic`` and ``rest``.
+
+    Outside of an object store the name is that of a file. The name of a long topic is shortened and followed by its digest.
+    """
+    longest = _MAX_NAME - _CHECKSUM - len(rest.encode())
+    if is_in_store or len(topic.encode()) <= longest:
+        return topic + rest
+    digest = f"~{hashlib.sha256(topic.encode()).hexdigest()[:16]}"
+    return topic.encode()[: longest - len(digest)].decode(errors="ignore") + digest + rest

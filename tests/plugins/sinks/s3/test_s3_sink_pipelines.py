@@ -191,6 +191,17 @@ def test_keys_of_objects_have_1024_bytes(spark: SparkSession) -> None:
     assert shortest == 1024 - fixed - 2 + 1
 
 
+@pytest.mark.nightly
+def test_topic_with_the_longest_name_of_kafka_is_written_to_a_disk(tmp_path: Path, spark: SparkSession) -> None:
+    topic = "t" * 249
+    append(tmp_path / "log.jsonl", [LogRecord(topic, n, {"id": n}, {"id": n}) for n in range(2)])
+    job = pipeline(tmp_path, tables=[{"source": "t*", "target": "shop.long"}], format="json")
+    job.run(spark)
+    (file,) = (tmp_path / "bucket/topics" / topic).rglob("*.json")
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [{"id": 0}, {"id": 1}]
+    assert sorted(job.read("shop.long", spark=spark).collect()) == [(0,), (1,)]
+
+
 def test_tombstones_can_be_errors(people: Path, spark: SparkSession) -> None:
     with pytest.raises(DataError, match=rf"topic {TOPIC}, partition 0, offset 22: the record has no value"):
         pipeline(people, **{"behavior.on.null.values": "fail"}).run(spark)

@@ -14,7 +14,7 @@ REST = "+0+0000000000.snappy.parquet"
 @pytest.mark.parametrize("letter", ["t", "č"])
 def test_name_of_a_long_topic_is_shortened_on_disks_only(letter: str) -> None:
     """A topic of Kafka has up to 249 characters, and a file with its checksum file 250 bytes."""
-    names = {}
+    names: dict[str, str] = {}
     for length in (1, *range(200 // len(letter.encode()), 250)):
         topic = letter * length
         name = name_object(topic, REST, is_in_store=False)

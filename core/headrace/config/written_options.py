@@ -36,6 +36,11 @@ def _describe(key: str, value: Any) -> str:
 
 def list_written(block: Config) -> dict[str, Any]:
     """Return key → value."""
-    fields = type(block).model_fields.items()
-    written = {field.alias or name: getattr(block, name) for name, field in fields if name in block.model_fields_set}
+    fields = type(block).model_fields
+    written = {fields[name].alias or name: value for name, value in list_attributes(block).items()}
     return {**written, **(block.model_extra or {})}
+
+
+def list_attributes(block: Config) -> dict[str, Any]:
+    """Return attribute → value, in the order of the class."""
+    return {name: getattr(block, name) for name in type(block).model_fields if name in block.model_fields_set}

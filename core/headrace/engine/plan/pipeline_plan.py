@@ -70,6 +70,8 @@ class Plan:
     sink_names: Mapping[Sink, str] = field(default_factory=dict)
     #: Options of tables → the plan with them: each sink with its options is built once.
     _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
+    #: Number of tables whose options are known → ``variants``.
+    _variants: dict[int, list[Plan]] = field(default_factory=dict, init=False, compare=False, repr=False)
     #: Whether it has the options of a table.
     _is_of_table: bool = field(default=False, compare=False, repr=False)
 
@@ -92,7 +94,13 @@ class Plan:
 
     @property
     def variants(self) -> list[Plan]:
-        """The plan, the plans with the options of each rule of ``tables:``, and those of known tables."""
+        """The plan, the plans with the options of each rule of ``tables:``, and those of known tables, each once."""
+        count = len(self.routes.tables)
+        if count not in self._variants:
+            self._variants[count] = list({id(plan): plan for plan in self._list_variants()}.values())
+        return self._variants[count]
+
+    def _list_variants(self) -> list[Plan]:
         found, rules = [self], {} if self._is_of_table else self.routes.rule_options
         for place, options in rules.items():
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from headrace.config.written_options import describe_block, is_of_whole_block, replace_options
+from headrace.config.written_options import describe_block, is_of_whole_block, list_attributes, replace_options
 from headrace.config_errors import as_config_error
 from headrace.errors import ConfigError
 from headrace.suggestions import did_you_mean
@@ -16,7 +16,6 @@ from headrace.suggestions import did_you_mean
 if TYPE_CHECKING:
     from headrace.config.model import TableRule
     from headrace.config.settings import Settings
-    from headrace.sdk.config import Config
     from headrace.sdk.sink import Sink
 
 
@@ -43,7 +42,7 @@ class TableOptions:
         """
         _check_used(rules)
         names = {name for rule in rules for name in rule.sink}
-        maintenance = _first_of_each(_written(rule.maintenance) for rule in rules if rule.maintenance)
+        maintenance = _first_of_each(list_attributes(rule.maintenance) for rule in rules if rule.maintenance)
         retention = next((rule.delete_retention for rule in rules if rule.delete_retention is not None), None)
         settings = {
             "maintenance": maintenance,
@@ -141,8 +140,3 @@ def _first_of_each(mappings: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:
     for mapping in mappings:
         found = {**mapping, **found}
     return found
-
-
-def _written(model: Config) -> dict[str, Any]:
-    """Return the options that the file has, by their attributes, without defaults."""
-    return {name: getattr(model, name) for name in type(model).model_fields if name in model.model_fields_set}

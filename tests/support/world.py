@@ -253,7 +253,7 @@ class DatabaseModel:
         self.active = self.shape.tables
         if self.shape.is_merged and self.chance.random() < 0.7:
             self.active = (self.chance.choice(self.shape.tables),)
-        self._sent: list[Event] = []
+        self.sent: list[Event] = []
         self._number = 0
         #: Number of the first event of each log position.
         self._positions: dict[tuple[Any, ...], int] = {}
@@ -330,17 +330,21 @@ class DatabaseModel:
 
     def repeat(self) -> None:
         """Repeat older records at new offsets. The last change of a position is repeated, too, because it is the newest."""
-        start = self.chance.randrange(len(self._sent)) if self._sent else 0
+        start = self.chance.randrange(len(self.sent)) if self.sent else 0
         end = start + self.chance.randint(1, 8)
-        while end < len(self._sent) and self._sent[end].position == self._sent[end - 1].position:
+        while end < len(self.sent) and self.sent[end].position == self.sent[end - 1].position:
             end += 1
         self.trace.append("  again:")
-        for event in self._sent[start:end]:
+        for event in self.sent[start:end]:
             if event.key is None or event.number > self.compacted.get((event.table, event.key), 0):
                 self._write(event)
 
     def compact(self, read: dict[str, int]) -> None:
-        """Remove unread records of keys whose last record is a tombstone."""
+        """Remove unread records of keys whose last record is a tombstone.
+
+        Not the newer changes of a key before a repeated delete: a connector repeats all changes after the delete, too, so a topic never
+        loses them.
+        """
         if self.shape.shared:  # a record of one table would remove a record of another
             return
         by_key: dict[tuple[str, int | None], list[Record]] = {}
@@ -351,8 +355,9 @@ class DatabaseModel:
             has_one_partition = (
                 len({record.partition for record in records}) == 1
             )  # its row was never in another partition
+            is_newest = last.event.number == max(record.event.number for record in records)
             start = read.get(f"{last.topic}/{last.partition}", 0)
-            if not (last.is_tombstone and has_one_partition and last.offset >= start and last.event.key):
+            if not (last.is_tombstone and is_newest and has_one_partition and last.offset >= start and last.event.key):
                 continue
             log = self.logs[last.topic, last.partition]
             for record in records:
@@ -420,7 +425,7 @@ class DatabaseModel:
         return Event(self._number, first, table, op, key, before, after, source, headers)
 
     def _send(self, event: Event) -> None:
-        self._sent.append(event)
+        self.sent.append(event)
         self._write(event)
 
     def _write(self, event: Event) -> None:

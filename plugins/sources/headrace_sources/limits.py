@@ -18,6 +18,8 @@ DECIMAL_BYTES = 4096
 DECIMAL_SCALE = 20_000
 #: Digits of a JSON number's exponent. Spark computes 10 to the power of a decimal's exponent, which takes hours for 400,000,000.
 EXPONENT_DIGITS = 4
+#: Numbers above a double in a JSON record that are told from its other large numbers.
+INFINITE_NUMBERS = 20
 #: Characters of a decimal in a JSON string. Java parses the digits in quadratic time. Its JSON parser has the same limit for numbers.
 DECIMAL_CHARACTERS = 1000
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace_sources.limits import DECIMAL_CHARACTERS, EXPONENT_DIGITS
+from headrace_sources.limits import DECIMAL_CHARACTERS, EXPONENT_DIGITS, INFINITE_NUMBERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -82,12 +82,16 @@ def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:
 
 
 def spoil_infinite_numbers(text: Column, instead: str = "true") -> Column:
-    """Return the string with ``instead`` of large numbers if one of them is above a double, which would read it as infinity."""
+    """Return the string with ``instead`` of each number above a double, which would be read as infinity."""
     from pyspark.sql import functions as F
 
-    numbers = F.regexp_extract_all(text, F.lit(_LARGE_NUMBER), F.lit(0))
-    is_infinite = F.exists(numbers, lambda number: F.abs(number.cast("double")) == float("inf"))
-    result = F.when(is_infinite, F.regexp_replace(text, _LARGE_NUMBER, instead)).otherwise(text)
+    numbers = F.array_distinct(F.regexp_extract_all(text, F.lit(_LARGE_NUMBER), F.lit(0)))
+    infinite = F.filter(numbers, lambda number: F.abs(number.cast("double")) == float("inf"))
+    some = F.aggregate(infinite, text, lambda text, number: F.call_function("replace", text, number, F.lit(instead)))
+    # A record of many such numbers is not searched for each of them.
+    result = F.when(F.size(infinite) <= INFINITE_NUMBERS, some).otherwise(
+        F.regexp_replace(text, _LARGE_NUMBER, instead)
+    )
     return F.when(text.rlike(_LARGE), result).otherwise(text)
 
 

@@ -64,7 +64,7 @@ class Orders:
         newest = TABLES[str(self.folder), TOPIC][-1]
         assert isinstance(newest.schema, T.StructType)
         columns = [T.StructField(c.name, T.StringType()) if c.name == "amount" else c for c in newest.schema]
-        rows = tuple({**row, "amount": str(row["amount"])} for row in newest.rows)
+        rows = tuple({**row, "amount": row["amount"] and str(row["amount"])} for row in newest.rows)
         TABLES[str(self.folder), TOPIC][-1] = replace(newest, rows=rows, schema=T.StructType(columns))
 
 

@@ -174,6 +174,7 @@ class TestTypes:
             '{{"id": 3, "x": "Infinity", "o": {{"x": {} }}}}',
         ]
         bad = [place.format(number) for place in places for number in numbers]
+        bad.append(f'{{"id": 3, "xs": [{", ".join(f"1e{n}" for n in range(400, 500))}]}}')
         write_records(tmp_path, {"id": 0, "x": 0.5, "xs": [0.5], "o": {"x": 0.5}, "s": "a"})
         write_records(tmp_path, *[line.encode() for line in (good, infinite, *bad)], batch=1)
         log = SchemaLog()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+
+from headrace.spark.storage import name_file
 
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
@@ -52,4 +53,4 @@ def _parse(text: str) -> str:
 
 
 def _file(topic: str, kind: str = "table") -> str:
-    return quote(f"{topic}.{kind}", safe="") + ".json"
+    return name_file(f"{topic}.{kind}", ".json")

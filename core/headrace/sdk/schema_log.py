@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
-from urllib.parse import quote
 
 from headrace.sdk.reject_reason import RejectReason
-from headrace.spark.storage import Folder
+from headrace.spark.storage import Folder, name_file
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -155,4 +154,4 @@ def _parse_writers(text: str) -> dict[str, str]:
 
 
 def _file(name: str) -> str:
-    return quote(name, safe="") + ".json"
+    return name_file(name, ".json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from headrace.errors import ConfigError
 
@@ -27,6 +28,8 @@ _COMPLETE, _SUCCESS = "_headrace_whole", "_SUCCESS"
 _ABORTABLE = "fs.capability.outputstream.abortable"
 #: Hadoop's capability of streams that write their data to the disks.
 _HSYNC = "hsync"
+#: Bytes that a file's name may have, with five for the name of its checksum file: `.NAME.crc`.
+_LONGEST_NAME = 255 - 5
 
 
 def _strip_scheme(uri: str) -> str:
@@ -37,6 +40,15 @@ def _strip_scheme(uri: str) -> str:
 def qualify_path(spark: SparkSession, path: str) -> str:
     """Return ``path`` as Hadoop's absolute path with its file system: ``lake/`` → ``file:/home/me/lake``."""
     return Folder(spark, path).path
+
+
+def name_file(text: str, ending: str) -> str:
+    """Return the name of a file for a text: encoded, and with a digest in place of the rest if it is too long for a file system."""
+    name, longest = quote(text, safe=""), _LONGEST_NAME - len(ending)
+    if len(name) > longest:
+        digest = f"~{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        name = name[: longest - len(digest)] + digest
+    return name + ending
 
 
 def is_under(file: str, folder: str) -> bool:
@@ -307,7 +319,7 @@ def _put_local(path: Path, text: str, *, replace: bool) -> None:
     After a power cut the file has the old text or the new one. FileExistsError without ``replace`` if it exists.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_bytes(text.encode())
         _sync(temporary)

@@ -49,8 +49,7 @@ class RunOptions:
     """Options of one run.
 
     ``pause``: seconds between two reads of the source; None: process what is available now, then end; ``names_checked``: the
-    columns that transforms name were found before the start; ``error``: an error of the data that was found meanwhile, with which the
-    run ends.
+    columns that transforms name were found before the start; ``error``: an error of the data that was found then, which ends the run.
     """
 
     pause: float | None = None
@@ -86,7 +85,7 @@ class Query(ABC):
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
-        self._poller = SinkPoller(self.checkpoint.id, self._sessions)
+        self._poller = SinkPoller(self.checkpoint.id, self._sessions, self._state.note_sink_error)
         self._maintainer = Maintainer(current, self._sessions, self._report_maintenance)
         self._runner = BatchRunner(
             current,
@@ -101,10 +100,7 @@ class Query(ABC):
         self._thread = threading.Thread(target=self._run_to_end, name=f"headrace-{plan.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the run. ``Pipeline.start`` calls it, once.
-
-        Raises if the source cannot be opened. An error of the data ends the run instead, as it does in a batch.
-        """
+        """Start the run, once. Raises if the source cannot be opened; but an error of the data ends the run, as in a batch."""
         try:
             self._note.write()
         except Exception as error:
@@ -117,19 +113,16 @@ class Query(ABC):
             raise
 
     def _open(self) -> None:
-        """Open the source, and start the catch-up. An error of the data is recorded; other errors are raised."""
-        error: HeadraceError | None = self._options.error
-        if error is None:
-            try:
-                self._open_source()
-            except Exception as raised:
-                error = self._translate(raised)
-                if not isinstance(error, DataError):
-                    raise error from raised
-        if error is None:
-            self._runner.start()
-        else:
-            self._state.fail(error)
+        """Open the source. An error of the data is recorded; other errors are raised."""
+        if self._options.error is not None:
+            return self._state.fail(self._options.error)
+        try:
+            return self._open_source()
+        except Exception as raised:
+            error = self._translate(raised)
+            if not isinstance(error, DataError):
+                raise error from raised
+            return self._state.fail(error)
 
     @abstractmethod
     def _open_source(self) -> None:
@@ -171,8 +164,8 @@ class Query(ABC):
         state = self._state
         batch, age = state.batch if state.is_applying else None, state.answer_age if self._watches_answers else 0.0
         step = None if batch is None else self._runner.step
-        errors = self._failures(), batch, state.source_error
-        return describe_run(self.recent_progress, *errors, age, step, state.sink_error)
+        away, sink_error = state.source_error, state.sink_error
+        return describe_run(self.recent_progress, self._failures(), batch, away, age, step, sink_error)
 
     @property
     def exception(self) -> HeadraceError | None:
@@ -208,6 +201,7 @@ class Query(ABC):
         """Run, and note every error: a thread that ends without one would look like a run without new records."""
         try:
             if self._state.error is None:  # The source is open.
+                self._runner.start()
                 self._run()
         except BaseException as raised:  # noqa: BLE001 - await_termination raises it
             self._note_unexpected(raised)
@@ -281,7 +275,7 @@ class Query(ABC):
         """Poll the sinks now, and periodically in a continuous run; return False if that failed."""
         try:
             with self._in_batch:
-                pause = self._call_sinks()
+                pause = self._poller.poll(self._plan)
         except RetriableError:  # A batch or a later poll may succeed.
             self._must_repeat_poll, pause = True, LONGEST_PAUSE_SECONDS
         except HeadraceError as error:
@@ -295,17 +289,7 @@ class Query(ABC):
         """Poll the sinks at the end of the available data if the first poll failed; raise if it fails again."""
         if self._must_repeat_poll and not (self._options.is_continuous or self._state.is_stopping()):
             with self._in_batch:
-                self._call_sinks()
-
-    def _call_sinks(self) -> float | None:
-        """Poll the sinks; return the seconds until the next poll. The status has an error that is retried."""
-        try:
-            pause = self._poller.poll(self._current.plan)
-        except RetriableError as error:
-            self._state.note_sink_error(error)
-            raise
-        self._state.note_sink_error(None)
-        return pause
+                self._poller.poll(self._current.plan)
 
     def _keep_polling(self, pause: float | None) -> None:
         while pause is not None and not self._wake.wait(pause) and self.is_active:
@@ -313,7 +297,7 @@ class Query(ABC):
                 with self._in_batch:
                     if self._state.is_stopping():
                         return
-                    pause = self._call_sinks()
+                    pause = self._poller.poll(self._current.plan)
             except RetriableError:  # The next poll may succeed.
                 continue
             except HeadraceError as error:

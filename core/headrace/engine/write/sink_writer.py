@@ -120,9 +120,11 @@ def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFr
 class SinkPoller:
     """Caller of ``on_idle`` of sinks, which may have work without new rows."""
 
-    def __init__(self, pipeline: str, sessions: Sessions) -> None:
-        """``pipeline``: the checkpoint's id."""
-        self._pipeline, self._session = pipeline, sessions.of("batch")
+    def __init__(
+        self, pipeline: str, sessions: Sessions, note_error: Callable[[HeadraceError | None], None] = lambda error: None
+    ) -> None:
+        """``pipeline``: the checkpoint's id; ``note_error``: gets an error that may be temporary, and None after a success."""
+        self._pipeline, self._session, self._note_error = pipeline, sessions.of("batch"), note_error
 
     def poll(self, plan: Plan) -> float | None:
         """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one.
@@ -136,7 +138,10 @@ class SinkPoller:
             except HeadraceError as error:
                 errors.append(error)
         if errors:
-            raise min(errors, key=lambda error: isinstance(error, RetriableError))
+            worst = min(errors, key=lambda error: isinstance(error, RetriableError))
+            self._note_error(worst if isinstance(worst, RetriableError) else None)
+            raise worst
+        self._note_error(None)
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _poll(self, plan: Plan, sink: Sink) -> float | None:

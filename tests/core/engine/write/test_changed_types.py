@@ -56,8 +56,8 @@ class Orders:
         return sorted(tuple(row) for row in rows)
 
     def dead_letters(self) -> list[Any]:
-        found = self.pipeline("int", {}).read("dead_letters", spark=self.spark)
-        return sorted(json.loads(row["value"])["amount"] for row in found.collect())
+        found = self.pipeline("int", {}).read_dead_letters(self.spark)
+        return [json.loads(row["value"])["amount"] for row in (found.collect() if found else [])]
 
     def store_texts(self) -> None:
         """Change the type of the stored column to STRING, as another program does."""

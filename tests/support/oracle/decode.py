@@ -163,7 +163,9 @@ def infer(value: Any) -> Any:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | Number):
-        return "long" if value in _LONG and not isinstance(value, Number) else "double" if is_double(value) else None
+        # A range is searched number by number for a float.
+        is_long = isinstance(value, int) and value in _LONG
+        return "long" if is_long else "double" if is_double(value) else None
     if isinstance(value, dict):
         return {name: kind for name, inner in value.items() if (kind := infer(inner)) is not None}
     if isinstance(value, list):

@@ -291,7 +291,8 @@ def test_no_masked_value_or_secret_is_printed_or_stored(kafka: Kafka, folder: Pa
     for canary in (PII, *SECRETS.values(), kafka.sasl.password):
         assert not find_canary(canary, folder.parent)
     assert find_locations(UNDECODED, folder) == {"`dead_letters/`"} <= list_documented_locations(0)
-    assert find_locations(NAME, folder) == {"tables", "`schemas/`", "event log"} <= list_documented_locations(-1)
+    types = {"tables", "`schemas/`", "`table_types/`", "event log"}
+    assert find_locations(NAME, folder) == types <= list_documented_locations(-1)
 
 
 def list_documented_locations(row: int) -> set[str]:
@@ -299,7 +300,8 @@ def list_documented_locations(row: int) -> set[str]:
     text = (Path(__file__).parents[2] / "docs/masking.md").read_text(encoding="utf-8")
     _, _, listed = text.partition("## Where raw values may still be")
     rows = [line.split("|")[1] for line in listed.splitlines() if line.startswith("|") and "checkpoint" in line]
-    return {location for location in ("`dead_letters/`", "`schemas/`", "tables", "event log") if location in rows[row]}
+    locations = ("`dead_letters/`", "`schemas/`", "`table_types/`", "tables", "event log")
+    return {location for location in locations if location in rows[row]}
 
 
 def find_locations(canary: str, folder: Path) -> set[str]:

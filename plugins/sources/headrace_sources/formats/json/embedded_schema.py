@@ -20,6 +20,7 @@ from headrace_sources.formats.json.parsing import (
     has_several_documents,
     parse_options,
 )
+from headrace_sources.formats.json.schema_groups import SchemaGroup, group_trees
 from headrace_sources.kafka_connect.connect_schema import (
     ConnectSchema,
     drop_bad_names,
@@ -27,7 +28,6 @@ from headrace_sources.kafka_connect.connect_schema import (
     is_metadata_key,
     limit_schema,
     parse_connect_schema,
-    union_by_name,
 )
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.kafka_connect.decimals import with_numeric_decimals
@@ -49,16 +49,6 @@ _DECODER = "json"
 #: Entry next to the ids of a subject's writer schemas: some records have decimals as numbers, which no schema shows. Only then are
 #: records parsed in both ways, by a plan of twice the size.
 _NUMERIC = "decimal.format=NUMERIC"
-
-
-@dataclass(frozen=True)
-class SchemaGroup:
-    """Writer schemas whose payloads one schema can parse."""
-
-    ids: tuple[str, ...]
-    tree: ConnectSchema
-    #: Why their records are dead letters; None if they are rows.
-    reason: RejectReason | None = None
 
 
 @dataclass(frozen=True)
@@ -256,11 +246,11 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
     reasons = dict.fromkeys(partial, RejectReason.FIELD_NAME)
     reasons |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
-    groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in reasons})
+    groups = group_trees({id_: trees[id_] for id_ in rows if id_ not in reasons})
     rejected = [
         replace(group, reason=reason)
         for reason in sorted(set(reasons.values()))
-        for group in _group_trees({id_: trees[id_] for id_ in rows if reasons.get(id_) == reason})
+        for group in group_trees({id_: trees[id_] for id_ in rows if reasons.get(id_) == reason})
     ]
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
     names = _find_types({id_: heads[id_] for id_ in rows}) if subject.part == "value" else {}
@@ -387,16 +377,3 @@ def _add_columns(columns: set[tuple[str, ...]], tree: ConnectSchema) -> set[tupl
 @limit_schema
 def _parse_head(head: str) -> ConnectSchema:
     return parse_connect_schema(json.loads(head + "}")["schema"])
-
-
-def _group_trees(trees: Mapping[str, ConnectSchema]) -> list[SchemaGroup]:
-    """Group the schemas for as few parses as possible: added and removed columns share a parse."""
-    groups: list[SchemaGroup] = []
-    for id_, tree in trees.items():
-        for i, group in enumerate(groups):
-            if (both := union_by_name(group.tree, tree)) is not None:
-                groups[i] = SchemaGroup((*group.ids, id_), both)
-                break
-        else:
-            groups.append(SchemaGroup((id_,), tree))
-    return groups

@@ -13,10 +13,10 @@ test: $(TOX)  ## lint, then a test of every guarantee (docs/test-tiers.md) on Sp
 	$(TOX) run -e test --result-json .tox/result.json; code=$$?; \
 	$(VENV)/bin/python .ci/times.py .tox; exit $$code
 
-test-all: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0
+test-all: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.1
 	@envs=test-all; \
-	if $(JAVA) --list-modules 2>/dev/null | grep -q '^jdk.incubator.vector'; then envs=$$envs,spark40; \
-	else echo "SPARK 4.0 IS LEFT OUT: it needs a whole JDK, 17 or 21, in JAVA_HOME or on the PATH" >&2; fi; \
+	if $(JAVA) --list-modules 2>/dev/null | grep -q '^jdk.incubator.vector'; then envs=$$envs,spark41; \
+	else echo "SPARK 4.1 IS LEFT OUT: it needs a whole JDK, 17 or 21, in JAVA_HOME or on the PATH" >&2; fi; \
 	rm -f .tox/times-*.json .tox/result.json; \
 	echo "$(TOX) run -e $$envs"; $(TOX) run -e $$envs --result-json .tox/result.json; code=$$?; \
 	$(VENV)/bin/python .ci/times.py .tox; exit $$code

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 #: Environment of tox → what its tests run on.
-SPARKS = {"test": "Spark 3.5", "test-all": "Spark 3.5", "spark40": "Spark 4.0"}
+SPARKS = {"test": "Spark 3.5", "test-all": "Spark 3.5", "spark41": "Spark 4.1"}
 
 
 def parts(environments: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -12,10 +12,11 @@ from typing import Any
 from benchmarks import make_bronze
 from benchmarks.headrace_moma import pipeline
 
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import resolve_jars
 from headrace.runtime.java.installation import Java, find_java
-from headrace.runtime.session.session_builder import list_coordinates, spark_line, spark_version
+from headrace.runtime.session.spark_support import spark_version
 
 _POM = Path(__file__).with_name("hudi_streamer_pom.xml")
 _STREAMER_SPARK = "3.4.4"
@@ -56,7 +57,7 @@ def jars(variant: str) -> list[Path]:
     """Return the jars of headrace's variant for a table format, from its cache; the variant by hand uses the same files."""
     version, plugins = spark_version(), pipeline(variant, Path("/")).plan.plugins
     return resolve_jars(
-        list_coordinates(plugins, spark_line(version)), spark_version=version, locks=read_locks(plugins), report=print
+        list_coordinates(plugins, version), spark_version=version, locks=read_locks(plugins), report=print
     )
 
 

@@ -18,20 +18,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import resolve_jars
-from headrace.runtime.session.session_builder import list_coordinates, spark_line, spark_version
+from headrace.runtime.session.spark_support import spark_line, spark_version
 from headrace_aws.s3a.s3a_file_system import S3A
 from headrace_stack import S3
 
-_BUNDLE = {"3.5": "org.apache.hadoop:hadoop-aws:3.3.4", "4.0": "org.apache.hadoop:hadoop-aws:3.4.1"}
+_BUNDLE = {"3.5": "org.apache.hadoop:hadoop-aws:3.3.4", "4.1": "org.apache.hadoop:hadoop-aws:3.4.2"}
 _FIGURES = ("session s", "first answer s", "write MB/s", "read MB/s")
 
 
 def find_jars() -> dict[str, list[Path]]:
     """Return name of a set → its jars; fetch missing jars."""
     line, version = spark_line(spark_version()), spark_version()
-    few = resolve_jars(list_coordinates([S3A()], line), spark_version=version, locks=read_locks([S3A]))
+    few = resolve_jars(list_coordinates([S3A()], version), spark_version=version, locks=read_locks([S3A]))
     return {"few jars": few, "bundle": resolve_jars([_BUNDLE[line]], spark_version=version)}
 
 

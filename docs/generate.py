@@ -16,11 +16,12 @@ from pathlib import Path
 from contracts import CONTRACTS, contract_page
 from readers import TABLES, reader_table
 
-from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
+from headrace.config.capabilities import CAPABILITIES, CONNECT
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
 from headrace.registry.plugin_registry import registry
+from headrace.runtime.session.spark_support import list_lines
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 

@@ -65,7 +65,8 @@ def spark() -> Iterator[SparkSession]:
 @contextmanager
 def start_session() -> Iterator[SparkSession]:
     """Return a session with the jars of all plugins; scripts outside of a test use it too."""
-    from headrace.runtime.session.session_builder import build_session, spark_line, spark_version
+    from headrace.runtime.session.session_builder import build_session
+    from headrace.runtime.session.spark_support import list_lines, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
     from headrace_aws.s3a.s3a_file_system import S3A
     from headrace_sinks.files import FilesSink
@@ -87,7 +88,7 @@ def start_session() -> Iterator[SparkSession]:
         FilesSink(path="/tmp"),
         S3A(),
     ]
-    if line not in HudiSink.refuses:
+    if line in list_lines(HudiSink):
         plugins.append(HudiSink(path="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         # The archive would contain the classes of thousands of plans, which no other process loads.
@@ -96,7 +97,7 @@ def start_session() -> Iterator[SparkSession]:
             plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
         )
     # Interpreted plans are faster for many plans with few rows. Compiled plans run in test_live_types.py (all types),
-    # in every program that a test starts, and in all tests on Spark 4.0.
+    # in every program that a test starts, and in all tests on Spark 4.1.
     if line == "3.5":
         for key, value in INTERPRETED.items():
             session.conf.set(key, value)

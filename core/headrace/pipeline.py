@@ -39,8 +39,9 @@ from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
 from headrace.runtime.reporter import Reporter
-from headrace.runtime.session.session_builder import build_session, spark_version
+from headrace.runtime.session.session_builder import build_session
 from headrace.runtime.session.session_check import check_is_session, check_session, find_exposures
+from headrace.runtime.session.spark_support import spark_version
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
@@ -104,7 +105,9 @@ class Pipeline(PipelineSpec):
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
             folders = self._open_folders(spark)
-            warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
+            warnings = find_warnings(
+                self.plan, folders.folder, folders.next_batch, spark_version=spark.version, remember=False
+            )
             items += [CheckItem("warning", text) for text in (*warnings, *find_exposures(session))]
             items += [CheckItem("note", text) for text in find_notes(self.plan)]
             items += preflight.try_connections(self.plan, session) if connect else ()

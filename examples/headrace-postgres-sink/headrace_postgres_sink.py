@@ -96,7 +96,7 @@ class PostgresSink(Sink):
     Config = PostgresSinkConfig
     config: PostgresSinkConfig
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, single_pass=True)
-    jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("3.5", "4.0"), ("org.postgresql:postgresql:42.7.8",))
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("3.5", "4.1"), ("org.postgresql:postgresql:42.7.8",))
     jvm_class = DRIVER
     #: System columns of every PostgreSQL table.
     reserved_columns = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")

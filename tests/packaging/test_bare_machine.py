@@ -10,8 +10,10 @@ import pytest
 from tests.support.dist import run
 from tests.support.mirrors import serve
 
+from headrace.runtime.jars.jar_choice import choose_jars
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import cache_home, resolve_jars
+from headrace.runtime.session.spark_support import spark_version
 from headrace_sinks import HudiSink, IcebergSink
 from headrace_sources import AvroFormat
 
@@ -20,8 +22,9 @@ pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.slow, pytest.ma
 
 def test_demo_runs_without_java(tmp_path: Path) -> None:
     plugins = [AvroFormat, HudiSink, IcebergSink]
-    coordinates = [coordinate for plugin in plugins for coordinate in plugin.jars["3.5"]]
-    resolve_jars(coordinates, spark_version="3.5.7", locks=read_locks(plugins))
+    version = spark_version()
+    coordinates = [coordinate for plugin in plugins for coordinate in choose_jars(plugin, version)]
+    resolve_jars(coordinates, spark_version=version, locks=read_locks(plugins))
     programs = tmp_path / "bin"
     programs.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):

@@ -16,9 +16,9 @@ from tests.support.cluster import make_bare_python, make_package, start_cluster,
 from tests.support.dist import ROOT, run
 from tests.support.pages import find_block
 
+from headrace.runtime.jars.jar_choice import choose_jars
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import resolve_jars
-from headrace.runtime.session.session_builder import spark_line
 from headrace_sinks import IcebergSink
 from headrace_stack import Kinesis
 
@@ -118,8 +118,11 @@ def test_script_of_glue_job_runs(tmp_path: Path, shell: dict[str, str]) -> None:
 @pytest.mark.nightly
 def test_application_with_its_own_session_catalog_and_listener(tmp_path: Path, shell: dict[str, str]) -> None:
     """The application runs two pipelines and a Spark query at the same time."""
-    line = spark_line(pyspark.__version__)
-    jars = resolve_jars(IcebergSink.jars[line], spark_version=pyspark.__version__, locks=read_locks([IcebergSink]))
+    jars = resolve_jars(
+        choose_jars(IcebergSink, pyspark.__version__),
+        spark_version=pyspark.__version__,
+        locks=read_locks([IcebergSink]),
+    )
     master = ("--master", "local[2]", "--driver-memory", "1g", "--jars", ",".join(map(str, jars)))
     command: list[str | Path] = ["spark-submit", *master, ROOT / "examples/embedding/application.py", tmp_path]
     python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -19,18 +19,12 @@ from headrace.cluster.session import SUBMITTERS
 from headrace.cluster.submission import ARCHIVE, JARS, MAIN, Submission
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import SETTINGS as IVY_SETTINGS, resolve_jars
 from headrace.runtime.java.jvm import JAVA_OPTIONS
-from headrace.runtime.session.session_builder import (
-    PACKAGES,
-    check_supported,
-    list_coordinates,
-    merge_session_conf,
-    spark_line,
-    spark_version,
-    with_huge_methods,
-)
+from headrace.runtime.session.session_builder import PACKAGES, merge_session_conf, with_huge_methods
+from headrace.runtime.session.spark_support import check_supported, has_jars_of_user, spark_line, spark_version
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import Secret, has_secret_name, hide_credentials
 
@@ -73,13 +67,12 @@ def make_package(
     """
     _check_places(folder, at)
     version = spark_version()
-    line = spark_line(version)
-    check_supported(plugins, line)
+    check_supported(plugins, version, has_own_jars=lambda plugin: has_jars_of_user(conf))
     options = list_submit_options(plugins, conf)
     distributions = find_distributions(find_wanted(registry(), plugins, file.read_text(encoding="utf-8")))
-    coordinates, locks = list_coordinates(plugins, line), read_locks(plugins)
+    coordinates, locks = list_coordinates(plugins, version), read_locks(plugins)
     jars = resolve_jars(coordinates, spark_version=version, conf=conf, locks=locks, report=report)
-    about = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": line}
+    about = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": spark_line(version)}
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
         made = Path(half, "package")

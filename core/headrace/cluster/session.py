@@ -15,16 +15,14 @@ from headrace.runtime.session.session_builder import (
     EXTENSIONS,
     REDACTION,
     SLOW_EVENTS,
-    check_supported,
     list_defaults,
     merge_session_conf,
     redaction_regex,
-    spark_line,
-    spark_version,
     with_huge_methods,
     with_parts,
 )
 from headrace.runtime.session.session_check import check_session, find_missing
+from headrace.runtime.session.spark_support import check_supported, spark_line, spark_version
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import propagate_secret
 from headrace.spark.sessions import has_class
@@ -48,7 +46,7 @@ def build_submitted_session(
     """Return the program's session with the requirements of these plugins. PluginError if it lacks some of their jars."""
     reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
-    check_supported(plugins, spark_line(version))
+    check_supported(plugins, version, has_own_jars=lambda plugin: True)
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -61,7 +59,7 @@ def build_submitted_session(
         session = builder.getOrCreate()
     except Exception as error:
         raise ConfigError(f"Spark does not start: {error}", fix="check the lines above and the cluster") from error
-    if missing := find_missing(plugins, spark_line(version), partial(has_class, session)):
+    if missing := find_missing(plugins, version, partial(has_class, session)):
         raise PluginError(
             f"spark-submit was started without the jars of {', '.join(missing)}",
             fix="`headrace package FILE` creates a folder with all of them, and the command",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +106,3 @@ CAPABILITIES = {
         ("tokens", _overrides("token"), "Python clients can authenticate with it"),
     ),
 }
-
-
-def list_lines(plugin: Plugin, lines: tuple[str, ...] = ("3.5", "4.0")) -> Iterator[str]:
-    """Yield the Spark lines that a plugin supports."""
-    return (line for line in lines if line not in plugin.refuses)

@@ -30,10 +30,12 @@ class Plugin:
     api_version: ClassVar[int]
     #: Model of the plugin's block in the pipeline file.
     Config: ClassVar[type[Config]] = Config
-    #: Spark line ("3.5") → Maven coordinates. A line without an entry needs no jar.
+    #: Spark line ("3.5") or patch ("3.5.7") → Maven coordinates. The nearest patch of a line applies. Empty: it needs no jars.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     #: Spark line → why the plugin does not support it.
     refuses: ClassVar[Mapping[str, str]] = {}
+    #: Spark line → a warning about its use on it.
+    cautions: ClassVar[Mapping[str, str]] = {}
     #: A JVM class of those jars; its presence is checked in sessions that headrace did not build.
     jvm_class: ClassVar[str | None] = None
 

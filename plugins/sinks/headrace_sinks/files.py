@@ -26,6 +26,7 @@ from headrace.sdk import (
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
 from headrace.sdk.storage import Folder
+from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file
@@ -72,10 +73,7 @@ class FilesSink(Sink):
     config: FilesSinkConfig
     capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True, concurrent_writers=True)
     sql_conf = ANCIENT_DATES
-    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
-        "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
-    }
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = AVRO_JARS
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)

@@ -10,7 +10,8 @@ from tests.support.pages import find_block
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.engine.plan.error_translation import redacted_errors, translate
 from headrace.registry.plugin_registry import registry
-from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
+from headrace.runtime.jars.jar_choice import list_coordinates
+from headrace.runtime.session.session_builder import complete_session_conf
 
 BLOCK = find_block("docs/plugins.md", "python", "(FileSystem)")
 DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")

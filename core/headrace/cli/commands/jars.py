@@ -38,13 +38,13 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
     from headrace.cli.startup import load_pipeline
     from headrace.runtime.jars.jar_locks import read_locks
     from headrace.runtime.jars.resolution import cache_home, find_cached_jars, resolve_jars
-    from headrace.runtime.session.session_builder import spark_line, spark_version
+    from headrace.runtime.session.spark_support import describe_nearest, spark_version
 
     version = spark_version()
     plan = load_pipeline(file).plan if file else None
     conf = plan.spark_conf if plan else {}
     plugins = plan.plugins if plan else _list_installed_plugins()
-    needed, locks = _group_by_jar(plugins, spark_line(version)), read_locks(plugins)
+    needed, locks = _group_by_jar(plugins, version), read_locks(plugins)
     paths: list[Path] | None
     if download:
         paths = resolve_jars(
@@ -56,13 +56,15 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
         )
     else:
         paths = find_cached_jars(list(needed), spark_version=version, conf=conf, locks=locks)
+    for line in describe_nearest(plugins, version):
+        click.echo(escape_controls(line), err=True)
     _print(version, cache_home(), needed, paths, f"headrace jars {shlex.quote(file) + ' ' if file else ''}--download")
 
 
 def _write_lock(package: str) -> None:
     from headrace.runtime.jars.jar_locks import write_lock
     from headrace.runtime.jars.resolution import describe_jars
-    from headrace.runtime.session.session_builder import spark_version
+    from headrace.runtime.session.spark_support import spark_version
 
     def resolve(coordinate: str) -> Sequence[Artifact]:
         return describe_jars(coordinate, spark_version=spark_version(), report=lambda text: click.echo(text, err=True))
@@ -89,11 +91,13 @@ def _with_parts(plugins: Sequence[type[Plugin]]) -> list[type[Plugin]]:
     return list(dict.fromkeys(found))
 
 
-def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, list[str]]:
+def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], version: str) -> dict[str, list[str]]:
     """Return coordinate → names of the plugins that need it."""
+    from headrace.runtime.jars.jar_choice import choose_jars
+
     needed: dict[str, list[str]] = {}
     for plugin in plugins:
-        for coordinate in plugin.jars.get(line, ()):
+        for coordinate in choose_jars(plugin, version):
             names = needed.setdefault(coordinate, [])
             if plugin.name not in names:
                 names.append(plugin.name)

@@ -32,7 +32,7 @@ def _find_pyspark_version() -> str:
         return package_version("pyspark")
     except PackageNotFoundError:
         # A cluster's PySpark may be on the path without package metadata.
-        from headrace.runtime.session.session_builder import spark_version
+        from headrace.runtime.session.spark_support import spark_version
 
         return spark_version()
 

@@ -82,7 +82,9 @@ class Query(ABC):
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
         plan.learn_tables(self.checkpoint.folder)
         #: Warnings for the user, which ``headrace run`` prints.
-        self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
+        self.warnings = find_warnings(
+            plan, self.checkpoint.folder, self.checkpoint.next_batch, spark_version=spark.version, remember=True
+        )
         self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._poller = SinkPoller(self.checkpoint.id, self._sessions, self._state.note_sink_error)

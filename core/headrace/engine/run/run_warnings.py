@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.mask_log import MaskLog
 from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.runtime.session.spark_support import find_version_warnings
 
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 
-def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool) -> list[str]:
-    """Return warnings about unwise options, and about masks that are newer than the rows.
+def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, spark_version: str, remember: bool) -> list[str]:
+    """Return warnings about this version of Spark, about unwise options, and about masks that are newer than the rows.
 
     ``remember``: save the masks in the checkpoint in ``folder``; ``next_batch``: the first batch that is not planned yet.
     """
@@ -27,7 +28,8 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
         for column, mask in masks.items()
         if mask.since
     ]
-    return [*_collect_texts(plan, "warnings"), *new_masks]
+    versions = find_version_warnings(plan.all_plugins, spark_version)
+    return [*versions, *_collect_texts(plan, "warnings"), *new_masks]
 
 
 def find_notes(plan: Plan) -> list[str]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 from zipfile import is_zipfile
@@ -111,6 +112,23 @@ def spark_home() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'")
     return Path(spec.submodule_search_locations[0])
+
+
+@dataclass(frozen=True)
+class SparkCore:
+    """Jar of Spark's core, whose name has the versions of Spark and Scala."""
+
+    jar: Path
+    version: str
+    scala: str
+
+
+def find_spark_core() -> SparkCore | None:
+    """Return the jar of Spark's core; None for a Spark that is laid out differently."""
+    for jar in sorted((spark_home() / "jars").glob("spark-core_*.jar")):
+        if match := re.fullmatch(r"spark-core_(\d+\.\d+)-(\d.*)\.jar", jar.name):
+            return SparkCore(jar, match[2], match[1])
+    return None
 
 
 def spark_conf_home() -> Path:

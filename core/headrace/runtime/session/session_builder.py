@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING
 from headrace.errors import ConfigError, HeadraceError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.runtime.jars.ivy import spark_conf_home
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import SETTINGS as IVY_SETTINGS, cache_home, resolve_jars
 from headrace.runtime.java.installation import Java, find_java, use_java
 from headrace.runtime.java.jvm import JAVA_OPTIONS, SUBMIT_ARGS, read_spark_default, start_jvm
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
 from headrace.runtime.reporter import LineReporter, Reporter
+from headrace.runtime.session.spark_support import (
+    check_scala,
+    check_supported,
+    describe_nearest,
+    has_jars_of_user,
+    spark_line,
+    spark_version,
+)
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import SECRET_KEYS, Secret, propagate_secret
@@ -54,24 +63,6 @@ PACKAGES = "spark.jars.packages"
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
 
-def spark_version() -> str:
-    """Return the version of the installed PySpark. ConfigError if PySpark is not installed."""
-    try:
-        import pyspark
-    except ModuleNotFoundError:
-        raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'") from None
-    return str(pyspark.__version__)
-
-
-#: The line of the PySpark that the fix of an unsupported line names.
-_TESTED_LINE = "3.5"
-
-
-def spark_line(version: str) -> str:
-    """Return the minor version for which plugins declare jars: ``3.5`` for ``3.5.7``."""
-    return ".".join(version.split(".")[:2])
-
-
 def with_parts(plugins: Iterable[Plugin]) -> list[Plugin]:
     """Return plugins and the plugins they contain, without duplicates."""
     found: dict[Plugin, None] = {}
@@ -80,23 +71,6 @@ def with_parts(plugins: Iterable[Plugin]) -> list[Plugin]:
             parts = list(plugin.parts())
         found |= dict.fromkeys((plugin, *with_parts(parts)))
     return list(found)
-
-
-def list_coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
-    """Return the distinct Maven coordinates of plugins for a minor version of Spark."""
-    return list(dict.fromkeys(c for plugin in plugins for c in plugin.jars.get(line, ())))
-
-
-def check_supported(plugins: Iterable[Plugin], line: str) -> None:
-    """Raise ConfigError if a plugin does not support a minor version of Spark."""
-    for plugin in plugins:
-        if line in plugin.refuses:
-            raise ConfigError(
-                f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}",
-                fix="install a version of PySpark that it supports"
-                if _TESTED_LINE in plugin.refuses
-                else "pip install 'pyspark==3.5.7'",
-            )
 
 
 def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
@@ -210,13 +184,16 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
     """
     reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
-    line = spark_line(version)
-    check_supported(plugins, line)
+    check_supported(plugins, version, has_own_jars=lambda plugin: has_jars_of_user(conf))
     java = find_java(version)
     use_java(java)
     reporter.report(f"Java {java.version} in {java.home} ({java.origin})")
+    for line in describe_nearest(plugins, version):
+        reporter.report(line)
+    coordinates = list_coordinates(plugins, version)
+    check_scala(coordinates)
     jars = resolve_jars(
-        list_coordinates(plugins, line),
+        coordinates,
         spark_version=version,
         conf=conf,
         locks=read_locks(plugins),

@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, PluginError
 from headrace.runtime.jars.artifacts import is_single_jar, path_of, repository
+from headrace.runtime.jars.jar_choice import choose_jars, list_coordinates
 from headrace.runtime.java.jvm import JAVA_OPTIONS
-from headrace.runtime.session.session_builder import (
-    EXECUTOR_JAVA_OPTIONS,
-    EXTENSIONS,
-    check_supported,
-    list_coordinates,
-    merge_session_conf,
-    spark_line,
-)
+from headrace.runtime.session.session_builder import EXECUTOR_JAVA_OPTIONS, EXTENSIONS, merge_session_conf
+from headrace.runtime.session.spark_support import check_supported
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import show_value
 from headrace.spark.sessions import has_class, is_stopped
@@ -41,11 +36,12 @@ def check_is_session(spark: object) -> None:
 
 def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
     """Raise PluginError with the missing builder lines if the session lacks jars or settings of the plugins."""
-    line = spark_line(spark.version)
-    check_supported(plugins, line)
+    check_supported(
+        plugins, spark.version, has_own_jars=lambda plugin: not plugin.jvm_class or has_class(spark, plugin.jvm_class)
+    )
     context_conf = spark.sparkContext.getConf()
     lines = [
-        *list_missing_jars(plugins, line, partial(has_class, spark)),
+        *list_missing_jars(plugins, spark.version, partial(has_class, spark)),
         *list_missing_conf(plugins, lambda key: spark.conf.get(key, None) or context_conf.get(key, None)),
     ]
     if lines:
@@ -86,15 +82,15 @@ def find_exposures(spark: SparkSession) -> list[str]:
     return warnings
 
 
-def find_missing(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
+def find_missing(plugins: Sequence[Plugin], version: str, has_class: Callable[[str], bool]) -> list[str]:
     """Return the coordinates of plugins whose classes cannot be loaded."""
-    missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
-    return list_coordinates(missing, line)
+    missing = [p for p in plugins if p.jvm_class and choose_jars(p, version) and not has_class(p.jvm_class)]
+    return list_coordinates(missing, version)
 
 
-def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
+def list_missing_jars(plugins: Sequence[Plugin], version: str, has_class: Callable[[str], bool]) -> list[str]:
     """Return the builder lines for the jars of plugins whose classes cannot be loaded."""
-    wanted = find_missing(plugins, line, has_class)
+    wanted = find_missing(plugins, version, has_class)
     names = {
         "spark.jars.packages": [name for name in wanted if not is_single_jar(name)],
         # `spark.jars.packages` does not support single jars.

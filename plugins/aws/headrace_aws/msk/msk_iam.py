@@ -64,7 +64,7 @@ class MskIam(AuthProvider):
     config: MskIamConfig
     # The shaded jar: the plain jar requires a newer Jackson than Spark supports.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
-        ("3.5", "4.0"), ("software.amazon.msk:aws-msk-iam-auth:2.3.9:jar:all",)
+        ("3.5", "4.0", "4.1", "4.2", "4.3"), ("software.amazon.msk:aws-msk-iam-auth:2.3.9:jar:all",)
     )
     jvm_class = f"{_PACKAGE}.IAMLoginModule"
 

@@ -12,10 +12,8 @@ from headrace_aws.s3a.s3a_errors import explain_s3a
 _HADOOP = "org.apache.hadoop.fs.s3a"
 #: Keys of the pipeline file first, then the default chain of the AWS SDK, which includes profiles and web identities.
 _LOGINS = f"{_HADOOP}.TemporaryAWSCredentialsProvider,{_HADOOP}.SimpleAWSCredentialsProvider"
-_DEFAULT_LOGIN = {
-    "3.5": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
-    "4.0": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
-}
+_SDK_1_LOGIN = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
+_SDK_2_LOGIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 #: DynamoDB: S3A refers to its exception classes. STS: roles and web identities.
 _SDK_1 = ("core", "dynamodb", "s3", "sts")
 #: S3 and STS, and their dependencies that Spark lacks. Netty is part of Spark.
@@ -59,6 +57,16 @@ def _list_jars(group: str, version: str, *artifacts: str) -> tuple[str, ...]:
     return tuple(f"{group}:{artifact}:{version}:jar" for artifact in artifacts)
 
 
+def _list_sdk_2_jars(hadoop: str, spark: str) -> tuple[str, ...]:
+    return (
+        *_list_jars("org.apache.hadoop", hadoop, "hadoop-aws"),
+        *_list_jars("org.apache.spark", spark, "spark-hadoop-cloud_2.13"),
+        *_list_jars("software.amazon.awssdk", "2.29.52", *_SDK_2),
+        *_list_jars("software.amazon.eventstream", "1.0.1", "eventstream"),
+        *_list_jars("org.reactivestreams", "1.0.4", "reactive-streams"),
+    )
+
+
 class S3A(FileSystem):
     """File system of ``s3a://BUCKET/KEY``."""
 
@@ -70,21 +78,15 @@ class S3A(FileSystem):
             *_list_jars("org.apache.spark", "3.5.7", "spark-hadoop-cloud_2.12"),
             *_list_jars("com.amazonaws", "1.12.262", *(f"aws-java-sdk-{name}" for name in _SDK_1)),
         ),
-        "4.0": (
-            *_list_jars("org.apache.hadoop", "3.4.1", "hadoop-aws"),
-            *_list_jars("org.apache.spark", "4.0.0", "spark-hadoop-cloud_2.13"),
-            *_list_jars("software.amazon.awssdk", "2.29.52", *_SDK_2),
-            *_list_jars("software.amazon.eventstream", "1.0.1", "eventstream"),
-            *_list_jars("org.reactivestreams", "1.0.4", "reactive-streams"),
-        ),
+        "4.0": _list_sdk_2_jars("3.4.1", "4.0.0"),
+        "4.1": _list_sdk_2_jars("3.4.2", "4.1.1"),
     }
     jvm_class = f"{_HADOOP}.S3AFileSystem"
 
     def hadoop_options(self, spark_line: str) -> Mapping[str, str]:
-        if spark_line not in _DEFAULT_LOGIN:
-            return {}
+        default = _SDK_1_LOGIN if spark_line.startswith("3.") else _SDK_2_LOGIN
         return {
-            "fs.s3a.aws.credentials.provider": f"{_LOGINS},{_DEFAULT_LOGIN[spark_line]}",
+            "fs.s3a.aws.credentials.provider": f"{_LOGINS},{default}",
             # Defaults of Hadoop 3.4: a write does not delete the markers of its folders, and a request has five attempts
             # instead of twenty in each of seven retries.
             "fs.s3a.directory.marker.retention": "keep",

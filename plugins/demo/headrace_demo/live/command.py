@@ -83,11 +83,11 @@ def _check_requirements() -> None:
         ) from None
     from headrace.pipeline import Pipeline
     from headrace.runtime.java.installation import find_java
-    from headrace.runtime.session.session_builder import check_supported, spark_line, spark_version
+    from headrace.runtime.session.spark_support import check_supported, spark_version
 
     os.environ["SALT"] = SALT
     version = spark_version()
-    check_supported(Pipeline.from_file(_PIPELINE).plan.plugins, spark_line(version))
+    check_supported(Pipeline.from_file(_PIPELINE).plan.plugins, version)
     find_java(version)
 
 

@@ -108,7 +108,6 @@ class HudiSink(Sink):
     hidden_prefixes = (PREFIX, "_hoodie_")
     sql_conf = ANCIENT_DATES
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
-    refuses: ClassVar[Mapping[str, str]] = {"4.0": "Hudi is supported on Spark 3.5 only"}
     jvm_class = "org.apache.hudi.DefaultSource"
 
     def parts(self) -> Sequence[Plugin]:

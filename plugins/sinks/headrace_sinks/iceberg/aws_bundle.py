@@ -18,6 +18,7 @@ class AwsBundle(Plugin):
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
         "4.0": ("org.apache.iceberg:iceberg-aws-bundle:1.11.0",),
+        "4.1": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
     }
     #: A class of the bundle: Iceberg's own classes for AWS are in Iceberg's runtime jar.
     jvm_class = "software.amazon.awssdk.services.glue.GlueClient"

@@ -31,6 +31,7 @@ from headrace.sdk import (
 )
 from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.storage import Folder
+from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
@@ -63,10 +64,7 @@ class S3Sink(Sink):
     Config = S3SinkConfig
     config: S3SinkConfig
     capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True, concurrent_writers=True)
-    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
-        "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
-    }
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = AVRO_JARS
     sql_conf = ANCIENT_DATES
 
     def __init__(self, config: Any = None, **options: Any) -> None:

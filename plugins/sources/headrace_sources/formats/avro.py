@@ -65,9 +65,10 @@ class AvroFormat(Format):
     container = True
     # Databases hold dates before 1582. Spark 3 reads them only if an option states that Spark 2 did not write them.
     sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED"}
+    #: Spark releases it with each patch. The patches that are missing here have the jars of the nearest one.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
-        "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
+        **{patch: (f"org.apache.spark:spark-avro_2.12:{patch}",) for patch in ("3.5.5", "3.5.6", "3.5.7", "3.5.9")},
+        **{patch: (f"org.apache.spark:spark-avro_2.13:{patch}",) for patch in ("4.0.0", "4.0.2", "4.1.1", "4.2.0")},
     }
     jvm_class = "org.apache.spark.sql.avro.AvroFileFormat"
 

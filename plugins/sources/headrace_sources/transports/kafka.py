@@ -47,9 +47,10 @@ class KafkaSource(NativeSource):
     name = "kafka"
     api_version = 1
     Config = KafkaConfig
+    #: Spark releases it with each patch. The patches that are missing here have the jars of the nearest one.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5": ("org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",),
-        "4.0": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",),
+        "3.5.7": ("org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",),
+        **{p: (f"org.apache.spark:spark-sql-kafka-0-10_2.13:{p}",) for p in ("4.0.0", "4.1.1", "4.2.0")},
     }
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None

@@ -17,6 +17,7 @@ from headrace.registry.plugin_registry import registry
 from headrace.registry.registration import KINDS
 from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact
+from headrace.runtime.jars.jar_choice import choose_jars
 from headrace.runtime.jars.jar_locks import Locks, find_locked, read_locks
 from headrace.runtime.jars.resolution import describe_jars, find_cached_jars, resolve_jars
 from headrace.runtime.java.trust_store import write_trust_store
@@ -194,11 +195,11 @@ def test_every_jar_of_a_built_in_plugin_is_locked() -> None:
     plugins = [kind for name in KINDS for _, kind in registry().all(name) if isinstance(kind, type)]
     built_in = [p for p in plugins if issubclass(p, Plugin) and p.__module__.startswith(("headrace_s", "headrace_aws"))]
     known = read_locks(built_in)
-    lines = {line for plugin in built_in for line in plugin.jars}
-    assert lines >= {"3.5", "4.0"}
-    for line in lines:
-        needed = [c for plugin in built_in for c in plugin.jars.get(line, ())]
-        assert find_locked(needed, known), f"Spark {line}: headrace jars --lock"
+    versions = {key for plugin in built_in for key in plugin.jars}
+    assert versions >= {"3.5", "3.5.9", "4.0", "4.1", "4.1.1", "4.2.0"}
+    for version in versions | {"3.5.5", "3.5.6", "4.0.5", "4.1.4"}:
+        needed = [c for plugin in built_in for c in choose_jars(plugin, version)]
+        assert find_locked(needed, known), f"Spark {version}: headrace jars --lock"
 
 
 def test_single_jar_is_locked_without_its_dependencies(

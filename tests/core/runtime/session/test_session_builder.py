@@ -9,17 +9,11 @@ from typing import ClassVar
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.java.jvm import JAVA_OPTIONS
-from headrace.runtime.session.session_builder import (
-    EXTENSIONS,
-    check_supported,
-    class_path,
-    complete_session_conf,
-    list_coordinates,
-    merge_session_conf,
-    spark_line,
-)
+from headrace.runtime.session.session_builder import EXTENSIONS, class_path, complete_session_conf, merge_session_conf
 from headrace.runtime.session.session_check import list_missing_conf, list_missing_jars
+from headrace.runtime.session.spark_support import check_supported, spark_line
 from headrace.sdk.config import Config as BaseConfig
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import Secret

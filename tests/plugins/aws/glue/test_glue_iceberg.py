@@ -15,8 +15,9 @@ from tests.support.glue import Glue, Refusing, set_aws_keys
 
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.engine.plan.retry import retry
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
-from headrace.runtime.session.session_builder import list_coordinates, with_parts
+from headrace.runtime.session.session_builder import with_parts
 from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
@@ -138,7 +139,7 @@ def test_catalog_adds_its_jar() -> None:
     def jars(**properties: str) -> list[str]:
         sink = IcebergSink({"catalog": "lake", "catalog.properties": properties})
         plugins = with_parts([sink])
-        for line in ("3.5", "4.0"):
+        for line in ("3.5", "4.0", "4.1"):
             assert find_locked(list_coordinates(plugins, line), read_locks(plugins)), line
         return [name.split(":")[1] for name in list_coordinates(plugins, "3.5")][1:]
 

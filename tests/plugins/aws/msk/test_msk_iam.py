@@ -20,7 +20,8 @@ from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.json_schema import pipeline_schema
 from headrace.errors import LoginError
 from headrace.registry.plugin_registry import registry
-from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates, with_parts
+from headrace.runtime.jars.jar_choice import list_coordinates
+from headrace.runtime.session.session_builder import complete_session_conf, with_parts
 from headrace.runtime.session.session_check import list_missing_jars
 from headrace.sdk.options import jaas_config
 from headrace_aws import MskIam
@@ -145,7 +146,7 @@ def test_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = source({"region": "eu-west-1"}, **{"kafka.reconnect.backoff.ms": 2000})
     plugins = with_parts([kafka])
     assert [plugin.name for plugin in plugins] == ["kafka", "msk-iam"]
-    for line in ("3.5", "4.0"):
+    for line in ("3.5", "4.0", "4.1", "4.2"):
         assert JAR in list_coordinates(plugins, line)
     conf = complete_session_conf(plugins, {}, [])
     for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):

@@ -31,8 +31,9 @@ from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
 from headrace.engine.commands.replay import replay
 from headrace.registry.plugin_registry import registry
+from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
-from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
+from headrace.runtime.session.session_builder import complete_session_conf
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
@@ -114,7 +115,7 @@ def test_other_addresses_add_no_file_system(text: str) -> None:
 
 def test_jars_are_locked_and_exclude_the_bundle() -> None:
     locks = read_locks([S3A])
-    for line, maximum in (("3.5", 6_000_000), ("4.0", 11_000_000)):
+    for line, maximum in (("3.5", 6_000_000), ("4.0", 11_000_000), ("4.1", 11_000_000)):
         jars = find_locked(S3A.jars[line], locks)
         assert jars
         assert [jar.coordinate for jar in jars] == [coordinate.removesuffix(":jar") for coordinate in S3A.jars[line]]

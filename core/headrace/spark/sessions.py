@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.tuning import tune_py4j
@@ -138,6 +139,16 @@ def is_stopped(spark: SparkSession) -> bool:
         return False
 
 
+@cache
+def name_checkpointing() -> str:
+    """Return the Java package of the file managers of Spark's checkpoints, which Spark 4.1 moved."""
+    import pyspark
+
+    streaming = "org.apache.spark.sql.execution.streaming"
+    is_moved = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
+    return f"{streaming}.checkpointing" if is_moved else streaming
+
+
 def has_class(spark: SparkSession, name: str) -> bool:
     """Return whether a session's JVM can load a class."""
     jvm = spark._jvm  # noqa: SLF001 - PySpark has no public API for the JVM
@@ -147,6 +158,23 @@ def has_class(spark: SparkSession, name: str) -> bool:
     except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException
         return False
     return True
+
+
+def list_class_files(spark: SparkSession, name: str) -> list[str]:
+    """Return the distinct jars and folders on a session's class path that have a class, in the order in which the JVM reads them."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    entry = f"{name.replace('.', '/')}.class"
+    found = jvm.java.util.Collections.list(
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().getResources(entry)
+    )
+    files = (str(url).removesuffix(entry).removesuffix("!/").removeprefix("jar:") for url in found)
+    return list(dict.fromkeys(file.removeprefix("file:") for file in files))
+
+
+def find_java_release(spark: SparkSession) -> int:
+    """Return the feature release of a session's Java, such as 17."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return int(str(jvm.java.lang.System.getProperty("java.specification.version")).removeprefix("1."))
 
 
 def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:

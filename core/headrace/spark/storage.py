@@ -9,11 +9,13 @@ import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from headrace.errors import ConfigError
+from headrace.spark.sessions import name_checkpointing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +149,7 @@ class Folder:
     def _create_atomic(self, files: Any, path: Any, *, replace: bool) -> Any:
         """Return a stream to a temporary file that is renamed to ``path`` when it is closed."""
         files.mkdirs(path.getParent())
-        package = self._jvm.org.apache.spark.sql.execution.streaming
+        package = reduce(getattr, name_checkpointing().split("."), self._jvm)
         stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
         return stream.createAtomic(path, replace)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.spark.sessions import has_class
+from headrace.spark.sessions import has_class, name_checkpointing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-FOR_DISKS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+#: Class of Spark without its package.
+FOR_DISKS = "FileSystemBasedCheckpointFileManager"
 #: Part of spark-hadoop-cloud. It rejects file systems other than object stores.
 FOR_STORES = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 #: Guards the session's setting, because streams in other threads may have checkpoints on other file systems.
@@ -45,7 +46,7 @@ def choose_file_manager(spark: SparkSession, checkpoint: Folder) -> Iterator[Non
 def _find_manager(spark: SparkSession, checkpoint: Folder) -> str | None:
     """Return the class of the file manager; None for Spark's default."""
     if checkpoint.path.startswith("file:"):
-        return FOR_DISKS
+        return f"{name_checkpointing()}.{FOR_DISKS}"
     return FOR_STORES if checkpoint.is_in_store and has_class(spark, FOR_STORES) else None
 
 

@@ -70,7 +70,8 @@ class AvroFormat(Format):
         **{patch: (f"org.apache.spark:spark-avro_2.12:{patch}",) for patch in ("3.5.5", "3.5.6", "3.5.7", "3.5.9")},
         **{patch: (f"org.apache.spark:spark-avro_2.13:{patch}",) for patch in ("4.0.0", "4.0.2", "4.1.1", "4.2.0")},
     }
-    jvm_class = "org.apache.spark.sql.avro.AvroFileFormat"
+    #: Spark 4 itself has the class of the file format.
+    jvm_class = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)

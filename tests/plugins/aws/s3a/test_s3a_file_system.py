@@ -35,7 +35,7 @@ from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import complete_session_conf
 from headrace.sdk.maintenance import MaintenancePolicy
-from headrace.spark.sessions import Sessions
+from headrace.spark.sessions import Sessions, name_checkpointing
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager
 from headrace.testing.tables import Target, put, remove
@@ -247,7 +247,7 @@ def test_streams_with_different_checkpoint_stores_start_in_sequence(
         other.join(0.5)
         seen.append(spark.conf.get(FILE_MANAGER))
     other.join(60)
-    assert seen == [FOR_STORES, FOR_DISKS]
+    assert seen == [FOR_STORES, f"{name_checkpointing()}.{FOR_DISKS}"]
     assert spark.conf.get(FILE_MANAGER, None) is None
 
 

@@ -20,6 +20,7 @@ from headrace.runtime.java.installation import Java, find_java, use_java
 from headrace.runtime.java.jvm import JAVA_OPTIONS, SUBMIT_ARGS, read_spark_default, start_jvm
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
 from headrace.runtime.reporter import LineReporter, Reporter
+from headrace.runtime.session.class_path_check import check_class_path
 from headrace.runtime.session.spark_support import (
     check_scala,
     check_supported,
@@ -218,6 +219,7 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
             fix="read the lines above; check JAVA_HOME and the settings under `spark:`",
         ) from error
     tune_py4j(session)
+    check_class_path(session, plugins)
     return session
 
 

@@ -10,6 +10,7 @@ from headrace.errors import ConfigError, PluginError
 from headrace.runtime.jars.artifacts import is_single_jar, path_of, repository
 from headrace.runtime.jars.jar_choice import choose_jars, list_coordinates
 from headrace.runtime.java.jvm import JAVA_OPTIONS
+from headrace.runtime.session.class_path_check import check_class_path, check_java
 from headrace.runtime.session.session_builder import EXECUTOR_JAVA_OPTIONS, EXTENSIONS, merge_session_conf
 from headrace.runtime.session.spark_support import check_supported
 from headrace.sdk.plugin import Plugin
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
 
 
 def check_is_session(spark: object) -> None:
-    """Raise ConfigError for an argument that is not a running Spark session."""
+    """Raise ConfigError for an argument that is not a running Spark session, or is one of Spark Connect."""
     from pyspark.sql import SparkSession
 
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        raise ConfigError(
+            "it is a session of Spark Connect, which has no access to the JVM of Spark. headrace needs it for streams, the checkpoint "
+            "and the tables of its sinks",
+            where="spark",
+            fix="pass a classic session, for example SparkSession.builder.master(…).getOrCreate() without SPARK_REMOTE; or submit the "
+            "pipeline to the cluster with `headrace package`",
+        )
     if not isinstance(spark, SparkSession):
         raise ConfigError(
             f"must be of type SparkSession, and is of type {type(spark).__name__}",
@@ -36,6 +45,8 @@ def check_is_session(spark: object) -> None:
 
 def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
     """Raise PluginError with the missing builder lines if the session lacks jars or settings of the plugins."""
+    check_java(spark, plugins)
+    check_class_path(spark, plugins)
     check_supported(
         plugins, spark.version, has_own_jars=lambda plugin: not plugin.jvm_class or has_class(spark, plugin.jvm_class)
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
@@ -48,7 +49,9 @@ class TableRule(Config):
     """A topic, a glob (``moma.public.*``) or a ``/regular expression/``."""
 
     target: str | None = None
-    """The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name."""
+    """The table; may use {topic}, {prefix}, {db}, {schema}, {table}, and the groups of a regular expression in ``source``: {1},
+    {2} … Default: the topic's own name.
+    """
 
     key: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     """Key columns, named as in the event. Only for events without a readable key. With
@@ -123,12 +126,13 @@ class TableRule(Config):
 
     @field_validator("target")
     @classmethod
-    def _fields(cls, value: str | None) -> str | None:
+    def _fields(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            if not _only_fields(value):
-                fields = ", ".join("{" + f + "}" for f in TARGET_FIELDS)
+            groups = list_groups(info.data.get("source", ""))
+            if not _only_fields(value, groups):
+                fields = ", ".join("{" + f + "}" for f in (*TARGET_FIELDS, *groups))
                 raise ValueError(f"{value!r} uses an unknown field; known fields: {fields}")
-            check_table_name(value.format(**dict.fromkeys(TARGET_FIELDS, "x")))
+            check_table_name(value.format("x", *("x" for _ in groups), **dict.fromkeys(TARGET_FIELDS, "x")))
         return value
 
     @model_validator(mode="after")
@@ -234,9 +238,15 @@ def is_regex(pattern: str) -> bool:
     return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
 
 
-def _only_fields(target: str) -> bool:
+def list_groups(pattern: str) -> list[str]:
+    """Return the numbers of the groups of a topic pattern; none if it is not a regular expression."""
+    return [str(number + 1) for number in range(re.compile(pattern[1:-1]).groups)] if is_regex(pattern) else []
+
+
+def _only_fields(target: str, groups: Collection[str]) -> bool:
     try:
         parts = list(Formatter().parse(target))
     except ValueError:
         return False
-    return all(name is None or (name in TARGET_FIELDS and not spec and not how) for _, name, spec, how in parts)
+    known = {*TARGET_FIELDS, *groups}
+    return all(name is None or (name in known and not spec and not how) for _, name, spec, how in parts)

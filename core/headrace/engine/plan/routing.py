@@ -64,7 +64,7 @@ class Routes:
         rule = self._rule_of(topic)
         if rule is None and self._rules:
             return None
-        table, name_error = _try_table_name(rule, part or topic)
+        table, name_error = _try_table_name(rule, part or topic, topic)
         if rule is None:
             return Route(table, error=name_error)
         self._subjects.setdefault(table, f"{topic}{PART_MARK}{part}" if part else topic)
@@ -103,7 +103,7 @@ class Routes:
         if len(quote(f"{topic}{PART_MARK}{part}", safe="")) > MAX_PART_CHARACTERS:
             return False
         rule = self._rule_of(topic)
-        return bool(rule or not self._rules) and _try_table_name(rule, part)[1] is None
+        return bool(rule or not self._rules) and _try_table_name(rule, part, topic)[1] is None
 
     def options_of(self, table: str) -> TableOptions | None:
         """Return the options of a table; None if it has none, or if no topic of it is known yet."""
@@ -225,15 +225,23 @@ def _matches(pattern: str, topic: str) -> bool:
     return fnmatchcase(topic, pattern)
 
 
-def _try_table_name(rule: TableRule | None, name: str) -> tuple[str, DataError | None]:
+def _find_groups(pattern: str, topic: str) -> list[str]:
+    """Return the values of the groups of a regular expression, empty for a group that does not match."""
+    found = re.fullmatch(pattern[1:-1], topic) if is_regex(pattern) else None
+    return list(found.groups("")) if found else []
+
+
+def _try_table_name(rule: TableRule | None, name: str, topic: str) -> tuple[str, DataError | None]:
     """Return the table of a topic or of one part of it; or the name itself with the error of a name that gives no table name."""
     try:
-        return _table_name(rule.target if rule else None, name), None
+        return (
+            _table_name(rule.target, name, _find_groups(rule.source, topic)) if rule else _table_name(None, name)
+        ), None
     except DataError as error:
         return name, error
 
 
-def _table_name(target: str | None, topic: str) -> str:
+def _table_name(target: str | None, topic: str, groups: Sequence[str] = ()) -> str:
     parts = topic.split(".")
     fields = {
         "topic": topic,
@@ -243,6 +251,6 @@ def _table_name(target: str | None, topic: str) -> str:
         "table": parts[-1],
     }
     try:
-        return check_table_name(target.format(**fields) if target else topic)
+        return check_table_name(target.format(topic, *groups, **fields) if target else topic)
     except ValueError as error:
         raise DataError(str(error), where=f"topic {topic}", fix="name a `target:` for it under `tables:`") from None

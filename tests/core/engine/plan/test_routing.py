@@ -66,6 +66,23 @@ def test_target_fields_are_derived_from_the_topic(topic: str, fields: tuple[str,
     assert tuple(table(topic, {"source": "*", "target": f"{{{name}}}"}) for name in names) == fields
 
 
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [("orders_{1}", "orders_eu"), ("{2}.{1}", "v2.eu"), ("{table}_{1}", "v2_eu"), ("x{3}", "x")],
+)
+def test_target_may_use_groups_of_the_pattern(target: str, found: str) -> None:
+    """A group that does not match is empty, as in Kafka Connect's RegexRouter."""
+    assert table("shop.eu.orders.v2", {"source": r"/shop\.(eu|us)\.orders\.(\w+)(-test)?/", "target": target}) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("/shop.(.*)/", "{2}"), ("shop.*", "{1}"), ("/a(.)/", "{0}"), ("/a(.)/", "{}")]
+)
+def test_target_with_an_unknown_group(source: str, target: str) -> None:
+    with pytest.raises(ValueError, match="uses an unknown field; known fields: "):
+        TableRule(source=source, target=target)
+
+
 def test_route_contains_the_key_columns() -> None:
     routes = Routes([TableRule(source="*", target="t", key=("a", "b"))])
     assert routes.of(ARTISTS) == Route("t", ("a", "b"))

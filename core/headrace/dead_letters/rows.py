@@ -119,7 +119,9 @@ def _explain(changes: Changes, reason: Column) -> Column:
     is_missing = reason == F.lit(str(RejectReason.KEY_MISSING))
     return F.coalesce(
         F.when(is_missing, F.coalesce(*missing)) if missing else F.lit(None),
-        F.when(reason.isin(*UNREADABLE), _column_or_null(changes.frame, DETAIL, "string")),
+        F.when(
+            reason.isin(*UNREADABLE, RejectReason.UNTRANSFORMABLE), _column_or_null(changes.frame, DETAIL, "string")
+        ),
         _text_for(reason, {known: known.meaning for known in RejectReason}),
     )
 

@@ -4,6 +4,7 @@ Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Tra
 ``Catalog``, ``FileSystem``) and a hook that registers it. Helpers are in submodules:
 
 - ``changes``, ``events``, ``positions``: columns that pass between plugins;
+- ``rows``, ``conditions``, ``sql``: columns of rows in changes, and SQL in options;
 - ``columns``, ``schemas``, ``sessions``, ``storage``: Spark columns, schemas, sessions and files;
 - ``options``, ``secrets``, ``http``, ``error_text``: option values, secrets, HTTP requests and error messages.
 """
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
         Source as Source,
         SourceContext as SourceContext,
     )
-    from headrace.sdk.transform import Transform as Transform
+    from headrace.sdk.transform import Transform as Transform, TransformConfig as TransformConfig
 
 # Imported on first use: a module of hooks needs neither pydantic nor Spark.
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -67,6 +67,8 @@ class Changes:
     table: str | None = None
     #: Column of a flat row → envelope field from which it was taken: ``("before", "email")``, ``("source", "query")``.
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Column of the row → the columns from which a transform computed it. A mask of one of these must not leave it unmasked.
+    derived: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: The dialect's ``position_parts``, when the changes include tombstones. Set by the engine.
     position_parts: str | None = None
 
@@ -135,7 +137,8 @@ class Changes:
                 path = (path[0], row.name(path[1])) if is_of_image else path
             columns.append(column.alias(new_name))
             origins |= {new_name: path} if path else {}
-        return replace(self, frame=self.frame.select(*columns), origins=origins)
+        derived = {row.name(name): frozenset(map(row.name, reads)) for name, reads in self.derived.items()}
+        return replace(self, frame=self.frame.select(*columns), origins=origins, derived=derived)
 
     def _reject_duplicates(self, row: _RowMap) -> None:
         # All table formats ignore the case of names.

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from headrace.spark.columns import any_of, barrier, fold_name, match_names, quote_name, reuse_columns, select_texts
+from headrace.spark.columns import (
+    any_of,
+    barrier,
+    fold_name,
+    match_names,
+    name_fold,
+    quote_name,
+    reuse_columns,
+    select_texts,
+)
 from headrace.spark.secret_literals import secret_literal
 
 __all__ = [
@@ -10,6 +19,7 @@ __all__ = [
     "barrier",
     "fold_name",
     "match_names",
+    "name_fold",
     "quote_name",
     "reuse_columns",
     "secret_literal",

@@ -132,6 +132,13 @@ def locate_errors(reader: RecordReader, frame: DataFrame, schema: StructType, bo
     return reader.locate_errors(frame, DETAIL, schema).withColumn(DETAIL, F.when(is_undecodable, F.col(DETAIL)))
 
 
+def add_detail(frame: DataFrame) -> DataFrame:
+    """Return the frame with DETAIL, null if it had none."""
+    from pyspark.sql import functions as F
+
+    return frame if DETAIL in frame.columns else frame.withColumn(DETAIL, F.lit(None).cast("string"))
+
+
 def drop_tombstones(frame: DataFrame) -> DataFrame:
     """Return the events that have a value or an error."""
     from pyspark.sql import functions as F
@@ -139,13 +146,13 @@ def drop_tombstones(frame: DataFrame) -> DataFrame:
     return frame.where(F.col(VALUE).isNotNull() | F.col(ERROR).isNotNull())
 
 
-def header_value(name: str) -> Column:
-    """Return the value (binary) of a record's first header of that name, null if there is none. The frame has HEADERS."""
+def header_value(name: str, headers: str = HEADERS) -> Column:
+    """Return the value (binary) of a record's first header of that name, null if there is none. The frame has the column ``headers``."""
     from pyspark.sql import functions as F
 
     # No `filter`: Spark does not compile an expression with it, and interprets the rest of the step.
-    place = F.array_position(F.col(f"{HEADERS}.key"), name).cast("int")
-    return F.get(F.col(f"{HEADERS}.value"), place - 1)
+    place = F.array_position(F.col(f"{headers}.key"), name).cast("int")
+    return F.get(F.col(f"{headers}.value"), place - 1)
 
 
 def record_columns(topic: str, frame: DataFrame) -> list[Column]:

@@ -23,6 +23,7 @@ class RejectReason(StrEnum):
     OTHER_TABLE = "other-table"
     TABLE_NAME = "table-name"
     UNSUPPORTED_VALUE = "unsupported-value"
+    UNTRANSFORMABLE = "untransformable"
 
     @property
     def meaning(self) -> str:
@@ -46,6 +47,7 @@ _MEANINGS = {
     RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
     RejectReason.TABLE_NAME: "the values of `route.by.field` are not a valid table name (parts of letters, digits, `_` and `-`, joined by dots), or are too long",
     RejectReason.UNSUPPORTED_VALUE: "the table cannot hold a value of the row, such as a partition value that cannot be the name of a folder",
+    RejectReason.UNTRANSFORMABLE: "a transform cannot process a value, such as a text that `cast` cannot read as a number",
 }
 #: Reasons of records without a readable event.
 UNREADABLE = (

@@ -4,14 +4,42 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from pydantic import BeforeValidator, Field
+
+from headrace.errors import ConfigError
 from headrace.sdk.changes import IMAGES, PREFIX, Changes
+from headrace.sdk.conditions import apply_when
+from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
+from headrace.sdk.sql import SqlExpression, read_columns
 from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+#: One string, or several.
+Strings = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class TransformConfig(Config):
+    """Options of every built-in transform: base class of the options of a transform."""
+
+    only_tables: Strings = Field((), alias="tables")
+    """Tables to which the transform applies: their names after ``tables:``, or globs. Default: all tables."""
+
+    excluded_tables: Strings = Field((), alias="tables.exclude")
+    """Tables to which it does not apply, also if ``tables`` includes them."""
+
+    when: SqlExpression | None = None
+    """SQL condition over the row. Rows for which it is not true stay unchanged; a mask also applies where it is null."""
 
 
 class Transform(Plugin, ABC):
@@ -32,17 +60,50 @@ class Transform(Plugin, ABC):
     def apply(self, changes: Changes) -> Changes:
         """Return the mapped changes."""
 
+    def check(self, spark: SparkSession | None = None) -> None:
+        """Raise ConfigError for SQL that cannot be parsed."""
+        self.reads()
+        read_columns(self.condition)
+
+    @property
+    def condition(self) -> str | None:
+        """Its option ``when``."""
+        return self.config.when if isinstance(self.config, TransformConfig) else None
+
+    def applies_to(self, table: str | None) -> bool:
+        """Return whether its options ``tables`` and ``tables.exclude`` select a table; a DataFrame without a table is selected."""
+        config = self.config
+        if table is None or not isinstance(config, TransformConfig):
+            return True
+        is_named = not config.only_tables or _matches(table, config.only_tables)
+        return is_named and not _matches(table, config.excluded_tables)
+
+    def process(self, changes: Changes) -> Changes:
+        """Apply the transform to the changes that its options ``tables`` and ``when`` select."""
+        if not self.applies_to(changes.table):
+            return changes
+        return self.apply(changes) if self.condition is None else self.apply_when(changes, self.condition)
+
+    def apply_when(self, changes: Changes, condition: str) -> Changes:
+        """Apply the transform to the rows for which a SQL condition is true; if it hides values, also where the condition is null.
+
+        A transform that filters overrides it.
+        """
+        if self.filters:
+            raise ConfigError("it leaves out rows, and has no `when`", fix="use `tables`")
+        return apply_when(changes, self.apply, condition, self.reads_in(changes.table), unknown=self.hides_values)
+
     def reads(self) -> Collection[str]:
         """Return the columns that it names: each must exist in at least one table."""
         return ()
 
     def reads_in(self, table: str | None) -> Collection[str]:
-        """Return the columns of ``reads`` that it uses in a table; None: in a DataFrame outside of a pipeline."""
+        """Return the columns that it uses in a table; None: in a DataFrame outside of a pipeline. It may set others than ``reads``."""
         return self.reads()
 
     def tables(self) -> Collection[str]:
         """Return the tables that it names. ``headrace check`` warns about a name that no known topic becomes."""
-        return ()
+        return self.config.only_tables if isinstance(self.config, TransformConfig) else ()
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
         """Return hidden column of these changes → rule, without secrets."""
@@ -55,6 +116,10 @@ class Transform(Plugin, ABC):
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Apply the transform to any DataFrame: to envelopes if it has ``op`` and a row image, otherwise to rows."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
-        changes = self.apply(Changes(frame, envelope))
+        changes = self.process(Changes(frame, envelope))
         names = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
         return changes.frame.select(*map(quote_name, names))
+
+
+def _matches(table: str, globs: Collection[str]) -> bool:
+    return any(fnmatchcase(table, glob) for glob in globs)

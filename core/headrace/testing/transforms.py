@@ -165,7 +165,7 @@ class TransformHarness:
 
     def apply(self, changes: Changes) -> Changes:
         """Apply the transform."""
-        return self.transform.apply(changes)
+        return self.transform.process(changes)
 
     def rows(
         self,

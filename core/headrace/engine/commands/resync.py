@@ -57,7 +57,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     plan.learn_tables(checkpoint.folder)
     plan = plan.for_table(table)
     state = TableStates(checkpoint, plan.delete_retention_of).of(table)
-    if not plan.removes_rows:
+    if not plan.removes_rows(table):
         raise ConfigError(
             "the table keeps rows that the database deletes, so no rows can be removed",
             where=f"table {table}",

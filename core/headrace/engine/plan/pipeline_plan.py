@@ -171,20 +171,22 @@ class Plan:
         dead_letters = self.dead_letter_table
         return (dead_letters.sink,) if dead_letters and dead_letters.table_name == table else self.sinks
 
+    def transforms_of(self, table: str) -> list[Transform]:
+        """Return the transforms that apply to a table, and those that hide values, which also apply to records of unknown tables."""
+        return [transform for transform in self.transforms if transform.hides_values or transform.applies_to(table)]
+
     @property
     def dead_letter_policy(self) -> DeadLetterPolicy:
         return DeadLetterPolicy(self.settings.dead_letters, self.settings.max_dead_letters)
 
-    @property
-    def removes_rows(self) -> bool:
-        """Whether rows that the database deletes are removed, rather than kept or left out."""
-        return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
+    def removes_rows(self, table: str) -> bool:
+        """Return whether rows of a table that the database deletes are removed, rather than kept or left out."""
+        return all(transform.deletes_rows for transform in self.transforms_of(table) if transform.flattens)
 
-    @property
-    def applies_tombstones(self) -> bool:
-        """Whether a tombstone may remove a row: some sink must keep one row per key."""
+    def applies_tombstones(self, table: str) -> bool:
+        """Return whether a tombstone may remove a row of a table: some sink must keep one row per key."""
         modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
-        return self.removes_rows and not modes.isdisjoint((None, "upsert"))
+        return self.removes_rows(table) and not modes.isdisjoint((None, "upsert"))
 
     @property
     def stores_tombstones(self) -> bool:
@@ -273,7 +275,8 @@ class Plan:
         """Return reason → the plugin that rejects records for it. An empty string stands for all other reasons."""
         reader = self.value_format or self.source
         owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
-        own = (RejectReason.KEY_MISSING, RejectReason.TOO_LARGE, RejectReason.UNSUPPORTED_VALUE)
+        own = [RejectReason.KEY_MISSING, RejectReason.TOO_LARGE, RejectReason.UNSUPPORTED_VALUE]
+        own.append(RejectReason.UNTRANSFORMABLE)
         return owners | dict.fromkeys(own, "headrace")
 
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
@@ -282,7 +285,8 @@ class Plan:
         if route is None or route.error:
             return {}
         fold = name_fold(session)
-        changed = {fold(name) for transform in self.transforms for name in transform.reads_in(route.table)}
+        transforms = [transform for transform in self.transforms if transform.applies_to(route.table)]
+        changed = {fold(name) for transform in transforms for name in transform.reads_in(route.table)}
         for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:

@@ -46,6 +46,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
+from headrace.sdk.transform import Transform
 from headrace.spark.columns import has_any_field, match_names
 from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
@@ -162,13 +163,14 @@ class ChangeReader:
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
-        if key and self._may_change_key(changes, events):
+        if key and self._may_change_key(changes, events, route.table):
             changes = split_key_updates(changes)
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         has_one_table = not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
-        parts = [self._transform(part, events.topic, seen, balance) for part in parts]
+        transforms = self._plan.transforms_of(route.table)
+        parts = [self._transform(part, transforms, events.topic, seen, balance) for part in parts]
         changes = union_parts(parts)
         if events.is_inferred:
             changes = reject_unsupported_fields(changes, route.table, self._plan.sinks, keeps_values=every_field)
@@ -183,18 +185,17 @@ class ChangeReader:
         frame = events.load(session, schema)
         if not every_field:
             return frame.drop(E.DETAIL)
-        if events.locate_errors:
-            frame = events.locate_errors(frame, schema)
+        frame = events.locate_errors(frame, schema) if events.locate_errors else E.add_detail(frame)
         if self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
         if not is_numbered:
             return frame
         return E.drop_tombstones(frame).withColumn(E.OFFSET, number_in_file(E.OFFSET, E.FILE, E.PLACE))
 
-    def _may_change_key(self, changes: Changes, events: Events) -> bool:
+    def _may_change_key(self, changes: Changes, events: Events, table: str) -> bool:
         """Return whether an update may change the key: envelopes become rows, and their connector does not know the key."""
         has_own_key = bool(getattr(events.key_schema, "names", ()))
-        return changes.envelope and not has_own_key and any(transform.flattens for transform in self._plan.transforms)
+        return changes.envelope and not has_own_key and any(t.flattens for t in self._plan.transforms_of(table))
 
     def _numbers_records(self) -> bool:
         """Return whether records are numbered before the transforms.
@@ -203,17 +204,22 @@ class ChangeReader:
         """
         return not self._plan.source.yields_records and any(t.filters for t in self._plan.transforms)
 
+    @staticmethod
     def _transform(
-        self, changes: Changes, topic: str, seen: SeenColumns | None, balance: TransformCounter | None
+        changes: Changes,
+        transforms: Sequence[Transform],
+        topic: str,
+        seen: SeenColumns | None,
+        balance: TransformCounter | None,
     ) -> Changes:
-        """Apply all transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
+        """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
         hides_key = False
-        for transform in self._plan.transforms:
+        for transform in transforms:
             if changes.envelope and transform.flattens:
                 reject_own_names([*changes.row_columns, *changes.key_columns], topic, envelope=True)
-            if seen is not None:
+            if seen is not None and transform.applies_to(changes.table):
                 seen.note(transform, topic, changes)
-            if transform.hides_values:
+            if transform.hides_values and transform.applies_to(changes.table):
                 hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
             try:
                 changes = apply_transform(transform, changes, balance)
@@ -346,9 +352,10 @@ def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
 
     Envelopes that stay envelopes are kept whole. Without a key, the row before identifies the deleted row.
     """
-    becomes_rows = any(transform.flattens for transform in plan.transforms)
+    transforms = plan.transforms_of(route.table)
+    becomes_rows = any(transform.flattens for transform in transforms)
     has_key = bool(route.key or events.key_schema)
-    return not becomes_rows or not has_key or any(transform.reads_before for transform in plan.transforms)
+    return not becomes_rows or not has_key or any(transform.reads_before for transform in transforms)
 
 
 def drop_tombstones(changes: Changes) -> Changes:

@@ -9,6 +9,7 @@ from headrace.engine.plan.hook_results import check_strings
 from headrace.errors import ConfigError
 from headrace.sdk.changes import Changes
 from headrace.sdk.transform import Transform
+from headrace.spark.row_expressions import read_columns
 from headrace.suggestions import did_you_mean
 
 
@@ -46,14 +47,17 @@ class SeenColumns:
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
         """Record the columns that a transform receives for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
-        names = check_strings(transform, "reads_in", transform.reads_in(changes.table))
-        found = set(changes.find_columns(names).values())
+        names = check_strings(
+            transform, "reads_in", [*transform.reads_in(changes.table), *_condition_columns(transform)]
+        )
+        # An expression may spell a column in two ways.
+        found = {name for name in names if changes.find_columns([name])}
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
         if transform.hides_values:
             masks = self.masks.setdefault(topic, TopicMasks())
             masks.hidden.update(transform.hides(changes))
-            masks.missing += [name for name in names if name not in found]
+            masks.missing += [name for name in transform.reads_in(changes.table) if name not in found]
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Return whether every name of every transform was found."""
@@ -72,4 +76,9 @@ class SeenColumns:
 
     def _find_missing(self, transform: Transform) -> Sequence[str]:
         seen = self._seen.get(transform, _Seen())
-        return [name for name in check_strings(transform, "reads", transform.reads()) if name not in seen.found]
+        names = check_strings(transform, "reads", [*transform.reads(), *_condition_columns(transform)])
+        return [name for name in names if name not in seen.found]
+
+
+def _condition_columns(transform: Transform) -> Sequence[str]:
+    return read_columns(transform.condition)

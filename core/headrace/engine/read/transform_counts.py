@@ -47,7 +47,7 @@ class TransformCounter:
     def count(self, transform: Transform, changes: Changes) -> Changes:
         """Apply a transform, with counts before and after it that are known once the changes were read."""
         counted = _Counted(transform, _count_changes(), _count_changes())
-        result = transform.apply(replace(changes, frame=counted.before.observe(changes.frame)))
+        result = transform.process(replace(changes, frame=counted.before.observe(changes.frame)))
         self._counted.append(counted)
         return replace(result, frame=counted.after.observe(result.frame))
 
@@ -61,7 +61,7 @@ class TransformCounter:
 
 def apply_transform(transform: Transform, changes: Changes, balance: TransformCounter | None) -> Changes:
     """Apply a transform. PluginError if its plan removes changes without declaring it, or multiplies them."""
-    result = transform.apply(changes)
+    result = transform.process(changes)
     _check_columns(transform, changes, result)
     nodes = find_nodes(changes.frame, result.frame)
     if multiplying := nodes & _MULTIPLY:

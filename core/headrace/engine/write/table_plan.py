@@ -109,10 +109,10 @@ class TablePlan:
             columns=columns,
             unavailable=_unavailable_columns(changes, columns),
             has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
-            has_snapshots=bool(upserts and plan.removes_rows and SNAPSHOT in changes.own_columns),
+            has_snapshots=bool(upserts and plan.removes_rows(table) and SNAPSHOT in changes.own_columns),
             remembers_deletes=bool(upserts and plan.settings.delete_retention_seconds),
-            position_parts=changes.position_parts if upserts and plan.removes_rows else None,
-            truncated_sinks=upserts if plan.removes_rows else (),
+            position_parts=changes.position_parts if upserts and plan.removes_rows(table) else None,
+            truncated_sinks=upserts if plan.removes_rows(table) else (),
         )
 
     @property
@@ -194,7 +194,8 @@ def _check_modes(plan: Plan) -> None:
             raise ConfigError(
                 "it appends, so it cannot remove rows that the database deletes",
                 where=f"sink {plan.name_of(sink)}",
-                fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
+                fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it "
+                "out; in `filter`, set `updates: drop`",
             )
 
 

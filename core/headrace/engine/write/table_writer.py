@@ -283,7 +283,8 @@ class TableWriter:
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
-            tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
+            tombstones=self._plan.stores_tombstones
+            or (self._plan.applies_tombstones(target.name) and self._has_one_table(target)),
             balance=balance,
             incompatible=incompatible,
         )

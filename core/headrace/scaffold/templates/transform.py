@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from pydantic import Field
 
-from headrace.sdk import Changes, Config, Transform, hookimpl
+from headrace.sdk import Changes, Transform, TransformConfig, hookimpl
 
 
-class ExampleConfig(Config):
+class ExampleConfig(TransformConfig):
     """Columns to change."""
 
     columns: tuple[str, ...] = Field(min_length=1)

@@ -1,0 +1,148 @@
+"""SQL expressions over a row, in options of transforms: their columns, their checks and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import ConfigError
+from headrace.spark.columns import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: Prefix of headrace's own columns, as in ``headrace.sdk.changes``, which this package does not import.
+_PREFIX = "_headrace_"
+_ALL = _PREFIX + "all"
+_FIX = "use functions of the row's own columns"
+#: Functions that reach outside of the row, fail the batch, or differ when a batch is repeated. Random ones are not listed: Spark
+#: reports that they are not deterministic.
+FORBIDDEN = {
+    *("reflect", "java_method", "try_reflect", "input_file_name", "input_file_block_start", "input_file_block_length"),
+    *("current_date", "curdate", "current_timestamp", "current_time", "now", "localtimestamp", "current_user", "user"),
+    *("session_user", "current_database", "current_schema", "current_catalog", "raise_error", "assert_true"),
+}
+#: Spark's classes of these functions, of subqueries, and of Python functions, which are called without a name of ``FORBIDDEN``.
+_CLASSES = {
+    *(
+        "CallMethodViaReflection",
+        "CurrentDate",
+        "CurrentTimestamp",
+        "CurrentTime",
+        "Now",
+        "LocalTimestamp",
+        "CurrentUser",
+    ),
+    *("RaiseError", "ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "PythonUDF"),
+}
+#: Spark's class of a function with a regular expression → its method that returns the expression.
+_PATTERNS = {"RLike": "right", **dict.fromkeys(("RegExpReplace", "RegExpExtract", "RegExpExtractAll"), "regexp")}
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+
+
+def check_sql(text: str) -> str:
+    """Return a SQL expression. ValueError for one that is empty or calls a forbidden function, as far as known without Java."""
+    if not text.strip():
+        raise ValueError("is empty")
+    names = re.findall(r"(\w+)`?\s*\(", _QUOTED.sub(lambda found: found[0] if found[0][0] == "`" else "''", text))
+    if found := next((name for name in names if name.lower() in FORBIDDEN), None):
+        raise ValueError(f"calls {found}, which is not a function of the row: {_FIX}")
+    return text
+
+
+def read_columns(text: str | None) -> tuple[str, ...]:
+    """Return the columns that a SQL expression names, without headrace's own; none without Java.
+
+    ConfigError if it cannot be parsed.
+    """
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm  # noqa: SLF001 - PySpark's public API has no parser
+    return _read_columns(text) if text and jvm else ()
+
+
+@lru_cache(1024)
+def _read_columns(text: str) -> tuple[str, ...]:
+    from pyspark import SparkContext
+    from pyspark.errors import ParseException
+
+    jvm: Any = SparkContext._jvm  # noqa: SLF001
+    try:
+        tree = jvm.org.apache.spark.sql.execution.SparkSqlParser().parseExpression(text)
+    except ParseException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"{text!r} is not a SQL expression: {reason}", fix="correct the expression") from None
+    names = []
+    for node in _walk(tree):
+        if (kind := node.getClass().getSimpleName()) == "UnresolvedAttribute":
+            names.append(str(node.nameParts().head()))
+            if names[-1].lower() in FORBIDDEN - {"user"}:  # functions without parentheses
+                raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=_FIX)
+        elif kind == "UnresolvedFunction" and (name := str(node.nameParts().last())).lower() in FORBIDDEN:
+            raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=_FIX)
+    return tuple(name for name in dict.fromkeys(names) if not name.startswith(_PREFIX))
+
+
+def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str], prefix: str) -> DataFrame:
+    """Return the frame with a column for each SQL expression: ``prefix`` and its number.
+
+    ``scope``: name → column that the expressions may name. ConfigError for an expression that Spark rejects, that is not
+    deterministic, or that needs more than its row.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as F
+
+    everything = F.struct(*[F.col(quote_name(name)) for name in frame.columns]).alias(_ALL)
+    inner = frame.select(everything, *[column.alias(name) for name, column in scope.items()])
+    for text in texts:
+        try:
+            _check_plan(text, inner, inner.select(F.expr(text)))
+        except (AnalysisException, ParseException) as error:
+            what = str(error).strip().splitlines()[0]
+            raise ConfigError(f"{text!r} is not an expression over the row: {what}", fix="correct it") from None
+    return inner.select(f"{_ALL}.*", *[F.expr(text).alias(f"{prefix}{n}") for n, text in enumerate(texts)])
+
+
+def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> None:
+    """Raise ConfigError for an expression that is more than a function of its row."""
+    plan, below = (frame._jdf.queryExecution().analyzed() for frame in (result, inner))  # noqa: SLF001 - PySpark only prints plans
+    if plan.nodeName() != "Project" or not plan.child().fastEquals(below):
+        raise ConfigError(f"{text!r} needs other rows than its own", fix=f"{_FIX}, without aggregates and windows")
+    tree, *others = _items(plan.projectList())
+    if others:
+        raise ConfigError(f"{text!r} is not one value", fix="name the columns")
+    if not tree.deterministic():
+        raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix="use deterministic functions")
+    for node in _walk(tree):
+        kind = str(node.getClass().getSimpleName())
+        if kind in _CLASSES:
+            raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=_FIX)
+        if kind in _PATTERNS:
+            _check_pattern(text, getattr(node, _PATTERNS[kind])(), inner)
+
+
+def _check_pattern(text: str, pattern: Any, frame: DataFrame) -> None:
+    from pyspark.errors import IllegalArgumentException
+
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - Spark checks patterns only when rows are read
+    if pattern.getClass().getSimpleName() != "Literal":
+        return
+    try:
+        jvm.java.util.regex.Pattern.compile(pattern.toString())
+    except IllegalArgumentException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"{text!r} has an invalid regular expression: {reason}", fix="correct it; `\\` is written `\\\\` in SQL"
+        ) from None
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    yield node
+    for child in _items(node.children()):
+        yield from _walk(child)
+
+
+def _items(items: Any) -> Iterator[Any]:
+    return (items.apply(n) for n in range(items.size()))

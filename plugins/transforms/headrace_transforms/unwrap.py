@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform
-from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, PREFIX
+from headrace.sdk import Changes, DataError, Transform, TransformConfig
+from headrace.sdk.changes import DELETED, ERROR, HEADERS, IMAGES, KEY, PREFIX
 from headrace.sdk.columns import fold_name, match_names, quote_name, select_texts
+from headrace.sdk.events import header_value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,32 +27,42 @@ _CELL = PREFIX + "cell_"
 
 #: Options of ExtractNewRecordState that do not apply to tables.
 _EXPLAINED = {
-    **dict.fromkeys(
-        ("add.headers", "add.headers.prefix"),
-        ("`add.headers` adds headers, which a table does not have", "add the fields as columns: `add.fields`"),
-    ),
-    **{
-        name: (f"`{name}` is a deprecated option", "use `delete.tombstone.handling.mode`")
-        for name in ("drop.tombstones", "delete.handling.mode")
-    },
     "route.by.field": (
-        "`route.by.field` selects a topic, not a table",
-        "set `target:` in a rule of `tables:`",
+        "`route.by.field` selects a topic by a column, and a delete has only the columns of its key",
+        "split a topic by a field of its events: `tables: - {source: …, route.by.field: source.table}`",
     ),
+}
+#: Deprecated options: ``delete.handling.mode`` and ``drop.tombstones`` → ``delete.tombstone.handling.mode``.
+_LEGACY_MODES = {
+    ("drop", True): "drop",
+    ("drop", False): "tombstone",
+    ("none", True): "tombstone",
+    ("none", False): "tombstone",
+    ("rewrite", True): "rewrite",
+    ("rewrite", False): "rewrite-with-tombstone",
 }
 
 
-class UnwrapConfig(Config):
+class UnwrapConfig(TransformConfig):
     """Options of Debezium's ExtractNewRecordState, under their original names."""
 
     explained = _EXPLAINED
 
-    delete_handling: Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] = Field(
-        "tombstone", alias="delete.tombstone.handling.mode"
+    delete_handling: Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] | None = (
+        Field(None, alias="delete.tombstone.handling.mode")
     )
-    """Handling of deletes. ``tombstone``, ``delete-to-tombstone`` and ``rewrite-with-tombstone`` remove the row; the last one
-    adds the column ``__deleted`` to rows. ``rewrite`` keeps the row, and marks it in ``__deleted``. ``drop`` ignores deletes.
+    """Handling of deletes. ``tombstone`` (the default), ``delete-to-tombstone`` and ``rewrite-with-tombstone`` remove the row; the
+    last one adds the column ``__deleted`` to rows. ``rewrite`` keeps the row, and marks it in ``__deleted``. ``drop`` ignores
+    deletes.
     """
+
+    legacy_delete_handling: Literal["drop", "rewrite", "none"] | None = Field(None, alias="delete.handling.mode")
+    """Deprecated, as ``drop.tombstones``; ``delete.tombstone.handling.mode`` takes precedence over both. With one of them, the
+    other has its default in Debezium, ``drop`` and ``true``.
+    """
+
+    drop_tombstones: bool | None = Field(None, alias="drop.tombstones")
+    """Deprecated. ``false`` with ``drop`` or ``none`` is ``tombstone``, with ``rewrite`` it is ``rewrite-with-tombstone``."""
 
     add_fields: str = Field("", alias="add.fields")
     """Fields of the envelope to add to the row, comma separated: ``op``, ``source.ts_ms``, ``transaction.id:tx``."""
@@ -59,17 +70,86 @@ class UnwrapConfig(Config):
     add_fields_prefix: str = Field("__", alias="add.fields.prefix")
     """Prefix of the added fields' names."""
 
-    @field_validator("add_fields")
+    add_headers: str = Field("", alias="add.headers")
+    """The same as ``add.fields``, because a table has no headers: each becomes a column. A field of ``add.fields`` with the same
+    name is added once.
+    """
+
+    add_headers_prefix: str = Field("__", alias="add.headers.prefix")
+    """Prefix of the names of these columns."""
+
+    drop_fields_header: str | None = Field(None, alias="drop.fields.header.name", min_length=1)
+    """Header of the record with a list of columns, which are null in its row. Key columns are kept."""
+
+    drop_fields_from_key: bool = Field(default=False, alias="drop.fields.from.key")
+    """Only ``false``: a key column identifies the row."""
+
+    drop_fields_keep_schema: bool = Field(default=True, alias="drop.fields.keep.schema.compatible")
+    """Without effect: the table keeps a dropped column."""
+
+    replace_null_with_default: bool = Field(default=False, alias="replace.null.with.default")
+    """Only ``false``, unlike in Debezium: a null of the database stays null. ``compute`` replaces it: ``coalesce(size, 0)``."""
+
+    @field_validator("add_fields", "add_headers")
     @classmethod
     def _syntax(cls, value: str) -> str:
         _parse_fields(value)
         return value
 
+    @field_validator("when")
+    @classmethod
+    def _no_condition(cls, value: str | None) -> str | None:
+        if value is not None:
+            raise ValueError(
+                "a table has either envelopes or rows: select tables with `tables`, and rows with `filter`"
+            )
+        return value
+
+    @field_validator("drop_fields_from_key", "replace_null_with_default")
+    @classmethod
+    def _is_false(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - a validator
+        if value:
+            reasons = {
+                "drop_fields_from_key": "a key column identifies the row and cannot be dropped: set it to `false`",
+                "replace_null_with_default": "a null of the database stays null: set it to `false`, and replace nulls with "
+                "`compute: {columns: {size: 'coalesce(size, 0)'}}`",
+            }
+            raise ValueError(reasons[str(info.field_name)])
+        return value
+
+    @property
+    def mode(self) -> str:
+        """Handling of deletes, from the current or the deprecated options."""
+        if self.delete_handling is not None:
+            return self.delete_handling
+        if self.legacy_delete_handling is None and self.drop_tombstones is None:
+            return "tombstone"
+        return _LEGACY_MODES[self.legacy_delete_handling or "drop", self.drop_tombstones is not False]
+
+    def list_added_fields(self) -> dict[str, _EnvelopeField]:
+        """Return column → field of the envelope. ValueError for a name that two fields would have."""
+        columns: dict[str, _EnvelopeField] = {}
+        for option, text, prefix in (
+            ("add.fields", self.add_fields, self.add_fields_prefix),
+            ("add.headers", self.add_headers, self.add_headers_prefix),
+        ):
+            own: dict[str, _EnvelopeField] = {}
+            for item in _parse_fields(text):
+                name = item.name(prefix)
+                if name.lower().startswith(PREFIX):
+                    raise ValueError(f"{name!r} is not a valid column name")
+                others = {fold_name(other): field for other, field in (columns | own).items()}
+                other = others.get(fold_name(name))
+                if other and (name in own or (other.struct, other.field) != (item.struct, item.field)):
+                    raise ValueError(f"`{option}` adds a second column {name!r}: name it `{item.field}:alias`")
+                if not other:
+                    own[name] = item
+            columns |= own
+        return columns
+
     @model_validator(mode="after")
-    def _free_names(self) -> UnwrapConfig:
-        for item in _parse_fields(self.add_fields):
-            if (name := item.name(self.add_fields_prefix)).lower().startswith(PREFIX):
-                raise ValueError(f"{name!r} is not a valid column name")
+    def _valid_fields(self) -> UnwrapConfig:
+        self.list_added_fields()
         return self
 
 
@@ -96,17 +176,17 @@ class Unwrap(Transform):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        mode = self.config.delete_handling
+        mode = self.config.mode
         self._flags_deleted = mode.startswith("rewrite")
         self._keeps_deleted = mode == "rewrite"
-        self._fields = _parse_fields(self.config.add_fields)
-        self.reads_before = self._keeps_deleted or any("before" in (f.struct, f.field) for f in self._fields)
+        self._fields = self.config.list_added_fields()
+        self.reads_before = self._keeps_deleted or any("before" in (f.struct, f.field) for f in self._fields.values())
         self.deletes_rows = mode not in ("rewrite", "drop")
         self.filters = mode == "drop"
 
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame
-        if self.config.delete_handling == "drop" and DELETED in frame.columns:
+        if self.config.mode == "drop" and DELETED in frame.columns:
             is_rejected = [_column(ERROR).isNotNull()] if ERROR in frame.columns else []
             changes = replace(changes, frame=frame.where(reduce(lambda a, b: a | b, is_rejected, ~_column(DELETED))))
         if not changes.envelope:
@@ -123,11 +203,12 @@ class Unwrap(Transform):
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
         images = [_Image.of(frame, image, names) for image in ("after", KEY, "before") if image in frame.columns]
         columns: dict[str, Column | str] = {name: self._cell(images, name, deleted) for name in names}
+        columns |= self._drop_fields(changes, columns)
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
         origins = {}
-        for item in self._fields:
-            path, name = _find_field(item, frame), item.name(self.config.add_fields_prefix)
+        for name, item in self._fields.items():
+            path = _find_field(item, frame)
             if path is None:
                 continue
             if fold_name(name) in {fold_name(taken) for taken in columns}:
@@ -140,6 +221,25 @@ class Unwrap(Transform):
             frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
         frame = _select(frame, {**columns, **{name: self._own_column(name) for name in own_columns}})
         return replace(changes, frame=frame, envelope=False, origins=origins)
+
+    def _drop_fields(self, changes: Changes, columns: Mapping[str, Column | str]) -> dict[str, Column | str]:
+        """Return the columns that a record's header can list, as null where it lists them."""
+        from pyspark.sql import functions as F
+
+        if self.config.drop_fields_header is None or HEADERS not in changes.own_columns:
+            return {}
+        text = header_value(self.config.drop_fields_header, HEADERS).cast("string")
+        payload = F.from_json(text, "payload array<string>").getField(
+            "payload"
+        )  # with a schema, as the JSON converter writes it
+        names = F.coalesce(F.from_json(text, "array<string>"), payload)
+        keys = set(changes.key_columns)
+        cells: dict[str, Column | str] = {}
+        for name in (name for name in columns if name not in keys):
+            value = columns[name]
+            is_dropped = F.coalesce(F.array_contains(names, name), F.lit(False))
+            cells[name] = F.when(~is_dropped, F.expr(value) if isinstance(value, str) else value)
+        return cells
 
     def _cell(self, images: Sequence[_Image], name: str, deleted: Column) -> Column | str:
         """Return a row's value: from ``after``; of a deleted row from the key, and from ``before`` if it stays or has no key.

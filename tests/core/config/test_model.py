@@ -265,16 +265,22 @@ class TestPlugins:
         ("option", "error"),
         [
             (
-                "add.headers: op",
-                "`add.headers` adds headers, which a table does not have\n  fix: add the fields as columns: `add.fields`",
+                "replace.null.with.default: true",
+                (
+                    "a null of the database stays null: set it to `false`, and replace nulls with "
+                    "`compute: {columns: {size: 'coalesce(size, 0)'}}`"
+                ),
             ),
             (
-                "drop.tombstones: true",
-                "`drop.tombstones` is a deprecated option\n  fix: use `delete.tombstone.handling.mode`",
+                "when: id > 1",
+                "a table has either envelopes or rows: select tables with `tables`, and rows with `filter`",
             ),
             (
                 "route.by.field: table",
-                "`route.by.field` selects a topic, not a table\n  fix: set `target:` in a rule of `tables:`",
+                (
+                    "`route.by.field` selects a topic by a column, and a delete has only the columns of its key\n"
+                    "  fix: split a topic by a field of its events: `tables: - {source: …, route.by.field: source.table}`"
+                ),
             ),
         ],
     )
@@ -293,7 +299,8 @@ class TestPlugins:
     def test_mask_without_a_rule_is_rejected(self) -> None:
         assert self.error_of(SHORTEST + "transforms:\n- mask:\n    columns:\n      email: {}\n") == (
             "pipeline.yaml:8 transforms.0.mask.columns.email: "
-            "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"
+            "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify, "
+            "empty"
         )
 
     def test_missing_salt_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,11 +181,9 @@ class TestAddFields:
         assert Unwrap(options)(envelopes).columns == ["id", "name", "cdc.op", "cdc.source_ts_ms"]
 
     @pytest.mark.parametrize("fields", ["op,op", "op,table:op", "op,table:OP"])
-    def test_duplicate_column_names(self, envelopes: DataFrame, fields: str) -> None:
-        with pytest.raises(
-            DataError, match=r"`add\.fields` adds a second column '__(op|OP)'\n  fix: give it another name: `.*:alias`"
-        ):
-            unwrap(add_fields=fields)(envelopes)
+    def test_duplicate_column_names(self, fields: str) -> None:
+        with pytest.raises(ConfigError, match=r"`add\.fields` adds a second column '__(op|OP)': name it `.*:alias`"):
+            unwrap(add_fields=fields)
 
     def test_name_of_a_row_column(self, envelopes: DataFrame) -> None:
         with pytest.raises(DataError, match="second column 'name'"):

@@ -6,14 +6,30 @@ from headrace.sdk import hookimpl
 from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
+    from headrace_transforms.cast import Cast as Cast
+    from headrace_transforms.compute import Compute as Compute
+    from headrace_transforms.drop import Drop as Drop
+    from headrace_transforms.filter import Filter as Filter
+    from headrace_transforms.flatten import Flatten as Flatten
+    from headrace_transforms.insert import Insert as Insert
+    from headrace_transforms.keep import Keep as Keep
     from headrace_transforms.mask import Mask as Mask
     from headrace_transforms.rename import Rename as Rename
+    from headrace_transforms.timestamp import Timestamp as Timestamp
     from headrace_transforms.unwrap import Unwrap as Unwrap
 
 #: Name in a pipeline file → module and class.
 _CLASSES = {
     "unwrap": "headrace_transforms.unwrap:Unwrap",
     "rename": "headrace_transforms.rename:Rename",
+    "keep": "headrace_transforms.keep:Keep",
+    "drop": "headrace_transforms.drop:Drop",
+    "cast": "headrace_transforms.cast:Cast",
+    "timestamp": "headrace_transforms.timestamp:Timestamp",
+    "insert": "headrace_transforms.insert:Insert",
+    "compute": "headrace_transforms.compute:Compute",
+    "flatten": "headrace_transforms.flatten:Flatten",
+    "filter": "headrace_transforms.filter:Filter",
     "mask": "headrace_transforms.mask:Mask",
 }
 

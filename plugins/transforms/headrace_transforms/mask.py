@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform
-from headrace.sdk.columns import quote_name, secret_literal
+from headrace.sdk import Changes, Config, DataError, Transform, TransformConfig
+from headrace.sdk.columns import fold_name, quote_name, secret_literal
 from headrace.sdk.options import did_you_mean
+from headrace.sdk.rows import row_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import DataType
 
 
 #: Fields of the source block that hold the SQL statement of a change: of MySQL and MariaDB, and of Oracle.
@@ -34,6 +36,18 @@ _EXAMPLES = {
     "truncate": "{truncate: 3}",
     "replacement": '{replacement: "hidden"}',
     "nullify": "{nullify: true}",
+    "empty": "{empty: true}",
+}
+#: Type → its empty value, as a SQL expression. Strings, lists and maps have one; other types cannot be emptied.
+_EMPTY = {
+    **dict.fromkeys(("byte", "short", "integer", "long", "float", "double", "decimal"), "0"),
+    "boolean": "false",
+    "string": "''",
+    "date": "DATE'1970-01-01'",
+    "array": "array()",
+    "map": "map()",
+    "timestamp": "timestamp_seconds(0)",
+    "timestamp_ntz": "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
 }
 
 
@@ -75,8 +89,16 @@ class MaskRule(Config):
     replacement: str | None = None
     """String instead of the value, as in Kafka Connect's MaskField."""
 
+    keep_type: bool = False
+    """With ``replacement``: the column keeps its type, as in Kafka Connect's MaskField. A string that does not fit is an error."""
+
     nullify: Literal[True] | None = None
     """Null instead of the value."""
+
+    empty: Literal[True] | None = None
+    """The empty value of the column's type, as in Kafka Connect's MaskField without ``replacement``: false, 0, an empty string,
+    1970-01-01, an empty list.
+    """
 
     only_in: tuple[str, ...] = ()
     """Tables to which the rule applies: their names after ``tables:``, or globs. Each must have the column.
@@ -91,6 +113,7 @@ class MaskRule(Config):
         "truncate",
         "replacement",
         "nullify",
+        "empty",
     )
 
     @model_validator(mode="before")
@@ -107,6 +130,8 @@ class MaskRule(Config):
     def _one_kind(self) -> MaskRule:
         if sum(getattr(self, kind) is not None for kind in self.KINDS) != 1:
             raise ValueError(f"requires exactly one of {', '.join(self.KINDS)}")
+        if self.keep_type and self.replacement is None:
+            raise ValueError("keep_type belongs to `replacement`")
         return self
 
     @field_validator("only_in", mode="before")
@@ -129,14 +154,15 @@ class MaskRule(Config):
         """Return the rule without its secret."""
         kind = next(kind for kind in self.KINDS if getattr(self, kind) is not None)
         value = getattr(self, kind)
-        return kind if value is True or isinstance(value, Config) else f"{kind}: {value}"
+        text = kind if value is True or isinstance(value, Config) else f"{kind}: {value}"
+        return f"{text} with its type" if self.keep_type else text
 
     def applies_to(self, table: str | None) -> bool:
         """Return whether the rule applies to a table. Every rule applies to a DataFrame without a table (None)."""
         return not self.only_in or table is None or any(fnmatchcase(table, pattern) for pattern in self.only_in)
 
 
-class MaskConfig(Config):
+class MaskConfig(TransformConfig):
     """Columns to hide."""
 
     columns: dict[str, MaskRule] = Field(min_length=1)
@@ -166,12 +192,19 @@ class Mask(Transform):
         return [name for name, rule in self.config.columns.items() if rule.applies_to(table)]
 
     def tables(self) -> Collection[str]:
-        return [table for rule in self.config.columns.values() for table in rule.only_in]
+        return [*super().tables(), *(table for rule in self.config.columns.values() for table in rule.only_in)]
 
     def rules(self) -> Mapping[str, str]:
+        config, limits = self.config, ""
+        for word, limit in {
+            "in": ", ".join(config.only_tables),
+            "not in": ", ".join(config.excluded_tables),
+            "when": config.when,
+        }.items():
+            limits += f" {word} {limit}" if limit else ""
         return {
-            name.lower(): f"{rule} in {', '.join(rule.only_in)}" if rule.only_in else str(rule)
-            for name, rule in self.config.columns.items()
+            name.lower(): (f"{rule} in {', '.join(rule.only_in)}" if rule.only_in else str(rule)) + limits
+            for name, rule in config.columns.items()
         }
 
     def warnings(self) -> Iterable[str]:
@@ -202,10 +235,30 @@ class Mask(Transform):
                 # The table is unknown. Without the key, the record becomes a dead letter.
                 rules[name] = MaskRule(nullify=True)
             rules.setdefault(name, rule)
+        self._reject_derived(changes)
         if not rules:
             return changes
-        changes = changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})
-        return _nullify_statements(changes)
+        types = {fold_name(column): kind for column, kind in row_types(changes).items()}
+        values = {
+            name: _mask_with_type(name, rule, types[fold_name(name)], session)
+            if rule.empty or rule.keep_type
+            else _mask_column(rule, session)
+            for name, rule in rules.items()
+        }
+        return _nullify_statements(changes.map_rows(values=values))
+
+    def _reject_derived(self, changes: Changes) -> None:
+        """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
+        masked = {fold_name(name): name for name in self.reads_in(changes.table)}
+        masked |= {fold_name(".".join(path)): ".".join(path) for path in _find_statements(changes)} if masked else {}
+        own = set(self._find_columns(changes))
+        for column, reads in changes.derived.items():
+            found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)
+            if found and column not in own and column in changes.row_columns:
+                raise DataError(
+                    f"the column {column!r} is computed from {found!r}, which is masked only later",
+                    fix=f"put `mask` before the transform that computes it, or mask {column!r} as well",
+                )
 
     def _find_columns(self, changes: Changes) -> dict[str, str]:
         """Return the rule's name for each column of the row or key. DataError if a table lacks a column of ``only_in``."""
@@ -268,6 +321,25 @@ def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Co
     assert config is not None
     salt = secret_literal(session, config.salt.get_secret_value())
     return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)
+
+
+def _mask_with_type(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Callable[[Column], Column]:
+    """Return the function that replaces a value by another one of its type. DataError if the type has no such value."""
+    from pyspark.sql import functions as F
+
+    text = _EMPTY.get(kind.typeName())
+    if rule.replacement is not None:
+        text = "'" + rule.replacement.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        is_valid = session.sql(f"SELECT TRY_CAST({text} AS {kind.simpleString()}) IS NOT NULL").first()
+        text = text if is_valid and is_valid[0] else None
+    if text is None:
+        what = "replacement" if rule.replacement is not None else "empty value"
+        raise DataError(
+            f"the column {name!r} is {kind.simpleString()}, for which there is no such {what}",
+            fix="use another rule, such as `nullify: true`",
+        )
+    value = F.expr(f"CAST({text} AS {kind.simpleString()})")
+    return lambda column: F.when(column.isNotNull(), value)
 
 
 def _hmac_sha256(key: str, session: SparkSession) -> Callable[[Column], Column]:

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import Changes, Config, Transform
+from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
 
 
-class RenameConfig(Config):
+class RenameConfig(TransformConfig):
     """New names for columns."""
 
     columns: dict[str, str] = Field(min_length=1)

@@ -1,0 +1,90 @@
+"""Structs become columns, as with Kafka Connect's Flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Changes, DataError, Transform, TransformConfig
+from headrace.sdk.changes import KEY, NEW_KEY, UNAVAILABLE
+from headrace.sdk.columns import fold_name
+from headrace.sdk.rows import row_types
+from headrace_transforms.row_images import map_images
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+    #: Names below a column of the row.
+    Path = tuple[str, ...]
+
+
+class FlattenConfig(TransformConfig):
+    """Structs to flatten, with all structs in them. Lists and maps stay as they are."""
+
+    columns: tuple[str, ...] = ()
+    """Columns that are structs. Default: all."""
+
+    delimiter: str = "."
+    """Text between the names of a struct and its field."""
+
+
+class Flatten(Transform):
+    """``flatten: {delimiter: _}``: the field ``city`` of the struct ``address`` becomes the column ``address_city``."""
+
+    name = "flatten"
+    api_version = 1
+    Config = FlattenConfig
+    config: FlattenConfig
+
+    def reads(self) -> Collection[str]:
+        return self.config.columns
+
+    def apply(self, changes: Changes) -> Changes:
+        chosen = changes.find_columns(self.config.columns) if self.config.columns else changes.row_columns
+        leaves = {
+            name: list(_list_leaves(kind, (name,) if name in chosen else None))
+            for name, kind in row_types(changes).items()
+        }
+        keys = set(map(fold_name, changes.key_columns))
+        leaves = {name: paths for name, paths in leaves.items() if paths and fold_name(name) not in keys}
+        if not leaves:
+            return changes
+        self._reject_duplicates(changes, leaves)
+
+        def flatten(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
+            if image in (KEY, NEW_KEY):
+                return row
+            cells: dict[str, Column] = {}
+            for name, column in row.items():
+                for path in leaves.get(name, [(name,)]):
+                    cells[self._join(path)] = column
+                    for field in () if image == UNAVAILABLE else path[1:]:
+                        cells[self._join(path)] = cells[self._join(path)].getField(field)
+            return cells
+
+        derived = {self._join(path): frozenset((fold_name(name),)) for name, paths in leaves.items() for path in paths}
+        result = map_images(changes, flatten)
+        return replace(result, derived={**changes.derived, **derived})
+
+    def _join(self, path: Path) -> str:
+        return self.config.delimiter.join(path)
+
+    def _reject_duplicates(self, changes: Changes, leaves: Mapping[str, list[Path]]) -> None:
+        names = [self._join(path) for column in changes.row_columns for path in leaves.get(column, [(column,)])]
+        folded = [fold_name(name) for name in names]
+        for name in names:
+            if folded.count(fold_name(name)) > 1:
+                raise DataError(
+                    f"two columns would be named {name!r}", fix="choose another `delimiter`, or rename one before"
+                )
+
+
+def _list_leaves(kind: DataType, path: Path | None) -> Iterator[Path]:
+    """Yield the paths of the fields below a struct; none for other types and a struct that is not chosen (None)."""
+    for field in getattr(kind, "fields", ()) if path else ():
+        assert path is not None
+        inner = (*path, field.name)
+        below = list(_list_leaves(field.dataType, inner))
+        yield from below or [inner]

@@ -1,0 +1,110 @@
+"""Conversion of points in time between strings, numbers and timestamps, with the options of Kafka Connect's TimestampConverter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.sdk import Changes, DataError, Transform, TransformConfig
+from headrace.sdk.columns import quote_name
+from headrace.sdk.rows import row_types
+from headrace_transforms.row_images import compute_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+Precision = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
+_FROM_UNIX = {
+    "seconds": "timestamp_seconds({0})",
+    "milliseconds": "timestamp_millis({0})",
+    "microseconds": "timestamp_micros({0})",
+    "nanoseconds": "timestamp_micros(CAST(floor({0} / 1000BD) AS BIGINT))",
+}
+_TO_UNIX = {
+    "seconds": "unix_seconds({0})",
+    "milliseconds": "unix_millis({0})",
+    "microseconds": "unix_micros({0})",
+    "nanoseconds": "unix_micros({0}) * 1000",
+}
+#: Letters of a pattern that stand for a time zone, outside of quotes.
+_ZONE = re.compile(r"[XxZzOV]")
+_TEXT = re.compile(r"'[^']*'")
+
+
+class TimestampConfig(TransformConfig):
+    """Options of Kafka Connect's TimestampConverter, under their original names. Times without a zone are in UTC."""
+
+    column: str = Field(alias="field", min_length=1)
+    """Column to convert: a string, a number, a date or a timestamp."""
+
+    target_type: Literal["string", "unix", "Date", "Time", "Timestamp"] = Field(alias="target.type")
+    """New type. ``unix`` is a number since 1970, ``Time`` the milliseconds since midnight."""
+
+    pattern: str = Field("", alias="format")
+    """Pattern of strings, such as ``yyyy-MM-dd HH:mm:ss``."""
+
+    unix_precision: Precision = Field("milliseconds", alias="unix.precision")
+    """Unit of numbers."""
+
+    @model_validator(mode="after")
+    def _has_pattern(self) -> TimestampConfig:
+        if self.target_type == "string" and not self.pattern:
+            raise ValueError("target.type string requires `format`")
+        return self
+
+
+class Timestamp(Transform):
+    """``timestamp: {field: created, target.type: Timestamp, unix.precision: seconds}``."""
+
+    name = "timestamp"
+    api_version = 1
+    Config = TimestampConfig
+    config: TimestampConfig
+
+    def reads(self) -> Collection[str]:
+        return (self.config.column,)
+
+    def apply(self, changes: Changes) -> Changes:
+        types, texts, rejects = row_types(changes), dict[str, str](), dict[str, str]()
+        for column in changes.find_columns([self.config.column]):
+            quoted = quote_name(column)
+            texts[column] = self._convert(self._read(column, types[column]))
+            failure = f"the column `{column}` is not a point in time in the format of `timestamp`"
+            rejects[failure] = f"{quoted} IS NOT NULL AND ({texts[column]}) IS NULL"
+        return compute_columns(changes, texts, rejects) if texts else changes
+
+    def _read(self, column: str, kind: DataType) -> str:
+        """Return the point in time as a SQL expression. DataError for a column that is not one."""
+        quoted, name = quote_name(column), kind.typeName()
+        if name == "string" and self.config.pattern:
+            pattern, has_zone = self.config.pattern, _ZONE.search(_TEXT.sub("", self.config.pattern))
+            if has_zone:
+                return f"try_to_timestamp({quoted}, {_quote(pattern)})"
+            return f"try_to_timestamp(concat({quoted}, ' +00:00'), {_quote(pattern + ' XXX')})"
+        if name in ("integer", "long", "short"):
+            return _FROM_UNIX[self.config.unix_precision].format(f"CAST({quoted} AS BIGINT)")
+        if name == "date":
+            return f"timestamp_seconds(unix_date({quoted}) * 86400L)"
+        if name == "timestamp_ntz":
+            return f"CAST(concat(CAST({quoted} AS STRING), '+00:00') AS TIMESTAMP)"
+        if name == "timestamp":
+            return quoted
+        fix = "set `format`" if name == "string" else "convert it with `cast` before, or with `compute`"
+        raise DataError(f"the column {column!r} is {kind.simpleString()}, which is not a point in time", fix=fix)
+
+    def _convert(self, instant: str) -> str:
+        """Return a point in time as a value of the target type, as a SQL expression."""
+        if self.config.target_type == "string":
+            return f"date_format(to_utc_timestamp({instant}, current_timezone()), {_quote(self.config.pattern)})"
+        if self.config.target_type == "unix":
+            return _TO_UNIX[self.config.unix_precision].format(instant)
+        if self.config.target_type == "Date":
+            return f"date_from_unix_date(CAST(floor(unix_seconds({instant}) / 86400BD) AS INT))"
+        return f"pmod(unix_millis({instant}), 86400000L)" if self.config.target_type == "Time" else instant
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

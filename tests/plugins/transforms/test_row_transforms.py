@@ -1,0 +1,392 @@
+"""Transforms of the columns and the rows of changes, on static frames."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.errors import ConfigError, DataError
+from headrace.sdk.changes import (
+    DELETED,
+    DETAIL,
+    ERROR,
+    HEADERS,
+    KEY,
+    OFFSET,
+    OP,
+    TIMESTAMP,
+    TOPIC,
+    UNAVAILABLE,
+    Changes,
+)
+from headrace.sdk.transform import Transform
+from headrace_transforms import Cast, Compute, Drop, Filter, Flatten, Insert, Keep, Mask, Rename, Timestamp, Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+OWN = f"{KEY} struct<id int>, {OP} string, {DELETED} boolean, {ERROR} string, {DETAIL} string, {TOPIC} string, {OFFSET} bigint"
+ROW = "struct<id int, name string, country string>"
+
+
+def flat(spark: SparkSession, columns: str, *rows: tuple[Any, ...], ops: str = "") -> Changes:
+    """Return flat rows. The first column is the key; ``ops``: operations, by default updates."""
+    data = [
+        (*row, (row[0],), op, op == "d", None, None, "shop.people", n)
+        for n, (row, op) in enumerate(zip(rows, ops or "u" * len(rows), strict=True))
+    ]
+    return Changes(spark.createDataFrame(data, f"{columns}, {OWN}"), envelope=False, table="people")
+
+
+def envelopes(spark: SparkSession, *images: tuple[Any, Any, str]) -> Changes:
+    data = [
+        (before, after, op, ((after or before)[0],), op, op == "d", None, None, "shop.people", n)
+        for n, (before, after, op) in enumerate(images)
+    ]
+    frame = spark.createDataFrame(data, f"before {ROW}, after {ROW}, op string, {OWN}")
+    return Changes(frame, envelope=True, table="people")
+
+
+def rows(changes: Changes, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the rows in record order, with the event's columns or with the given ones."""
+    from headrace.spark.columns import quote_name
+
+    names = [quote_name(c) if c in changes.frame.columns else c for c in [OFFSET, *(columns or changes.event_columns)]]
+    return [tuple(row)[1:] for row in sorted(changes.frame.select(*names).collect(), key=lambda row: row[0])]
+
+
+class TestCast:
+    def test_value_that_does_not_fit_is_a_dead_letter_without_the_value(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, price string", (1, "1.5"), (2, "a secret"), (3, "999"), (4, None), ops="cudd")
+        result = Cast(columns={"price": "decimal(3,1)"}).process(changes)
+        reject = "untransformable", "the column `price` does not fit its type decimal(3,1)"
+        assert [(str(p), e, d) for p, e, d in rows(result, "price", ERROR, DETAIL)] == [
+            ("1.5", None, None),
+            ("None", *reject),
+            ("None", None, None),  # a delete removes its row
+            ("None", None, None),
+        ]
+
+    def test_plain_frame_fails(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([("300",)], "size string")
+        with pytest.raises(Exception, match="the column `size` does not fit its type tinyint"):
+            Cast(columns={"size": "int8"})(frame).collect()
+
+    def test_row_before_the_change_may_not_fit(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, ((1, "bad", ""), (1, "7", ""), "u"), (None, (2, "bad", ""), "c"))
+        result = Cast(columns={"name": "int"}).process(changes)
+        assert rows(result, "before.name", "after.name", ERROR) == [
+            (None, 7, None),
+            (None, None, "untransformable"),
+        ]
+
+
+class TestFilter:
+    CHANGES = ((1, "CH"), (2, "DE"), (3, "DE"), (4, "DE"), (5, None), (6, "CH"))
+
+    def test_row_that_leaves_the_condition_is_deleted(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, country string", *self.CHANGES, ops="ucudru")
+        result = Filter(condition="country = 'CH'").process(changes)
+        assert rows(result, "id", OP, DELETED) == [(1, "u", False), (3, "d", True), (4, "d", True), (6, "u", False)]
+
+    def test_row_that_leaves_the_condition_may_stay(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, country string", *self.CHANGES, ops="ucudru")
+        result = Filter(condition="country = 'CH'", updates="drop").process(changes)
+        assert rows(result, "id", OP) == [(1, "u"), (4, "d"), (6, "u")]
+
+    def test_when_alone_leaves_out_the_selected_rows(self, spark: SparkSession) -> None:
+        """A condition that is null selects nothing, as a predicate of Kafka Connect that does not match."""
+        changes = flat(spark, "id int, country string", *self.CHANGES, ops="cccccc")
+        assert rows(Filter(when="country = 'DE'").process(changes), "id") == [(1,), (5,), (6,)]
+        both = Filter(when="country = 'DE'", condition="id > 3")
+        assert rows(both.process(changes), "id") == [(1,), (4,), (5,), (6,)]
+
+    def test_envelope(self, spark: SparkSession) -> None:
+        old, new = (1, "Arp", "CH"), (1, "Arp", "FR")
+        changes = envelopes(spark, (None, old, "c"), (old, new, "u"), (new, None, "d"), (None, new, "r"))
+        result = Filter(condition="country = 'CH'").process(changes)
+        assert rows(result, "op", "after.country", DELETED) == [
+            ("c", "CH", False),
+            ("d", None, True),
+            ("d", None, True),
+        ]
+
+    def test_dead_letters_stay(self, spark: SparkSession) -> None:
+        from pyspark.sql import functions as F
+
+        changes = flat(spark, "id int, country string", (1, None))
+        changes = Changes(changes.frame.withColumn(ERROR, F.lit("undecodable")), envelope=False)
+        assert rows(Filter(condition="country = 'CH'").process(changes), "id", ERROR, DELETED) == [
+            (1, "undecodable", False)
+        ]
+
+    def test_headers_and_topics(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame(
+            [(1, [("test", b"x")], "a.b"), (2, [], "a.b"), (3, None, "a.c")],
+            f"id int, {HEADERS} array<struct<key string, value binary>>, {TOPIC} string",
+        )
+        changes = Changes(frame, envelope=False)
+        has_header = Filter(when=f"exists({HEADERS}, h -> h.key = 'test')")
+        by_topic = Filter(condition=f"{TOPIC} RLIKE '^a[.]b$'")
+        assert [r.id for r in has_header.process(changes).frame.collect()] == [2, 3]
+        assert [r.id for r in by_topic.process(changes).frame.collect()] == [1, 2]
+
+
+class TestWhen:
+    def test_other_rows_stay_as_they_are(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, size int, country string", (1, 7, "CH"), (2, 8, "DE"), (3, 9, None))
+        renamed = Rename({"columns": {"size": "length"}, "when": "country = 'CH'"}).process(changes)
+        assert renamed.event_columns == ["id", "length", "country", "size"]
+        assert rows(renamed) == [(1, 7, "CH", None), (2, None, "DE", 8), (3, None, None, 9)]
+        cast = Cast({"columns": {"size": "string"}, "when": "country = 'CH'"}).process(changes)
+        assert rows(cast, "size") == [("7",), ("8",), ("9",)]
+
+    def test_each_row_image_has_its_own_condition(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, ((1, "Arp", "DE"), (1, "Arp", "CH"), "u"), (None, (2, "Taeuber", "DE"), "c"))
+        result = Compute({"columns": {"name": "upper(name)"}, "when": "country = 'CH'"}).process(changes)
+        assert rows(result, "before.name", "after.name") == [("Arp", "ARP"), (None, "Taeuber")]
+
+    def test_mask_applies_where_the_condition_is_unknown(self, spark: SparkSession) -> None:
+        changes = flat(
+            spark, "id int, name string, country string", (1, "Arp", "CH"), (2, "Höch", "DE"), (3, "x", None)
+        )
+        mask = {"columns": {"name": {"replacement": "?"}}}
+        assert rows(Mask({**mask, "when": "country = 'CH'"}).process(changes), "name") == [("?",), ("Höch",), ("?",)]
+        assert rows(Mask({**mask, "when": "no_such_column = 1"}).process(changes), "name") == [("?",)] * 3
+
+    def test_key_column_needs_a_condition_over_the_key(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, country string", (1, "CH"), (2, "DE"))
+        result = Compute({"columns": {"id": "id + 100"}, "when": "id = 2"}).process(changes)
+        assert rows(result, "id", f"{KEY}.id") == [(1, 1), (102, 102)]
+        with pytest.raises(DataError, match="its `when` reads columns that a delete does not have"):
+            Compute({"columns": {"id": "id + 100"}, "when": "country = 'CH'"}).process(changes)
+
+    def test_value_of_an_unselected_row_is_not_rejected(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, size string", (1, "x"), (2, "y"))
+        result = Cast({"columns": {"size": "int"}, "when": "id = 1"}).process(changes)
+        assert rows(result, "size", ERROR) == [(None, "untransformable"), ("y", None)]
+
+    def test_key_column_cannot_be_renamed_in_some_rows(self, spark: SparkSession) -> None:
+        with pytest.raises(DataError, match="all rows have the same key columns"):
+            Rename({"columns": {"id": "number"}, "when": "id = 1"}).process(flat(spark, "id int", (1,)))
+
+    def test_statement_of_several_rows_is_masked_with_any_of_them(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame(
+            [((1, "DE"), ("UPDATE …",), 0)],
+            f"after struct<id int, country string>, source struct<query string>, {OFFSET} bigint",
+        )
+        mask = Mask({"columns": {"id": {"nullify": True}}, "when": "country = 'CH'"})
+        assert rows(mask.process(Changes(frame, envelope=True))) == [((1, "DE"), (None,))]
+
+    def test_types_without_a_common_type(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, size boolean", (1, True))
+        with pytest.raises(DataError, match="the column 'size' is boolean in some records and int in others"):
+            Cast({"columns": {"size": "int"}, "when": "id = 1"}).process(changes)
+
+    def test_tables(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, name string", (1, "Arp"))
+        assert Drop({"columns": ["name"], "tables": "artists"}).process(changes) is changes
+        assert Drop({"columns": ["name"], "tables": "p*"}).process(changes).event_columns == ["id"]
+
+
+class TestExpressions:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("rand() > 0.5", "gives another value when a batch is repeated"),
+            ("input_file_name( ) = ''", "calls input_file_name"),
+            ("id < max(id)", "is not an expression over the row"),
+            ("row_number() OVER (ORDER BY id) = 1", "needs other rows than its own"),
+            ("explode(array(id)) = 1", "over"),
+            ("id = (SELECT 1)", "uses ScalarSubquery"),
+            ("birth > current_date", "which is not a function of the row"),
+            ("name RLIKE '(['", "invalid regular expression"),
+            ("name = ", "is not a SQL expression"),
+            ("nonsense(id)", "is not an expression over the row"),
+            ("*", "is not one value"),
+            ("id", "is a value of the type int, and a condition is true or false"),
+        ],
+    )
+    def test_more_than_the_row(self, spark: SparkSession, text: str, message: str) -> None:
+        changes = flat(spark, "id int, name string, birth date", (1, "Arp", None))
+        with pytest.raises(ConfigError, match=message):
+            Filter(condition=text).process(changes)
+
+    def test_syntax_error_is_found_by_check(self, spark: SparkSession) -> None:
+        for transform in (Compute(columns={"a": "b +"}), Keep({"columns": ["a"], "when": "b +"})):
+            with pytest.raises(ConfigError, match="is not a SQL expression"):
+                transform.check(spark)
+
+    def test_columns_are_those_of_the_row_before_the_transform(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, `a b` int", (1, 10))
+        result = Compute(columns={"a b": "`a b` + 1", "c": "`A B` * 2", "topic": TOPIC}).process(changes)
+        assert result.event_columns == ["id", "a b", "c", "topic"]
+        assert rows(result) == [(1, 11, 20, "shop.people")]
+
+    def test_bytes_of_the_record_are_no_column(self, spark: SparkSession) -> None:
+        with pytest.raises(ConfigError, match="_headrace_key"):
+            Compute(columns={"copy": KEY}).process(flat(spark, "id int", (1,)))
+
+    def test_key_column(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, name string", (1, "Arp"))
+        with pytest.raises(ConfigError, match="a key column is computed from key columns alone"):
+            Compute(columns={"id": "length(name)"}).process(changes)
+
+    def test_unavailable_values(self, spark: SparkSession) -> None:
+        """A value computed from unavailable values alone is unavailable; from others, too, it cannot be computed."""
+        frame = spark.createDataFrame(
+            [(1, None, "x", (True,), 0, None), (2, "doc", "y", (False,), 1, None)],
+            f"id int, doc string, name string, {UNAVAILABLE} struct<doc boolean>, {OFFSET} bigint, {ERROR} string",
+        )
+        changes = Changes(frame, envelope=False)
+        alone = Compute(columns={"size": "length(doc)"}).process(changes)
+        assert rows(alone, f"{UNAVAILABLE}.size", ERROR) == [(True, None), (False, None)]
+        mixed = Compute(columns={"both": "concat(doc, name)"}).process(changes)
+        assert rows(mixed, "both", ERROR) == [(None, "untransformable"), ("docy", None)]
+        assert rows(Filter(condition="length(doc) > 1").process(changes), "id", ERROR) == [
+            (1, "untransformable"),
+            (2, None),
+        ]
+
+
+class TestMasksOfCopies:
+    @pytest.mark.parametrize(
+        "copying",
+        [
+            Compute(columns={"copy": "lower(name)"}),
+            Compute({"columns": {"copy": "name"}, "when": "id > 0"}),
+            Compute(columns={"country": "name"}),
+        ],
+    )
+    def test_column_computed_from_a_masked_one_is_refused(self, spark: SparkSession, copying: Transform) -> None:
+        mask = Mask(columns={"name": {"replacement": "?"}})
+        for changes in (
+            flat(spark, "id int, name string, country string", (1, "Arp", "CH")),
+            envelopes(spark, (None, (1, "Arp", "CH"), "c")),
+        ):
+            copied = Rename(columns={"id": "number"}).process(copying.process(changes))
+            for after in (copied, Drop(columns=["name"]).process(copied)):
+                with pytest.raises(DataError, match="is computed from 'name', which is masked only later"):
+                    mask.process(after)
+            assert "?" in str(rows(copying.process(mask.process(changes))))
+
+    def test_masked_copy_is_accepted(self, spark: SparkSession) -> None:
+        copied = Compute(columns={"copy": "lower(name)"}).process(flat(spark, "id int, name string", (1, "Arp")))
+        masked = Mask(columns={name: {"replacement": "?"} for name in ("name", "copy")}).process(copied)
+        assert rows(masked) == [(1, "?", "?")]
+
+    def test_fields_of_a_masked_struct(self, spark: SparkSession) -> None:
+        flattened = Flatten().process(flat(spark, "id int, address struct<city string>", (1, ("Bern",))))
+        with pytest.raises(DataError, match=r"'address\.city' is computed from 'address'"):
+            Mask(columns={"address": {"nullify": True}}).process(flattened)
+
+
+class TestColumns:
+    def test_names_that_collide(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, a struct<b int>, a_b int", (1, (1,), 2))
+        with pytest.raises(DataError, match="two columns would be named 'a_b'"):
+            Flatten(delimiter="_").process(changes)
+        with pytest.raises(DataError, match="already has a column 'A_B'"):
+            Insert({"topic.field": "A_B"}).process(changes)
+
+    def test_key_column_cannot_be_dropped_and_is_kept(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, (None, (1, "Arp", "CH"), "c"))
+        with pytest.raises(DataError, match="'id' is part of the key"):
+            Drop(columns=["ID"]).process(changes)
+        assert rows(Keep(columns=["name"]).process(changes), "after", KEY) == [((1, "Arp"), (1,))]
+
+    def test_place_of_the_record(self, spark: SparkSession) -> None:
+        options = {"topic.field": "t", "offset.field": "o!", "static.field": "s", "static.value": "1"}
+        changes = envelopes(spark, (None, (1, "Arp", "CH"), "c"))
+        assert rows(Insert(options).process(changes), "after") == [((1, "Arp", "CH", "1", "shop.people", 0),)]
+        with pytest.raises(DataError, match="the records have no timestamp"):
+            Insert({"timestamp.field": "at"}).process(changes)
+        assert TIMESTAMP not in changes.own_columns
+
+    def test_masks_that_keep_the_type(self, spark: SparkSession) -> None:
+        changes = flat(
+            spark, "id int, size int, name string, tags array<string>", (1, 7, "Arp", ["x"]), (2, None, None, None)
+        )
+        empty = Mask(columns={name: {"empty": True} for name in ("size", "name", "tags")}).process(changes)
+        assert rows(empty) == [(1, 0, "", []), (2, None, None, None)]
+        replaced = Mask(columns={"size": {"replacement": "-1", "keep_type": True}}).process(changes)
+        assert rows(replaced, "size") == [(-1,), (None,)]
+        assert replaced.frame.schema["size"].dataType.simpleString() == "int"
+
+    def test_replacement_that_is_no_value_of_the_type(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, size int, data binary", (1, 2, b""))
+        for rule in ({"size": {"replacement": "x", "keep_type": True}}, {"data": {"empty": True}}):
+            with pytest.raises(DataError, match="there is no such"):
+                Mask(columns=rule).process(changes)
+
+
+class TestTimestamp:
+    INSTANT = dt.datetime(2023, 11, 14, 22, 13, 20)  # noqa: DTZ001 - a wall clock time
+
+    @pytest.mark.parametrize(
+        ("kind", "value", "options", "expected"),
+        [
+            ("string", "14.11.2023 22:13", {"target.type": "unix", "format": "dd.MM.yyyy HH:mm"}, 1_699_999_980_000),
+            (
+                "string",
+                "2023-11-15 00:13:20 +02:00",
+                {"target.type": "unix", "format": "yyyy-MM-dd HH:mm:ss XXX", "unix.precision": "seconds"},
+                1_700_000_000,
+            ),
+            ("bigint", 1_700_000_000_000, {"target.type": "Date"}, dt.date(2023, 11, 14)),
+            ("bigint", -1, {"target.type": "Date"}, dt.date(1969, 12, 31)),
+            ("bigint", 1_700_000_000_123_456_789, {"target.type": "Time", "unix.precision": "nanoseconds"}, 80_000_123),
+            ("int", 1_700_000_000, {"target.type": "unix", "unix.precision": "seconds"}, 1_700_000_000),
+            ("date", dt.date(2023, 11, 14), {"target.type": "string", "format": "yyyy/MM/dd HH"}, "2023/11/14 00"),
+            (
+                "timestamp_ntz",
+                INSTANT,
+                {"target.type": "unix", "unix.precision": "microseconds"},
+                1_700_000_000_000_000,
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+    def test_conversion_in_utc(
+        self, spark: SparkSession, kind: str, value: Any, options: dict[str, Any], expected: Any, zone: str
+    ) -> None:
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", zone)
+        frame: DataFrame = session.createDataFrame([(value,)], f"at {kind}")
+        assert Timestamp({"field": "at", **options})(frame).first() == (expected,)
+
+    def test_text_in_another_format_is_a_dead_letter(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, at string", (1, "2023"), (2, "yesterday"))
+        options = {"field": "at", "target.type": "Date", "format": "yyyy"}
+        assert rows(Timestamp(options).process(changes), "at", ERROR) == [
+            (dt.date(2023, 1, 1), None),
+            (None, "untransformable"),
+        ]
+
+    def test_text_without_a_format(self, spark: SparkSession) -> None:
+        with pytest.raises(DataError, match="set `format`"):
+            Timestamp({"field": "at", "target.type": "Date"}).process(flat(spark, "id int, at string", (1, "x")))
+
+
+class TestUnwrapHeaders:
+    def test_added_headers_become_columns(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, (None, (1, "Arp", "CH"), "c"))
+        unwrap = Unwrap({"add.fields": "op", "add.headers": "op,op:what", "add.headers.prefix": "__"})
+        assert unwrap.process(changes).event_columns == ["id", "name", "country", "__op", "__what"]
+
+    @pytest.mark.parametrize("listed", ['["name", "id"]', '{"schema": {}, "payload": ["name", "id"]}'])
+    def test_columns_listed_in_a_header_are_null(self, spark: SparkSession, listed: str) -> None:
+        from pyspark.sql import functions as F
+
+        changes = envelopes(spark, (None, (1, "Arp", "CH"), "c"), (None, (2, "Höch", "DE"), "c"))
+        header = F.struct(F.lit("drop").alias("key"), F.lit(listed).cast("binary").alias("value"))
+        headers = F.when(F.col(OFFSET) == 0, F.array(header)).otherwise(
+            F.array().cast("array<struct<key:string,value:binary>>")
+        )
+        changes = Changes(changes.frame.withColumn(HEADERS, headers), envelope=True)
+        result = Unwrap({"drop.fields.header.name": "drop"}).process(changes)
+        assert rows(result) == [(1, None, "CH"), (2, "Höch", "DE")]

@@ -11,6 +11,7 @@ Each server is a class. ``with`` starts it on a free port of 127.0.0.1 and remov
 from Maven Central and npm, or are built by Go, once per machine in headrace's cache.
 """
 
+from headrace_stack.iceberg_rest import IcebergRest
 from headrace_stack.kinesis import Kinesis
 from headrace_stack.msk import Msk
 from headrace_stack.s3 import S3
@@ -26,6 +27,7 @@ from headrace_stack.sqlserver import SqlServer
 __all__ = [
     "S3",
     "Connect",
+    "IcebergRest",
     "Kafka",
     "Kinesis",
     "MariaDb",

@@ -18,9 +18,22 @@ import click
 
 from headrace.errors import HeadraceError
 from headrace.runtime.jars.resolution import cache_home
-from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, SchemaRegistry, Server, SqlServer
+from headrace_stack import (
+    S3,
+    Connect,
+    IcebergRest,
+    Kafka,
+    Kinesis,
+    MariaDb,
+    Metastore,
+    Postgres,
+    SchemaRegistry,
+    Server,
+    SqlServer,
+)
 from headrace_stack.download import artifact_lock, artifacts
-from headrace_stack.msk import iam_jar
+from headrace_stack.iceberg_rest import rest_catalog
+from headrace_stack.msk import broker
 from headrace_stack.servers.server import is_alive
 
 #: Seconds that `down` waits.
@@ -37,6 +50,7 @@ _SERVERS: dict[str, Callable[[], Server]] = {
     "s3": S3,
     "registry": SchemaRegistry,
     "metastore": Metastore,
+    "iceberg-rest": IcebergRest,
 }
 _NAMES = [*_SERVERS, "connect"]
 
@@ -50,7 +64,7 @@ _names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
 
 @click.group()
 def main() -> None:
-    """Run real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, S3, a registry, a metastore.
+    """Run real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, S3, a registry, a metastore, a REST catalog.
 
     SQL Server and Kinesis are stand-ins for tests, not the real servers.
     """
@@ -121,8 +135,9 @@ def write_lock() -> None:
 
 @main.command("compile")
 def compile_classes() -> None:
-    """Rebuild msk/iam.jar from its Java sources; requires a JDK."""
-    _exit_on_error(iam_jar.compile_jar)
+    """Rebuild msk/iam.jar and iceberg_rest/catalog.jar from their Java sources; requires a JDK."""
+    for jar in (broker.JAR, rest_catalog.JAR):
+        _exit_on_error(jar.compile)
 
 
 @main.command(hidden=True)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from headrace_stack.iceberg_rest import IcebergRest
 from headrace_stack.kinesis import Kinesis
 from headrace_stack.msk import Msk
 from headrace_stack.s3 import S3
@@ -108,6 +109,13 @@ def registry(pytestconfig: pytest.Config) -> Iterator[SchemaRegistry]:
 def metastore(pytestconfig: pytest.Config) -> Iterator[Metastore]:
     """Provide an empty Hive metastore."""
     with _start(Metastore(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def iceberg_rest(pytestconfig: pytest.Config) -> Iterator[IcebergRest]:
+    """Provide an empty Iceberg REST catalog."""
+    with _start(IcebergRest(), pytestconfig) as server:
         yield server
 
 

@@ -22,7 +22,19 @@ from confluent_kafka.admin import AdminClient
 from pg8000.native import Connection, DatabaseError
 
 from headrace.errors import ConfigError, FatalError
-from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, SchemaRegistry, Server
+from headrace_stack import (
+    S3,
+    Connect,
+    IcebergRest,
+    Kafka,
+    Kinesis,
+    MariaDb,
+    Metastore,
+    Postgres,
+    Record,
+    SchemaRegistry,
+    Server,
+)
 from headrace_stack.servers.json_http import request
 
 pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
@@ -81,6 +93,27 @@ def test_server_keeps_its_address_and_its_data(kind: type[Server]) -> None:
         assert get(server.start()) == kept
         assert server.address == address
     assert not folder.exists()
+
+
+def test_rest_catalog_serves_iceberg_clients(iceberg_rest: IcebergRest) -> None:
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IntegerType, NestedField
+
+    catalog = RestCatalog("stack", uri=iceberg_rest.uri)
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", IntegerType()))
+    created = catalog.create_table("shop.orders", schema)
+    assert created.location() == f"{iceberg_rest.warehouse}/shop/orders"
+    with created.transaction() as change:
+        change.set_properties(owner="museum")
+    assert catalog.load_table("shop.orders").properties["owner"] == "museum"
+    assert catalog.list_tables("shop") == [("shop", "orders")]
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("shop.absent")
+    status, answer = request("GET", f"{iceberg_rest.uri}/v1/nowhere/at/all")
+    assert (status, answer["error"]["code"]) == (404, 404)
 
 
 def test_records_are_read_as_produced(kafka: Kafka) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace_stack.msk.iam_jar import JAR
+from headrace_stack.java_jar import JavaJar
 from headrace_stack.servers import key_stores
 from headrace_stack.servers.kafka import Kafka
 
+JAR = JavaJar(Path(__file__).with_name("iam.jar"), "kafka")
 _LISTENER = "listener.name.iam"
 
 
@@ -85,7 +86,7 @@ class Msk(Kafka):
         self._write_keys()
 
     def classpath(self) -> Sequence[Path]:
-        return [*super().classpath(), JAR]
+        return [*super().classpath(), JAR.path]
 
     def _write_keys(self) -> None:
         """Write the keys atomically, because a login can read them at any time."""

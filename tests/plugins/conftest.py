@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from tests.support.glue import Glue, Refusing
 
-from headrace_aws.glue import glue_client
+from headrace_sinks.catalogs.glue import glue_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

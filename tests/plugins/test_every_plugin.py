@@ -21,6 +21,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("auth", "msk-iam"): {"region": "eu-west-1"},
     ("filesystem", "s3a"): {},
     ("catalog", "glue"): {"region": "eu-west-1"},
+    ("catalog", "hive"): {"hive.metastore.uris": "thrift://metastore:9083"},
 }
 #: Plugins whose kind has its own kit, which runs in test_kits.py or next to the tests that start servers.
 TESTED_ELSEWHERE = {

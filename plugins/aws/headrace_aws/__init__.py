@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: S3A file system, secret providers, MSK IAM authentication, Glue catalog; and shared clients."""
+"""Built-in plugins for AWS: S3A file system, secret providers, MSK IAM authentication; and shared clients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from headrace.sdk import hookimpl
 from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
-    from headrace_aws.glue.glue_catalog import GlueCatalog as GlueCatalog
     from headrace_aws.msk.msk_iam import MskIam as MskIam
 
 _LOGINS = {"msk-iam": "headrace_aws.msk.msk_iam:MskIam"}
-_CATALOGS = {"glue": "headrace_aws.glue.glue_catalog:GlueCatalog"}
 _FILE_SYSTEMS = {"s3a": "headrace_aws.s3a.s3a_file_system:S3A"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets.aws_secrets:from_secrets_manager",
@@ -33,15 +31,9 @@ def headrace_auth_providers() -> dict[str, str]:
 
 
 @hookimpl
-def headrace_catalogs() -> dict[str, str]:
-    """Return the catalogs of AWS."""
-    return _CATALOGS
-
-
-@hookimpl
 def headrace_filesystems() -> dict[str, str]:
     """Return the file systems by URL scheme."""
     return _FILE_SYSTEMS
 
 
-__getattr__ = lazy_plugins(__name__, _LOGINS, _CATALOGS)
+__getattr__ = lazy_plugins(__name__, _LOGINS)

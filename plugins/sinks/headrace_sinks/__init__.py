@@ -1,4 +1,4 @@
-"""Built-in sinks."""
+"""Built-in sinks, and the catalogs of their tables."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,8 @@ from headrace.sdk import hookimpl
 from headrace.sdk.exports import lazy_plugins
 
 if TYPE_CHECKING:
+    from headrace_sinks.catalogs.glue.glue_catalog import GlueCatalog as GlueCatalog
+    from headrace_sinks.catalogs.hive.hive_catalog import HiveCatalog as HiveCatalog
     from headrace_sinks.console import ConsoleSink as ConsoleSink
     from headrace_sinks.files import FilesSink as FilesSink
     from headrace_sinks.hudi import HudiSink as HudiSink
@@ -20,6 +22,11 @@ _CLASSES = {
     "s3": "headrace_sinks.s3.s3_sink:S3Sink",
     "console": "headrace_sinks.console:ConsoleSink",
 }
+#: Name of a catalog under ``sync:`` → module and class.
+_CATALOGS = {
+    "glue": "headrace_sinks.catalogs.glue.glue_catalog:GlueCatalog",
+    "hive": "headrace_sinks.catalogs.hive.hive_catalog:HiveCatalog",
+}
 
 
 @hookimpl
@@ -28,4 +35,10 @@ def headrace_sinks() -> dict[str, str]:
     return _CLASSES
 
 
-__getattr__ = lazy_plugins(__name__, _CLASSES)
+@hookimpl
+def headrace_catalogs() -> dict[str, str]:
+    """Return the classes of the catalogs by name."""
+    return _CATALOGS
+
+
+__getattr__ = lazy_plugins(__name__, _CLASSES, _CATALOGS)

@@ -81,6 +81,13 @@ def test_nested_plugins_add_their_extras() -> None:
     assert "boto3" not in find_names({"avro": {"registry": "https://registry"}})
 
 
+@pytest.mark.parametrize(("catalog", "needs_boto"), [("glue", True), ("hive", False)])
+def test_catalogs_add_their_extras(catalog: str, needs_boto: bool) -> None:
+    sink = {"files": {"path": "lake", "sync": {catalog: {"database": "lake"}}}}
+    found = names(find_wanted(registry(), pipeline(sink=sink).plan.plugins, ""))
+    assert ("boto3" in found) == needs_boto
+
+
 def test_unknown_extra_is_rejected(site: Path) -> None:
     class AcmeSink(ConsoleSink):
         name = "acme"

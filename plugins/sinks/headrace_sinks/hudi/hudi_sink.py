@@ -84,9 +84,7 @@ class HudiConfig(SinkConfig):
     """Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support."""
 
     sync: Sync = None
-    """Catalog in which the tables are registered for query engines. For Hive's metastore, use Hudi's sync
-    (`hoodie.datasource.hive_sync.*`).
-    """
+    """Catalog in which the tables are registered for query engines."""
 
     @field_validator("readers")
     @classmethod

@@ -15,7 +15,7 @@ from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.sink import Batch, Table
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
-from headrace_aws.glue import glue_client
+from headrace_sinks.catalogs.glue import glue_client
 from headrace_sinks.s3.s3_sink import S3Sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("aws_credentials")]

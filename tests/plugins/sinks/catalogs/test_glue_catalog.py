@@ -6,53 +6,30 @@ moto denies no request and has no Lake Formation. A local server returns the err
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.support.catalogs import FakeStore
 from tests.support.glue import Glue, Refusing, column_types
 
 from headrace import ConfigError, HeadraceError, RetriableError
-from headrace.sdk import CatalogTable, Storage
-from headrace_aws import GlueCatalog
-from headrace_aws.glue.glue_client import GlueClient
+from headrace_sinks import GlueCatalog
+from headrace_sinks.catalogs.glue.glue_client import GlueClient
 
 pytestmark = pytest.mark.usefixtures("aws_credentials")
 
+LOCATION = "s3a://lake/t"
 
-class FakeStore:
-    """In-memory tables with several writers; each commit adds a column and a partition."""
 
-    def __init__(self) -> None:
-        self.columns, self.partitions = ["id"], dict[tuple[str, ...], str]()
-        self._lock = threading.Lock()
-        #: Called after a pipeline has read the table and before it registers the result.
-        self.after_reading: Callable[[], None] = lambda: None
-
-    def commit(self, column: str) -> dict[tuple[str, ...], str]:
-        with self._lock:
-            self.columns.append(column)
-            written: dict[tuple[str, ...], str] = {(column,): f"s3://lake/t/{column}"}
-            self.partitions |= written
-        return written
-
-    def register(self, catalog: GlueCatalog, name: str, written: dict[tuple[str, ...], str] | None = None) -> None:
-        catalog.register(name, self._describe, written or {}, lambda: dict(self.partitions))
-
-    def _describe(self) -> CatalogTable:
-        from pyspark.sql.types import IntegerType, StructField, StructType
-
-        with self._lock:
-            schema = StructType([StructField(column, IntegerType()) for column in self.columns])
-        self.after_reading()
-        return CatalogTable("s3a://lake/t", schema, Storage("parquet", "in", "out", "serde"), ("part",))
+def spell_as_aws(store: FakeStore) -> dict[tuple[str, ...], str]:
+    return {values: place.replace("s3a:", "s3:") for values, place in store.partitions.items()}
 
 
 def test_glue_requests_use_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", glue.endpoint_url)
     role = {"role.arn": "arn:aws:iam::123456789012:role/keeper", "endpoint": glue.endpoint_url}
-    client = GlueCatalog(role)._open()._client
+    client = GlueCatalog(role)._make_client()._client
     logins: list[str] = []
     client.meta.events.register(
         "before-send.glue", lambda request, **_: logins.append(str(request.headers["Authorization"]))
@@ -73,7 +50,7 @@ def test_glue_requests_use_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_names(glue: Glue, name: str, database: str | None, expected_name: tuple[str, str]) -> None:
-    FakeStore().register(GlueCatalog({"endpoint": glue.endpoint_url, "database": database}), name)
+    FakeStore(LOCATION).register(GlueCatalog({"endpoint": glue.endpoint_url, "database": database}), name)
     table = glue.client().get_table(DatabaseName=expected_name[0], Name=expected_name[1])["Table"]
     assert column_types(table) == {"id": "int"}
 
@@ -82,7 +59,7 @@ def test_names(glue: Glue, name: str, database: str | None, expected_name: tuple
 def test_slower_writer_reverts_no_change(
     glue: Glue, database: str, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, name = FakeStore(), f"{database}.t"
+    store, name = FakeStore(LOCATION), f"{database}.t"
     slow, quick = (GlueCatalog({"endpoint": glue.endpoint_url}) for _ in range(2))
     store.register(slow, name)
 
@@ -105,12 +82,12 @@ def test_slower_writer_reverts_no_change(
         patch.setattr(GlueClient, "get_table", get_table_with_overtaking)
         store.register(slow, name, written)
     assert column_types(glue.tables(database)["t"]).keys() == {"id", "slow", "quick"}
-    assert glue.places(database, "t") == store.partitions
+    assert glue.places(database, "t") == spell_as_aws(store)
 
 
 def test_two_pipelines_on_one_table_lose_no_change(glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.02)
-    store, start = FakeStore(), threading.Barrier(3)
+    monkeypatch.setattr("headrace_sinks.catalogs.metastore_catalog._PAUSE", 0.02)
+    store, start = FakeStore(LOCATION), threading.Barrier(3)
 
     def work(pipeline: str) -> None:
         catalog = GlueCatalog({"endpoint": glue.endpoint_url})
@@ -124,18 +101,18 @@ def test_two_pipelines_on_one_table_lose_no_change(glue: Glue, database: str, mo
     table = glue.tables(database)["t"]
     assert column_types(table).keys() == set(store.columns)
     assert table["StorageDescriptor"]["Location"] == "s3://lake/t"
-    assert glue.places(database, "t") == store.partitions
+    assert glue.places(database, "t") == spell_as_aws(store)
     found = glue.partitions(database, "t").values()
     assert all(column_types(one).keys() == set(store.columns) for one in found)
 
 
 def test_more_partitions_than_one_request_allows(glue: Glue, database: str, glue_operations: list[str]) -> None:
-    store, catalog = FakeStore(), GlueCatalog({"endpoint": glue.endpoint_url})
-    store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(230)}
+    store, catalog = FakeStore(LOCATION), GlueCatalog({"endpoint": glue.endpoint_url})
+    store.partitions = {(str(number),): f"{LOCATION}/{number}" for number in range(230)}
     store.register(catalog, f"{database}.t")
     assert glue_operations.count("batch_create_partition") == 3
     assert len(glue.partitions(database, "t")) == 230
-    store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(170)}
+    store.partitions = {(str(number),): f"{LOCATION}/{number}" for number in range(170)}
     store.columns.append("name")
     store.register(catalog, f"{database}.t")
     assert [glue_operations.count(f"batch_{operation}_partition") for operation in ("create", "update", "delete")] == [
@@ -182,11 +159,11 @@ def test_errors_state_a_fix(
     expected: str,
 ) -> None:
     monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)  # boto3 increases the pause with each attempt
-    monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.0)
+    monkeypatch.setattr("headrace_sinks.catalogs.metastore_catalog._PAUSE", 0.0)
     refusal_server.refuse(code, message)
     catalog = GlueCatalog({"endpoint": refusal_server.endpoint_url, "catalog.id": "111122223333"})
     with pytest.raises(kind) as caught:
-        FakeStore().register(catalog, "kit.people")
+        FakeStore(LOCATION).register(catalog, "kit.people")
     assert expected in str(caught.value)
     assert str(caught.value).startswith("AWS Glue, table kit.people: ")
     assert refusal_server.asked[-1][1]["CatalogId"] == "111122223333"

@@ -1,4 +1,7 @@
-"""Descriptions of tables and partitions for Glue, Athena and Spark."""
+"""Descriptions of tables and partitions for the Hive metastore, Glue, and the engines that read them.
+
+The fields have the names of Glue's API. They are the fields of Hive's metastore.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,8 @@ _LONGEST_NAME = 255
 
 
 def make_name(text: str) -> str:
-    """Return a name for Glue and Athena: lower case, with ``_`` for all characters except a-z and 0-9."""
+    """Return a name for Hive, Glue and Athena: lower case, with ``_`` for all characters except a-z and 0-9."""
     return _ODD.sub("_", text.lower())[:_LONGEST_NAME]
-
-
-def make_location(path: str) -> str:
-    """Return a location in the spelling of AWS engines."""
-    return re.sub(r"^s3[an]:", "s3:", path).rstrip("/")
 
 
 def make_table(name: str, table: CatalogTable) -> Input:
@@ -50,7 +48,7 @@ def make_partition(table: CatalogTable, values: Sequence[str], location: str) ->
 
 
 def merge(found: Input, wanted: Input, known: Collection[str]) -> Input:
-    """Merge ``wanted`` into the entry in Glue and keep additions of others. ``known``: fields that Glue accepts."""
+    """Merge ``wanted`` into an entry of the catalog and keep additions of others. ``known``: fields that the catalog accepts."""
     merged = {key: value for key, value in found.items() if key in known}
     before = {c["Name"]: c for c in found["StorageDescriptor"].get("Columns", ())}
     descriptor = {**found["StorageDescriptor"], **wanted["StorageDescriptor"]}
@@ -85,13 +83,13 @@ def _make_descriptor(table: CatalogTable, columns: list[Input], location: str) -
     storage = table.storage
     return {
         "Columns": columns,
-        "Location": make_location(location),
+        "Location": location,
         "InputFormat": storage.input_format,
         "OutputFormat": storage.output_format,
         # Spark reads the location of a data source table from this property.
         "SerdeInfo": {
             "SerializationLibrary": storage.serde,
-            "Parameters": {"path": make_location(table.location), **storage.serde_properties},
+            "Parameters": {"path": table.location, **storage.serde_properties},
         },
     }
 

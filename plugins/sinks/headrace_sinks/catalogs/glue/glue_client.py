@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace_aws.clients import error_code, explain_error, make_client
-from headrace_aws.glue.glue_tables import Input
 from headrace_aws.identity import Identity
+from headrace_sinks.catalogs.metastore_catalog import LostRaceError
+from headrace_sinks.catalogs.metastore_tables import Input
 
 #: Error codes of a concurrent change: the caller reads the table again and starts over.
 _MISSING, _EXISTS, _CHANGED = "EntityNotFoundException", "AlreadyExistsException", "ConcurrentModificationException"
@@ -15,12 +16,10 @@ _MISSING, _EXISTS, _CHANGED = "EntityNotFoundException", "AlreadyExistsException
 _MAX_PUT, _MAX_DELETED = 100, 25
 
 
-class LostRaceError(Exception):
-    """Another writer changed the catalog. The cause is the error of Glue."""
-
-
 class GlueClient:
     """Glue catalog of this account, or of the account ``catalog_id``."""
+
+    rejects_outdated = True
 
     def __init__(self, identity: Identity, *, endpoint: str | None, catalog_id: str | None) -> None:
         """Create the client. ConfigError without boto3 or a region, and for an unknown profile."""
@@ -28,12 +27,10 @@ class GlueClient:
         self._catalog = {"CatalogId": catalog_id} if catalog_id else {}
 
     def input_members(self, shape: str) -> Collection[str]:
-        """Return the fields of ``TableInput`` or ``PartitionInput``: the part of a response that a request can contain."""
         members: Mapping[str, Any] = self._client.meta.service_model.shape_for(shape).members
         return members.keys()
 
     def count_databases(self) -> int:
-        """Return the number of visible databases, at most 100."""
         return len(self._call("get_databases", "its databases", MaxResults=100)["DatabaseList"])
 
     def has_database(self, database: str) -> bool:
@@ -68,7 +65,6 @@ class GlueClient:
         self._call("update_table", what, DatabaseName=database, TableInput=table, **based_on)
 
     def list_partitions(self, database: str, name: str) -> dict[tuple[str, ...], Input]:
-        """Return the partitions of a table by their values."""
         found, page = dict[tuple[str, ...], Input](), dict[str, str]()
         while True:
             response = self._call_table("get_partitions", database, name, **page)

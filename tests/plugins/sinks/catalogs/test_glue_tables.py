@@ -17,8 +17,7 @@ from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_
 from headrace import ConfigError, Pipeline
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import VALUES, Target, plain, put, remove
-from headrace_aws import GlueCatalog
-from headrace_sinks import FilesSink, HudiSink
+from headrace_sinks import FilesSink, GlueCatalog, HudiSink
 from headrace_stack import Metastore
 
 if TYPE_CHECKING:

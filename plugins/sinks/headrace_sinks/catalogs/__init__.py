@@ -1,0 +1,1 @@
+"""Catalogs of file tables: the Hive metastore, and AWS Glue, whose tables have the same parts."""

@@ -1,0 +1,1 @@
+"""File tables in a Hive metastore."""

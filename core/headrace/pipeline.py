@@ -105,9 +105,7 @@ class Pipeline(PipelineSpec):
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
             folders = self._open_folders(spark)
-            warnings = find_warnings(
-                self.plan, folders.folder, folders.next_batch, spark_version=spark.version, remember=False
-            )
+            warnings = find_warnings(self.plan, folders.folder, folders.next_batch, spark.version, remember=False)
             items += [CheckItem("warning", text) for text in (*warnings, *find_exposures(session))]
             items += [CheckItem("note", text) for text in find_notes(self.plan)]
             items += preflight.try_connections(self.plan, session) if connect else ()

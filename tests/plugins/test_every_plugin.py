@@ -27,6 +27,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
 TESTED_ELSEWHERE = {
     ("source", "kafka"),
     ("source", "kinesis"),
+    *(("transform", name) for name in ("cast", "compute", "drop", "filter", "flatten", "insert", "keep", "timestamp")),
     *(("transform", name) for name in ("mask", "rename", "unwrap")),
     *(("dialect", name) for name in ("debezium", "dms", "flat")),
     *(("connector", name) for name in ("mariadb", "mysql", "postgresql", "sqlserver")),

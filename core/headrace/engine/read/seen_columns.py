@@ -47,9 +47,8 @@ class SeenColumns:
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
         """Record the columns that a transform receives for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
-        names = check_strings(
-            transform, "reads_in", [*transform.reads_in(changes.table), *_condition_columns(transform)]
-        )
+        reads = check_strings(transform, "reads_in", transform.reads_in(changes.table))
+        names = [*reads, *_condition_columns(transform)]
         # An expression may spell a column in two ways.
         found = {name for name in names if changes.find_columns([name])}
         seen.columns.update(changes.row_columns)
@@ -57,7 +56,7 @@ class SeenColumns:
         if transform.hides_values:
             masks = self.masks.setdefault(topic, TopicMasks())
             masks.hidden.update(transform.hides(changes))
-            masks.missing += [name for name in transform.reads_in(changes.table) if name not in found]
+            masks.missing += [name for name in reads if name not in found]
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Return whether every name of every transform was found."""
@@ -76,7 +75,7 @@ class SeenColumns:
 
     def _find_missing(self, transform: Transform) -> Sequence[str]:
         seen = self._seen.get(transform, _Seen())
-        names = check_strings(transform, "reads", [*transform.reads(), *_condition_columns(transform)])
+        names = [*check_strings(transform, "reads", transform.reads()), *_condition_columns(transform)]
         return [name for name in names if name not in seen.found]
 
 

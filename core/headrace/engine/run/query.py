@@ -77,14 +77,12 @@ class Query(ABC):
         self._state = RunState(plan.redact)
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
         self._in_batch, self._finishing, self._is_finished = threading.Lock(), threading.Lock(), False
-        self._wake = threading.Event()
-        self._must_repeat_poll = False
+        self._wake, self._must_repeat_poll = threading.Event(), False
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
         plan.learn_tables(self.checkpoint.folder)
+        next_batch = self.checkpoint.next_batch
         #: Warnings for the user, which ``headrace run`` prints.
-        self.warnings = find_warnings(
-            plan, self.checkpoint.folder, self.checkpoint.next_batch, spark_version=spark.version, remember=True
-        )
+        self.warnings = find_warnings(plan, self.checkpoint.folder, next_batch, spark.version, remember=True)
         self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._poller = SinkPoller(self.checkpoint.id, self._sessions, self._state.note_sink_error)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 
-def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, spark_version: str, remember: bool) -> list[str]:
+def find_warnings(plan: Plan, folder: Folder, next_batch: int, spark_version: str, *, remember: bool) -> list[str]:
     """Return warnings about this version of Spark, about unwise options, and about masks that are newer than the rows.
 
     ``remember``: save the masks in the checkpoint in ``folder``; ``next_batch``: the first batch that is not planned yet.

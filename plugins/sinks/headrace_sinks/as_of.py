@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError
@@ -21,3 +22,8 @@ def to_millis(spark: SparkSession, timestamp: str) -> int:
             fix='write it like "2015-07-17 12:00:00", or name a version of the table: `headrace show FILE TABLE --versions` lists them',
         )
     return int(row["ms"])
+
+
+def to_utc_text(millis: int) -> str:
+    """Return milliseconds since 1970 as a timestamp that Spark reads the same in every time zone."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)).isoformat(timespec="milliseconds")

@@ -5,13 +5,12 @@ Iceberg's own action would rewrite all of them together, which takes too long wh
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
 from headrace_sinks.iceberg.marked_commit import commit_files
 from headrace_sinks.iceberg.position_deletes import FILE_PATH_ID
-from headrace_sinks.iceberg.staging import stage_files
+from headrace_sinks.iceberg.staging import cache_table, stage_files
 from headrace_sinks.iceberg.table_handle import TableHandle
 
 
@@ -82,15 +81,15 @@ def _find_scan_task(handle: TableHandle, path: str) -> Any:
 
 def _stage_rows(handle: TableHandle, task: Any) -> list[Any]:
     """Write the rows of a scan task to new data files, and return the files."""
-    staged, manager = uuid.uuid4().hex, handle.jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
-    tasks = handle.jvm.java.util.ArrayList()
+    manager, tasks = handle.jvm.org.apache.iceberg.spark.ScanTaskSetManager.get(), handle.jvm.java.util.ArrayList()
     tasks.add(task)
-    manager.stageTasks(handle.java, staged, tasks)
-    try:
-        rows = handle.spark.read.format("iceberg").option("scan-task-set-id", staged).load(handle.name)
-        return stage_files(handle, rows)
-    finally:
-        manager.removeTasks(handle.java, staged)
+    with cache_table(handle) as staged:
+        manager.stageTasks(handle.java, staged, tasks)
+        try:
+            rows = handle.spark.read.format("iceberg").option("scan-task-set-id", staged).load(staged)
+            return stage_files(handle, rows)
+        finally:
+            manager.removeTasks(handle.java, staged)
 
 
 def _list_file_scoped_deletes(handle: TableHandle, task: Any) -> list[Any]:

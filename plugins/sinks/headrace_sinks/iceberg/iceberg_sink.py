@@ -30,7 +30,7 @@ from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line
 from headrace.sdk.sessions import materialize
 from headrace.sdk.storage import Folder, qualify_path
-from headrace_sinks.as_of import to_millis
+from headrace_sinks.as_of import to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
 from headrace_sinks.iceberg.iceberg_catalog import (
@@ -255,9 +255,9 @@ class IcebergSink(Sink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")
         if as_of is not None and as_of.isdigit() and len(as_of) > 8:
-            reader = reader.option("snapshot-id", as_of)
+            reader = reader.option("versionAsOf", as_of)
         elif as_of is not None:
-            reader = reader.option("as-of-timestamp", str(to_millis(spark, as_of)))
+            reader = reader.option("timestampAsOf", to_utc_text(to_millis(spark, as_of)))
         with active(spark):
             address, exists = self._locate(spark, table)
             missing = NoSuchTableError(

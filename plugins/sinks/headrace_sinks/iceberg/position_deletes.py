@@ -30,7 +30,7 @@ def read_row_positions(handle: TableHandle, snapshot: int, columns: Sequence[str
     """Read the position (``_file``, ``_pos``) and some columns of each row of a snapshot."""
     from pyspark.sql import functions as F
 
-    table = handle.spark.read.option("snapshot-id", str(snapshot)).table(handle.name)
+    table = handle.spark.read.format("iceberg").option("versionAsOf", str(snapshot)).load(handle.name)
     return table.select(*map(quote_name, columns), F.col("_file"), F.col("_pos"))
 
 

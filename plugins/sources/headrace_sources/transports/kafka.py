@@ -21,6 +21,7 @@ from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_ti
 from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
 from headrace_sources.transports.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges
+from headrace_sources.transports.kafka_restart import read_newest_offsets
 from headrace_sources.transports.kafka_shares import FairShares
 from headrace_sources.transports.kafka_topic_ids import TopicIds
 
@@ -259,6 +260,7 @@ class KafkaSource(NativeSource):
 
     def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
         if self._shares is None:
+            read_newest_offsets(spark)
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
             admin = self._admin(spark)
             self._topic_ids = TopicIds(stream, admin.ids)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 #: Spark's messages about a type of a Parquet file that it cannot read.
 _UNKNOWN_TYPE = re.compile(
-    r"(?:Illegal Parquet type|Parquet type not (?:yet )?supported|Unrecognized Parquet type): ([^\n]+?)\.?$",
+    r"(?:Illegal Parquet type|Parquet type not (?:yet )?supported|Unrecognized Parquet type): ([^\n]+?)\.?$"
+    r"|UNSUPPORTED_TIME_TYPE\] The data type (TIME) ",
     re.MULTILINE,
 )
 _HIVE_IO = "org.apache.hadoop.hive.ql.io.parquet"
@@ -65,7 +66,7 @@ def _explain(file: str, error_text: str) -> DataError:
     """Return the error of a file whose schema Spark cannot read."""
     if found := _UNKNOWN_TYPE.search(error_text):
         return DataError(
-            f"a column has the Parquet type {found[1]}, which Spark cannot read",
+            f"a column has the Parquet type {found[1] or found[2]}, which Spark cannot read",
             where=file,
             fix="write the file without the column, or with another type: timestamps and times in microseconds as TIMESTAMP(MICROS) "
             "and INT64",

@@ -118,8 +118,10 @@ def exact_decimal(number: Column, schema: ConnectSchema) -> Column:
     """Convert a decimal to the schema's ``decimal_type``; null if it would be rounded."""
     from pyspark.sql import functions as F
 
+    assert schema.data_type is not None, "the schema of a decimal"
     result = number.cast(decimal_type(schema))
-    return F.when(result == number, result)
+    # Spark 4.1 compares two decimals after it has rounded the one with more places.
+    return F.when(result.cast(schema.data_type) == number, result)
 
 
 def text_from_variable_scale(struct: Column, _: ConnectSchema) -> Column:

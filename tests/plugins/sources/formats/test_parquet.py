@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +74,17 @@ class TestBadFiles:
 
     @pytest.mark.parametrize(
         ("kind", "name"),
-        [(pa.timestamp("ns"), "INT64 (TIMESTAMP(NANOS,false))"), (pa.time64("us"), "INT64 (TIME(MICROS,false))")],
+        [
+            (pa.timestamp("ns"), r"INT64 \(TIMESTAMP\(NANOS,false\)\)"),
+            (pa.time64("us"), r"INT64 \(TIME\(MICROS,false\)\)|TIME"),
+        ],
     )
     def test_types_that_spark_cannot_read(self, spark: SparkSession, tmp_path: Path, kind: Any, name: str) -> None:
         _, bad = write_files(tmp_path, pa.table({"n": [1]}), pa.table({"t": pa.array([1], kind)}))
         with pytest.raises(DataError) as raised:
             events_of(spark, tmp_path, "parquet")
-        assert (raised.value.what, raised.value.where) == (
-            f"a column has the Parquet type {name}, which Spark cannot read",
-            f"file:{bad}",
-        )
+        assert re.fullmatch(f"a column has the Parquet type ({name}), which Spark cannot read", raised.value.what)
+        assert raised.value.where == f"file:{bad}"
         assert "TIMESTAMP(MICROS)" in str(raised.value.fix)
 
     def test_truncated_file(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 _MISSING_FILE = re.compile(
-    r"Path does not exist: (\w+:.+?)\.?(?: SQLSTATE: \w+)?$|File does not exist: (\S+)|File (\w+:.+?) does not exist"
+    r"Path does not exist: (\w+:.+?)\.?$|File does not exist: (\S+)|File (\w+:.+?) does not exist"
     r"|No such file or directory: (\w+:\S+)",
     re.MULTILINE,
 )
+#: Code that Spark 4 adds to its messages, which would become a part of the name or the value before it.
+_SQL_STATE = re.compile(r"\.? SQLSTATE: [0-9A-Z]{5}\b")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 #: Regular expression of the text before the message of ``raise_error``, on Spark 3.5 and 4.
 RAISED = r"RuntimeException: |\[USER_RAISED_EXCEPTION\] "
@@ -34,14 +36,14 @@ def full_text(error: BaseException) -> str:
         while java is not None and seen < 20:
             texts.append(str(java.toString()))
             java, seen = java.getCause(), seen + 1
-    return "\n".join(texts)
+    return _SQL_STATE.sub("", "\n".join(texts))
 
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error, without the stack traces of Python and Java."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    return _SQL_STATE.sub("", text.strip().splitlines()[0]) if text.strip() else type(error).__name__
 
 
 def find_python_error(text: str) -> str | None:

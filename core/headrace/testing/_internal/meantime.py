@@ -36,7 +36,8 @@ def in_the_meantime(work: Callable[[], object]) -> Iterator[Callable[[DataFrame]
             signal(b"w")
             return value
 
-        return rows.coalesce(1).withColumn("name", F.udf(read)("name"))
+        name = F.udf(lambda value: read(value))("name")  # noqa: PLW0108 - Spark 4.1 rejects a function with types
+        return rows.coalesce(1).withColumn("name", name)
 
     def serve() -> None:
         done: Future[object] | None = None

@@ -377,7 +377,7 @@ class TestRealIvy:
 def test_real_artifact_from_the_default_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     pyspark = pytest.importorskip("pyspark").__version__
-    scala = "2.12" if pyspark.startswith("3.") else "2.13"
-    jars = resolve_jars([f"org.apache.spark:spark-avro_{scala}:{pyspark}"], spark_version=pyspark)
-    assert any(jar.name == f"org.apache.spark_spark-avro_{scala}-{pyspark}.jar" for jar in jars)
+    artifact = "spark-avro_2.12:3.5.7" if pyspark.startswith("3.") else "spark-avro_2.13:4.1.1"
+    jars = resolve_jars([f"org.apache.spark:{artifact}"], spark_version=pyspark)
+    assert any(jar.name == f"org.apache.spark_{artifact.replace(':', '-')}.jar" for jar in jars)
     assert all(zipfile.is_zipfile(jar) for jar in jars)

@@ -197,6 +197,37 @@ def test_declared_decimals(text: str, value: str | None) -> None:
     assert [letter[1] for letter in result.dead_letters] == (["undecodable"] if value is None else [])
 
 
+def test_declared_decimal_of_a_row_whose_columns_have_the_names_of_row_images() -> None:
+    row = ["struct", [["id", "int64"], ["before", "string"], ["after", "boolean"], ["price", ["number", 10, 2]]]]
+    value = {"id": 1, "before": "a", "after": True, "price": "1.00"}
+    flat_record = {"topic": "c.people", "kind": "row", "value": value}
+    case = pack([flat_record])
+    case["cases"][0]["kinds"] = {"row": row}
+    envelope = {**event("c", 10, 1), "kind": "row"}
+    envelope["value"] = {**envelope["value"], "after": value}
+    other = pack([envelope])
+    people: Any = KINDS["people"]
+    other["cases"][0]["kinds"] = {"row": ["struct", [["before", row], ["after", row], *people[1][2:]]]}
+    for found in (case, other):
+        found["cases"][0]["rules"][0]["columns"] = {"price": [10, 2]}
+        assert expect(found).tables["c.people"] == [{**value, "price": "decimal 1"}]
+
+
+@pytest.mark.parametrize(("deletes", "reasons"), [("tombstone", []), ("drop", []), ("rewrite", ["undecodable"])])
+def test_row_before_a_change_must_fit_where_it_is_read(deletes: str, reasons: list[str]) -> None:
+    update: dict[str, Any] = event("u", 20, 1, "b")
+    update["value"] = {**update["value"], "before": {"id": 1, "name": "a"}}
+    case = pack([event("c", 10, 1, "1.00"), {**update, "raw": [[["before", "name"], '"x"']]}], deletes=deletes)
+    row = ["struct", [["id", "int64"], ["name", ["number", 10, 2]]]]
+    people: Any = KINDS["people"]
+    case["cases"][0]["kinds"] = {"people": ["struct", [["before", row], ["after", row], *people[1][2:]]]}
+    case["cases"][0]["rules"][0]["columns"] = {"name": [10, 2]}
+    update["value"]["after"]["name"] = "2.00"
+    result = expect(case)
+    assert names(result) == {1: "decimal 1" if reasons else "decimal 2"}
+    assert [letter[1] for letter in result.dead_letters] == reasons
+
+
 @pytest.mark.parametrize("style", ["json", "json-schema"])
 @pytest.mark.parametrize("text", ["1e400", "-1e400000000", "9" * 310, "1.79e308", r'"\ud800"', r'"\\ud800"'])
 def test_values_that_are_no_double_and_no_character(style: str, text: str) -> None:
@@ -297,3 +328,11 @@ def test_minimized_pack_has_only_what_fails() -> None:
     smallest = minimize(large, fails)
     assert [len(batch) for case in smallest["cases"] for batch in case["batches"]] == [1]
     assert len(smallest["steps"]) == 1
+
+
+def test_columns_of_one_name_have_one_type_in_the_tables_of_avro_files() -> None:
+    packs = [grammar.make_pack(seed) for seed in range(150)]
+    packs = [found for found in packs if found["transport"] == "files" and found["format"] == "avro"]
+    features = [case["features"] for found in packs for case in found["cases"]]
+    assert any("split" in found for found in features)
+    assert not any("split-types" in found for found in features)

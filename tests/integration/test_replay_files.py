@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
@@ -134,6 +135,48 @@ def test_replay_keeps_dead_letters_of_missing_or_shorter_files(tmp_path: Path, s
     assert [(file, offset) for file, offset, *_ in read_dead_letters(wide, spark)] == [
         (file, offset) for file, offset, value, _ in before if value in UNDECODABLE
     ]
+
+
+def test_value_of_the_row_before_a_change_does_not_make_an_applied_record_a_dead_letter(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """A replay would append its row again."""
+    update = {**price_event(1, 2.5, lsn=11), "before": {"id": 1, "price": 1234.5, "lsn": 10}, "op": "u"}
+    write_lines(tmp_path / f"bronze/{TOPIC}/{TOPIC}+0+0.json", [price_event(1, 1.5, lsn=10), update, b"{cut"])
+    pipeline = job(tmp_path, "decimal(5,2)")
+    pipeline.run(spark)
+    assert rows(pipeline, spark) == [(10, "1.50"), (11, "2.50")]
+    assert [dead_letter[2] for dead_letter in read_dead_letters(pipeline, spark)] == [b"{cut"]
+
+
+def write_avro(path: Path, event: dict[str, Any], fields: dict[str, Any]) -> None:
+    types: list[Any] = [{"name": name, "type": kind, "default": None} for name, kind in fields.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "Event", "fields": types}, [event])
+
+
+def test_replay_keeps_a_schema_change_that_has_a_file_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
+    """The topic has no rows in this replay, but its table has."""
+    names = {"connector": "string", "lsn": "long"}
+    source = {"type": "record", "name": "Source", "fields": [{"name": n, "type": t} for n, t in names.items()]}
+    row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
+    event = {"source": {"connector": "postgresql", "lsn": 10}}
+    folder = tmp_path / "bronze" / TOPIC
+    write_avro(
+        folder / f"{TOPIC}+0+0.avro",
+        {**event, "after": {"id": 1}, "op": "c"},
+        {"after": ["null", row], "source": source, "op": ["null", "string"]},
+    )
+    write_avro(folder / f"{TOPIC}+0+1.avro", {**event, "ddl": "ALTER"}, {"source": source, "ddl": ["null", "string"]})
+    files = {"files": {"path": str(tmp_path / "bronze"), "format": "avro"}}
+    rule = {"source": TOPIC, "target": "shop.orders", "key": ["id"]}
+    pipeline = job(tmp_path, "", source=files, tables=[rule])
+    pipeline.run(spark)
+    for _ in range(2):
+        assert list(replay(pipeline.plan, spark)) == [ReplayResult("shop.orders", 1, 1)]
+        found = pipeline.read("dead_letters", spark=spark).select("table", "reason", "offset").collect()
+        assert [tuple(dead_letter) for dead_letter in found] == [("shop.orders", "op-not-a-row", 1)]
 
 
 def test_source_without_records_or_files_cannot_be_replayed(tmp_path: Path, spark: SparkSession) -> None:

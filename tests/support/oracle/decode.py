@@ -24,6 +24,8 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the local time of a database
 #: Python normalizes to 28 digits by default.
 _DIGITS = Context(prec=60)
 _LONG = range(-(2**63), 2**63)
+#: Field of envelopes, or of records of AWS DMS, to their row images.
+_IMAGES = {"source": ("before", "after"), "metadata": ("data",)}
 _INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 
 
@@ -78,11 +80,11 @@ class Types:
 
     known: dict[str, Any] = field(default_factory=dict)
 
-    def fit(self, table: str, columns: Mapping[str, Any], records: Iterable[Raw]) -> None:
+    def fit(self, table: str, columns: Mapping[str, Any], records: Iterable[Raw], *, reads_before: bool = True) -> None:
         """Infer the types of a table's batch and convert its records. A record with a value that does not fit is undecodable.
 
         A record with a field whose name differs from a known one by case has the reason ``field-name``. ``columns``: precision
-        and scale of the columns that a rule declares as decimals.
+        and scale of the columns that a rule declares as decimals; ``reads_before``: values of the row before a change must fit, too.
         """
         found = []
         for record in (record for record in records if record.value is not None):
@@ -101,7 +103,7 @@ class Types:
         for record in found:
             names = set(_list_names(record.value))
             try:
-                record.value = conform(kind, record.value)
+                record.value = conform(kind, record.value if reads_before else _drop_before_misfits(kind, record.value))
             except Misfit:
                 record.value, record.error = None, "undecodable"
             else:
@@ -196,6 +198,21 @@ def conform(kind: Any, value: Any) -> Any:
             return _to_scalar(kind, value)
 
 
+def _drop_before_misfits(kind: Any, event: Any) -> Any:
+    """Return an event without the values of the row before the change that do not fit."""
+    if "source" not in event or not isinstance(event.get("before"), dict):
+        return event
+
+    def fits(name: str, value: Any) -> bool:
+        try:
+            conform(kind["before"].get(name), value)
+        except Misfit:
+            return False
+        return True
+
+    return {**event, "before": {name: value for name, value in event["before"].items() if fits(name, value)}}
+
+
 def _to_scalar(kind: str, value: Any) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
@@ -237,12 +254,14 @@ def _to_decimal(value: Any, precision: int, scale: int) -> Decimal:
 
 def _declare(kind: Any, columns: Mapping[str, Any]) -> Any:
     """Return the kind of a table's records with the declared columns, in a flat row or in the row images."""
-    images = ("before", "after", "data")
     if not columns or not isinstance(kind, dict):
         return kind
-    if not any(name in kind for name in images):
-        return {**kind, **{name: tuple(digits) for name, digits in columns.items()}}
-    return {name: _declare(inner, columns) if name in images else inner for name, inner in kind.items()}
+    declared = {name: tuple(digits) for name, digits in columns.items()}
+    # Columns of a flat row may have the names of row images.
+    images = [name for mark, names in _IMAGES.items() if mark in kind for name in names]
+    if not images:
+        return {**kind, **declared}
+    return {**kind, **{name: {**kind[name], **declared} for name in images if isinstance(kind.get(name), dict)}}
 
 
 def _merge(one: Any, other: Any) -> Any:

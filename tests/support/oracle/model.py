@@ -109,7 +109,9 @@ class Model:
         for record in records:
             groups.setdefault(f"{record.topic} {_target(self._rule(record.topic), record)}", []).append(record)
         for name, found in groups.items():
-            self._types.fit(name, self._rule(found[0].topic).get("columns", {}), found)
+            columns = self._rule(found[0].topic).get("columns", {})
+            # The row before a change is only read to keep a deleted row.
+            self._types.fit(name, columns, found, reads_before=self._pack["deletes"] == "rewrite")
 
     def result(self) -> Result:
         """Return the tables, dead letters and counts so far."""

@@ -55,7 +55,7 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class _ReplayedTable:
-    """Table with replayed records of its topics; or a topic without rows, whose records are left out as in any batch."""
+    """Table with replayed records. ``topics``: topics whose dead letters are not put back."""
 
     name: str
     topics: tuple[str, ...]
@@ -198,7 +198,9 @@ class _Replay:
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
-            tables = [_ReplayedTable(topic, (topic,), counts[topic], 0) for topic in metadata]
+            # Metadata among rows is a dead letter. A replay reads it without these rows if it has a file of its own.
+            names = {topic: self._plan.routes.table_of(topic) or topic for topic in metadata}
+            tables = [_ReplayedTable(name, (), counts[topic], counts[topic]) for topic, name in names.items()]
             for target in targets:
                 failed_again = write(target)
                 # A topic of several tables is read for each of them.

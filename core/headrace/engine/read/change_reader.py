@@ -15,6 +15,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.read.dead_letter_events import drop_decoded_bytes, load_for_dead_letters
 from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
@@ -151,9 +152,10 @@ class ChangeReader:
         reject_lookalikes(events.schema, events.topic, session)
         key = route.key if events.schema.fields else ()
         is_numbered = every_field and self._numbers_records()
-        with_row_before = every_field or needs_row_before(self._plan, events, route)
-        schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
-        frame = self._load(session, events, schema, every_field=every_field, is_numbered=is_numbered)
+        read_schema = partial(dialect.read_schema, events.schema, key=key)
+        schema = read_schema(with_row_before=needs_row_before(self._plan, events, route))
+        whole = read_schema(with_row_before=True) if every_field else schema
+        frame = self._load(session, events, schema, whole, every_field=every_field, is_numbered=is_numbered)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
@@ -179,14 +181,23 @@ class ChangeReader:
         return reject_missing_keys(changes)
 
     def _load(
-        self, session: SparkSession, events: Events, schema: StructType, *, every_field: bool, is_numbered: bool
+        self,
+        session: SparkSession,
+        events: Events,
+        schema: StructType,
+        whole: StructType,
+        *,
+        every_field: bool,
+        is_numbered: bool,
     ) -> DataFrame:
-        """Load events. ``every_field``: for dead letters; ``is_numbered``: OFFSET is the number of the record in its file."""
-        frame = events.load(session, schema)
+        """Load events. ``every_field``: for dead letters, with the fields ``whole``; ``is_numbered``: OFFSET is the number in the file."""
         if not every_field:
-            return frame.drop(E.DETAIL)
-        frame = events.locate_errors(frame, schema) if events.locate_errors else E.add_detail(frame)
-        if self._plan.hides_values:
+            return events.load(session, schema).drop(E.DETAIL)
+        hides_values = self._plan.hides_values
+        # Other dead letters have the bytes of their records.
+        has_fields = hides_values or not self._plan.source.yields_records
+        frame = load_for_dead_letters(session, events, schema, whole if has_fields else schema)
+        if hides_values:
             frame = drop_decoded_bytes(frame)
         if not is_numbered:
             return frame
@@ -325,17 +336,6 @@ def _with_source(changes: Changes, events: Events, path: Column | None) -> Chang
     source = F.lit(events.topic) if path is None else F.concat(F.lit(f"{events.topic}/"), path)
     part = F.lit(events.part).cast("string")
     return replace(changes, frame=changes.frame.withColumns({SOURCE: source, PART: part}))
-
-
-def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
-    """Remove bytes, key and headers of records that were decoded at least in part, from an events frame."""
-    from pyspark.sql import functions as F
-
-    # A record of an incompatible schema was decoded, even if none of its columns fits.
-    error = F.col(E.ERROR)
-    is_raw = error.isNotNull() & (error != RejectReason.SCHEMA_INCOMPATIBLE) & ~has_any_field(frame, E.VALUE)
-    names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
-    return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})
 
 
 def drop_decoded_keys(changes: Changes) -> Changes:

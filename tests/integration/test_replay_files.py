@@ -150,7 +150,11 @@ def test_value_of_the_row_before_a_change_does_not_make_an_applied_record_a_dead
 
 
 def write_avro(path: Path, event: dict[str, Any], fields: dict[str, Any]) -> None:
-    types: list[Any] = [{"name": name, "type": kind, "default": None} for name, kind in fields.items()]
+    # A record has no default.
+    types: list[Any] = [
+        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
+        for name, kind in fields.items()
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         fastavro.writer(file, {"type": "record", "name": "Event", "fields": types}, [event])

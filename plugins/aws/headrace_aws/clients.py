@@ -71,13 +71,15 @@ def make_client(
     *,
     endpoint: str | None = None,
     attempts: int | None = None,
+    where: str | None = None,
 ) -> Any:
     """Return a client of a service, for example ``ssm``. Default region: the region of the environment or the profile.
 
-    ``endpoint`` is the URL of an emulator or a VPC endpoint; ``attempts`` is the number of attempts of a request. ConfigError
-    without boto3, credentials or a region, and for an unknown profile or an invalid URL: a client never finds credentials that
-    appear after it was created.
+    ``endpoint`` is the URL of an emulator or a VPC endpoint; ``attempts`` is the number of attempts of a request; ``where``
+    appears in errors. ConfigError without boto3, credentials or a region, and for an unknown profile or an invalid URL: a client
+    never finds credentials that appear after it was created.
     """
+    where = where or f"AWS {service}"
     session = session or open_session(service)
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, NoCredentialsError
@@ -96,9 +98,9 @@ def make_client(
             raise NoCredentialsError
     except ValueError as error:
         fix = "write it like https://kinesis.eu-west-1.amazonaws.com"
-        raise ConfigError(f"the endpoint is not a URL: {endpoint}", where=f"AWS {service}", fix=fix) from error
+        raise ConfigError(f"the endpoint is not a URL: {endpoint}", where=where, fix=fix) from error
     except BotoCoreError as error:
-        raise explain_error(error, service, where=f"AWS {service}") from error
+        raise explain_error(error, service, where=where) from error
     return client
 
 

@@ -55,13 +55,17 @@ class KinesisStream:
     def parameters(self) -> dict[str, str]:
         return {"StreamARN": self.arn} if self.arn else {"StreamName": self.name}
 
-    def make_client(self) -> Any:
-        """Return a client without retries; a reader of several shards continues with another shard instead."""
+    def make_client(self, place: str = "the driver") -> Any:
+        """Return a client without retries; a reader of several shards continues with another shard instead.
+
+        ``place`` of this process: its credentials and its region may differ from those of other places.
+        """
         session = self.identity.open_session("kinesis")
         # Timestamps stay numbers: converting them to dates takes half the time of parsing a page.
         parsers = session._session.get_component("response_parser_factory")  # noqa: SLF001 - boto3 has no public interface for it
         parsers.set_parser_defaults(timestamp_parser=_parse_time)
-        client = make_client("kinesis", self.region, session, endpoint=self.endpoint, attempts=1)
+        where = f"{self.where}, on {place}"
+        client = make_client("kinesis", self.region, session, endpoint=self.endpoint, attempts=1, where=where)
         client.meta.events.register("before-parse.kinesis.GetRecords", _parse_page)
         return client
 
@@ -93,8 +97,8 @@ class KinesisStream:
 
 @lru_cache(maxsize=8)
 def keep_client(stream: KinesisStream) -> Any:
-    """Return the client of this Python process; creating one takes longer than most requests."""
-    return stream.make_client()
+    """Return the client of this Python process of an executor; creating one takes longer than most requests."""
+    return stream.make_client("an executor")
 
 
 def list_shards(stream: KinesisStream, client: Any) -> tuple[list[Shard], int]:

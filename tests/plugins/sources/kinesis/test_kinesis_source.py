@@ -399,7 +399,9 @@ def test_missing_credentials_on_executors(
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setitem(spark.sparkContext.environment, name, str(tmp_path / "none"))
     message = config_error(job(kinesis, stream, tmp_path), spark)
-    assert message.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: no AWS credentials found")
+    place = f"Kinesis stream {stream}, {kinesis.endpoint_url}, on an executor"
+    assert message.startswith(f"{place}: no AWS credentials found: Unable to locate credentials\n")
+    assert "\n  fix: set a role, a profile or keys; the sources are AWS_ACCESS_KEY_ID and" in message
 
 
 class HtmlServer:

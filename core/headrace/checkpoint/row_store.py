@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING
 
 from headrace.schema.projection import project
@@ -117,7 +118,11 @@ class RowStore:
         self._delete([name for name in old if int(name.split("-")[1]) % 2**BATCH_BITS != batch])
 
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
-        names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"
+        names, types = self.names, _types_id(rows.schema)
+        # Two writes of a batch may have one time: a change in the future, or the end of both in one millisecond. A repeated batch
+        # must not replace the rows of its first attempt, because it may find fewer: they are already removed from a table.
+        time_of_write = next(n for n in count(newest) if f"{level}-{batch}-{n}-{types}" not in names)
+        name = f"{level}-{batch}-{time_of_write}-{types}"
         rows.write.parquet(f"{self._folder.path}/{name}")
         self._folder.mark_complete(name)
         self._names = [*names, name]

@@ -76,6 +76,16 @@ def test_columns_with_equal_checksums_are_distinguished(spark: SparkSession, tmp
     assert sorted(found, key=str) == [{"aspjwwk": 7, "rnrsgud": None}, {"aspjwwk": None, "rnrsgud": 7}]
 
 
+def test_writes_of_a_batch_with_one_time_keep_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+    future = int(time.time() * 1000) + 10**9
+    for values in ((1, 2), (1,)):  # The repeated batch finds fewer rows.
+        store = RowStore(Folder(spark, str(tmp_path)), 3600)
+        for value in values:
+            store.add(row_of(spark, "int", n=str(value)), 3, lambda rows: rows, future)
+    rows = store.read(spark, row_of(spark, "int", n="0").schema, store.of(3))
+    assert {row["carried"]["n"] for row in rows.collect()} == {1, 2}
+
+
 def test_damaged_files_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     RowStore(Folder(spark, str(tmp_path)), 3600).add(row_of(spark, "int", n="7"), 3, lambda rows: rows)
     (file,) = (path for path in tmp_path.glob("*/*.parquet") if path.stat().st_size)

@@ -77,11 +77,13 @@ def set_aws_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_ke
 def set_jvm_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
     """Set system properties of the JVM for a block."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    for name, value in properties.items():
-        system.setProperty(name, value)
-    yield
-    for name in properties:
-        system.clearProperty(name)
+    before = {name: system.setProperty(name, value) for name, value in properties.items()}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            # MSK's authentication needs the region that the session started with.
+            system.setProperty(name, value) if value else system.clearProperty(name)
 
 
 class Refusing(LocalServer):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from tests.support.glue import Glue, Refusing, set_aws_keys
+from tests.support.glue import Glue, Refusing, set_aws_keys, set_jvm_properties
 
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.engine.plan.retry import retry
@@ -203,12 +203,9 @@ def test_errors_state_a_fix(
 @pytest.mark.one_spark
 def test_throttling_is_retriable(open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession) -> None:
     refusal_server.refuse("ThrottlingException", "Rate exceeded")
-    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.maxAttempts", "1")  # AWS's clients increase the pause with each attempt
-    try:
+    # AWS's clients increase the pause with each attempt.
+    with set_jvm_properties(spark, {"aws.maxAttempts": "1"}):
         error = error_of(open_catalog(refusal_server.endpoint_url))
-    finally:
-        system.clearProperty("aws.maxAttempts")
     assert isinstance(error, RetriableError)
     assert "AWS throttles the requests: Rate exceeded" in str(error)
 

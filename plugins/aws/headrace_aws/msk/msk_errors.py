@@ -62,6 +62,13 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "no AWS credentials found for {who}",
         "set a role, a profile or keys; the sources are {places}",
     ),
+    # OAUTHBEARER. The cause is in the JVM's log only.
+    (
+        r"internal error occurred while retrieving token from callback handler",
+        ConfigError,
+        "the AWS client of the JVM cannot sign a token for {who}",
+        "set AWS_REGION for the driver and the executors, which sessions that headrace builds have; for another cause, read the JVM's log",
+    ),
     (
         r"Too many connects",
         RetriableError,

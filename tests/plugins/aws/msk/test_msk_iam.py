@@ -353,6 +353,17 @@ def test_throttled_role_of_the_jvm_is_retriable(cause: str) -> None:
     assert f"AWS did not return credentials for {ROLE}" in error.what
 
 
+def test_session_without_region_cannot_sign_a_token() -> None:
+    text = (
+        "org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: "
+        "An internal error occurred while retrieving token from callback handler"
+    )
+    error = MskIam({"region": "eu-west-1", "mechanism": "OAUTHBEARER"}).explain(RuntimeError(text))
+    assert isinstance(error, ConfigError)
+    assert "auth msk-iam: the AWS client of the JVM cannot sign a token for this process" in str(error)
+    assert "fix: set AWS_REGION for the driver and the executors" in str(error)
+
+
 def test_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     cluster.answer = "AccessDenied"

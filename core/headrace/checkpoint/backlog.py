@@ -1,8 +1,8 @@
 """Backlog of a table that was set aside: the batches that it still needs.
 
 ``<first batch>.json`` is an entry of up to a hundred batches, which are applied as one under the number of the last. An entry that
-was started is never changed, so that it can be repeated. The newest batch has its own entry: until the next batch arrives it may be
-repeated itself, and would replace everything applied under its number.
+was started gets no other batches, so that it can be repeated. The newest batch has its own entry: until the next batch arrives it may
+be repeated itself, and would replace everything applied under its number.
 """
 
 from __future__ import annotations
@@ -97,15 +97,16 @@ class Backlog:
         is_whole: bool = False,
         stays_alone: bool = False,
     ) -> bool:
-        """Add a batch, and return whether the backlog has its ranges. Adding a repeated batch changes nothing.
+        """Add a batch, and return whether the backlog has its ranges. A repeated batch adds only the topics that its entry lacks.
 
-        ``stays_alone``: never join it with other batches.
+        ``stays_alone``: never join it with other batches, and add no topics.
         False: the backlog has this batch or a later one without these ranges, so they cannot be added in order.
         """
         added = _parse(_to_text(BacklogEntry(batch, batch, since, error, _join([ranges]), is_whole)))
         with self._lock:
             if self._entries and batch <= self._entries[-1].last:
-                return any(entry.has(batch, added.ranges) for entry in self._entries)
+                has_ranges = any(entry.has(batch, added.ranges) for entry in self._entries)
+                return has_ranges or (not stays_alone and self._add_topics(added))
             self._join_newest()
             self._write(added)
             self._entries.append(added)
@@ -122,13 +123,29 @@ class Backlog:
             return entry
 
     def finish(self, entry: BacklogEntry) -> None:
-        """Remove an entry that was applied."""
+        """Remove an entry that was applied. It stays if it got more topics meanwhile; those that were applied are skipped."""
         with self._lock:
+            if entry not in self._entries:
+                return
             self._entries.remove(entry)
             for name in self._folder.names():
                 if _file(entry.first) < name <= _file(entry.last):  # Left by a process that stopped while joining.
                     self._folder.delete(name)
             self._folder.delete(_file(entry.first))
+
+    def _add_topics(self, repeated: BacklogEntry) -> bool:
+        """Add the topics of a repeated batch that its own entry lacks; return whether it has such an entry.
+
+        A topic that a rule splits, and that could not be read before, can be read now. The marks of its batches are its own, so the
+        entry may have been started.
+        """
+        for i, entry in enumerate(self._entries):
+            if entry.first == entry.last == repeated.first:
+                extended = replace(entry, ranges={**repeated.ranges, **entry.ranges})
+                self._write(extended)
+                self._entries[i] = extended
+                return True
+        return False
 
     def _join_newest(self) -> None:
         """Join the newest entry with the one before it, unless one of them was started."""

@@ -78,7 +78,7 @@ class Backlogs:
     ) -> str | None:
         """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables.
 
-        WaitingError if the backlog has this batch or a later one without these records. The flags are those of ``Backlog.add``.
+        WaitingError if the backlog has a later batch, and not these records. The flags are those of ``Backlog.add``.
         """
         with self._lock:
             found = self._tables.get(table)

@@ -57,10 +57,33 @@ def test_second_topic_of_a_batch_in_a_backlog_waits_for_the_first(
     set_aside(backlogs, 9, first=[[0, 4]])
     backlogs = reopen(backlogs, folder)
     with pytest.raises(RetriableError, match=r"backlog has batch 9 or a later one without all records of batch 9"):
-        defer(backlogs, 9, second=[[0, 7]])
+        backlogs.defer(TABLE, 9, lambda: {"second": [[0, 7]]}, stays_alone=True)
     with pytest.raises(RetriableError, match=f"table {TABLE}"):
         set_aside(backlogs, 9, first=[[0, 4]], second=[[0, 7]])
     assert list_ranges(backlogs) == [(9, {"first": [[0, 4]]})]
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_repeated_batch_adds_a_topic_that_could_not_be_read_before(
+    reopen: Callable[[Backlogs, MemoryFolder], Backlogs], *, is_started: bool
+) -> None:
+    """A kill after the deferral, and before the topic was set aside."""
+    folder = MemoryFolder()
+    backlogs = Backlogs(cast("Folder", folder))
+    set_aside(backlogs, 8, first=[[0, 4]])
+    assert defer(backlogs, 9, first=[[4, 6]]) is not None
+    backlogs = reopen(backlogs, folder)
+    backlog = backlogs.get(TABLE)
+    begun = backlog.begin()
+    assert begun is not None
+    if is_started:
+        backlog.finish(begun)
+        begun = backlog.begin()
+        assert begun is not None
+    assert defer(backlogs, 9, first=[["earliest", 6]], second=[[0, 7]]) is not None
+    backlog.finish(begun)
+    backlogs = reopen(backlogs, folder)
+    assert list_ranges(backlogs) == [(9, {"first": [[4, 6]], "second": [[0, 7]]})]
 
 
 def test_older_batch_waits_for_the_backlog_of_a_later_one(

@@ -55,8 +55,10 @@ class S3Proxy(LocalServer):
         self.faults_sent = 0
         #: Methods and addresses of all requests.
         self.asked: list[tuple[str, str]] = []
-        #: Received session tokens.
-        self.tokens: set[str] = set()
+        #: Received session tokens, and those that have expired.
+        self.tokens, self.expired_tokens = set[str](), set[str]()
+        #: Number of uploads after which every token expires that is in use then; None for never.
+        self.uploads_before_expiry: int | None = None
         #: Seconds for which listings omit a new object, as in S3 before December 2020.
         self.lists_late_by = 0.0
         self._written_at: dict[str, float] = {}
@@ -85,6 +87,16 @@ class S3Proxy(LocalServer):
             fault = self._fault(method, path)
             self.faults_sent += fault is not None
             return fault
+
+    def has_expired(self, method: str, token: str | None) -> bool:
+        """Return whether a session token has expired when a request with it arrives."""
+        with self._lock:
+            if method == "PUT" and self.uploads_before_expiry is not None:
+                self.uploads_before_expiry -= 1
+                if self.uploads_before_expiry < 0:
+                    self.uploads_before_expiry = None
+                    self.expired_tokens |= {*self.tokens, *([token] if token else ())}
+            return token in self.expired_tokens
 
     def note_made(self, path: str) -> None:
         """Note a written object; an overwritten object stays in listings."""
@@ -118,6 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.command, unquote(self.path)))
         time.sleep(self.server.delay)
         fault = self.server.find_fault(self.command, self.path)
+        if self.server.has_expired(self.command, self.headers.get("X-Amz-Security-Token")):
+            fault = Fault(400, "ExpiredToken", "The provided token has expired.")
         if fault is None:
             status, headers, content = self._ask(body)
             if self.command == "PUT" and status == HTTPStatus.OK:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.sdk.columns import quote_name
-from headrace.sdk.error_text import first_line
+from headrace.sdk.error_text import first_line, full_text
+from headrace_sinks.iceberg.rest_errors import NOT_AUTHORIZED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
 
 CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 #: The class that wraps Spark's built-in catalog, which also has the tables of other formats.
@@ -45,6 +49,24 @@ def configure_folder_catalog(spark: SparkSession, warehouse: str) -> str:
     return name
 
 
+def with_new_login(spark: SparkSession, conf: Mapping[str, str], work: Callable[[], _T]) -> _T:
+    """Run ``work``. If the catalog rejects the login, authenticate again and run it a second time.
+
+    Iceberg renews the token of a catalog in the background. If the token endpoint fails for longer than the token's life, or the token is
+    revoked, the catalog object keeps the rejected token. ``conf``: the session's settings of the catalog, possibly with rotated secrets.
+    """
+    try:
+        return work()
+    except Exception as error:
+        if not re.search(NOT_AUTHORIZED, full_text(error)):
+            raise
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        # The session is headrace's own clone. It creates its catalogs again on their next use.
+        spark._jsparkSession.sessionState().catalogManager().reset()  # noqa: SLF001
+        return work()
+
+
 def list_namespaces(spark: SparkSession, catalog: str) -> list[str]:
     """List the top-level namespaces of a catalog; none when its folder does not exist yet, as the first table creates it."""
     try:
@@ -63,8 +85,9 @@ def load_table(spark: SparkSession, name: str) -> Any:
     jvm: Any = spark._jvm  # noqa: SLF001
     # Another process may have committed to the table, or replaced it.
     evict_table(spark, name)
+    load = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
     try:
-        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+        return with_new_login(spark, {}, lambda: load(spark._jsparkSession, name))  # noqa: SLF001
     except AnalysisException as error:
         if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
             return None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error
+from headrace_sinks.iceberg.rest_errors import EXPIRED_STORAGE_CREDENTIALS, REST_ERRORS
 from headrace_sinks.stored_files import MISSING_FILE_FIX
 
+#: Property of a catalog that issues credentials for the files of its tables.
+_DELEGATION = "header.x-iceberg-access-delegation"
 _AWS_ERRORS = (
     KnownError(
         r"NoClassDefFoundError: software/amazon/awssdk|ClassNotFoundException: software\.amazon\.awssdk",
@@ -80,7 +85,7 @@ _AWS_ERRORS = (
 _ICEBERG_ERRORS = (
     # Another writer committed between the read and the commit of a write.
     KnownError(
-        "CommitFailedException|CommitStateUnknownException|AlreadyExistsException|TableAlreadyExistsException"
+        "CommitFailedException|AlreadyExistsException|TableAlreadyExistsException"
         "|ValidationException: (?:Cannot commit, |Found (?:new )?conflicting |Found concurrently added DV"
         r"|Missing required files to delete|Cannot determine history between)|Snapshot \d+ is not an ancestor of",
         RetriableError,
@@ -95,7 +100,7 @@ _ICEBERG_ERRORS = (
         "nothing is lost, and the batch is retried; keep versions for longer than a batch takes",
     ),
     KnownError(
-        r"org\.apache\.iceberg\.exceptions\.NotFoundException",
+        r"org\.apache\.iceberg\.exceptions\.NotFoundException: (?!Unable to find warehouse)",
         RetriableError,
         "a file of the table is missing: {message}",
         MISSING_FILE_FIX,
@@ -144,7 +149,9 @@ def explain_version(error: BaseException) -> HeadraceError | None:
     return explain_known_error(error, _VERSION_ERRORS)
 
 
-def explain(error: BaseException) -> HeadraceError | None:
-    """Explain a known error of Iceberg or AWS; None for any other error."""
-    # The AWS errors come first: Iceberg wraps them in errors of its own.
-    return explain_known_error(error, _AWS_ERRORS + _ICEBERG_ERRORS)
+def explain(error: BaseException, catalog: Mapping[str, str]) -> HeadraceError | None:
+    """Explain a known error of Iceberg, its catalog or AWS; None for any other error. ``catalog``: the catalog's properties."""
+    is_vended = _DELEGATION in map(str.lower, catalog)
+    vended = (EXPIRED_STORAGE_CREDENTIALS,) if is_vended else ()
+    # The AWS errors come first: Iceberg wraps them in errors of its own. REST_ERRORS come last: their text quotes conflicts.
+    return explain_known_error(error, vended + _AWS_ERRORS + _ICEBERG_ERRORS + REST_ERRORS)

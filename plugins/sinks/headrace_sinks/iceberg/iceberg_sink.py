@@ -33,6 +33,7 @@ from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
+from headrace_sinks.iceberg.catalog_properties import CatalogProperties
 from headrace_sinks.iceberg.iceberg_catalog import (
     CATALOG,
     SESSION_CATALOG,
@@ -41,6 +42,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
     evict_table,
     list_namespaces,
     load_table,
+    with_new_login,
 )
 from headrace_sinks.iceberg.iceberg_errors import explain, explain_version
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
@@ -79,7 +81,7 @@ class IcebergConfig(SinkConfig):
     catalog: str | None = None
     """Name of a catalog of the Spark session, instead of ``warehouse``."""
 
-    catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
+    catalog_properties: CatalogProperties = Field(default_factory=dict, alias="catalog.properties")
     """Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session."""
 
     table_type: TableType = Field("merge-on-read", alias="table.type")
@@ -244,10 +246,8 @@ class IcebergSink(Sink):
         spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
         with active(spark):
             try:
-                handle = TableHandle.load(spark, name)
-                if handle is None:
-                    return self._write_first_batch(table, name, rows, batch)
-                return self._write(handle, table, rows, batch)
+                # A repeated write finds the mark of the batch.
+                return with_new_login(spark, self.session_conf(), lambda: self._write_batch(table, name, rows, batch))
             finally:
                 # The metadata of one table can take megabytes of memory, and there are many tables.
                 evict_table(spark, name)
@@ -283,7 +283,7 @@ class IcebergSink(Sink):
         return measure_table(spark, self._name(spark, table))
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        known = explain_null(error) or explain(error)
+        known = explain_null(error) or explain(error, self.config.catalog_properties)
         return known or (explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None)
 
     @property
@@ -294,6 +294,12 @@ class IcebergSink(Sink):
     @property
     def _catalog_class(self) -> str:
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
+
+    def _write_batch(self, table: Table, name: str, rows: DataFrame, batch: Batch) -> WriteResult:
+        handle = TableHandle.load(rows.sparkSession, name)
+        if handle is None:
+            return self._write_first_batch(table, name, rows, batch)
+        return self._write(handle, table, rows, batch)
 
     def _write(self, handle: TableHandle, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         marks = SnapshotMarks.read(handle, batch)

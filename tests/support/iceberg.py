@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.testing.tables import Target
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.table_handle import TableHandle
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.sdk.columns import quote_name
@@ -20,22 +19,6 @@ _T = TypeVar("_T")
 CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 #: The class that wraps Spark's built-in catalog, which also has the tables of other formats.
 SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
-
-
-@contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread: Spark and Iceberg read their settings from it."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    sessions = jvm.org.apache.spark.sql.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def configure_folder_catalog(spark: SparkSession, warehouse: str) -> str:

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
-from headrace_sinks.iceberg.compaction import MAX_BYTES, select_small_files
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg.file_rewrite import find_file_with_deletes, rewrite_file
-from headrace_sinks.iceberg.iceberg_catalog import active, evict_table
+from headrace_sinks.iceberg.iceberg_catalog import evict_table
 from headrace_sinks.iceberg.orphans import find_last_search, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
@@ -26,6 +26,7 @@ from headrace_sinks.iceberg.position_deletes import (
 )
 from headrace_sinks.iceberg.row_delta import find_highest_position
 from headrace_sinks.iceberg.table_handle import TableHandle
+from headrace_sinks.small_files import MAX_BYTES, select_small_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

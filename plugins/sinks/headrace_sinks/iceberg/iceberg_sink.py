@@ -30,6 +30,7 @@ from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line
 from headrace.sdk.sessions import materialize
 from headrace.sdk.storage import Folder, qualify_path
+from headrace_sinks.active_session import active
 from headrace_sinks.as_of import to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
@@ -37,7 +38,6 @@ from headrace_sinks.iceberg.catalog_properties import CatalogProperties
 from headrace_sinks.iceberg.iceberg_catalog import (
     CATALOG,
     SESSION_CATALOG,
-    active,
     configure_folder_catalog,
     evict_table,
     list_namespaces,

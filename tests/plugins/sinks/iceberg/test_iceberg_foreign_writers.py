@@ -16,8 +16,8 @@ from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
 from headrace.testing.tables import Target, put, remove
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 

@@ -17,8 +17,8 @@ from headrace.sdk.sink import MARK_SEARCH_DEPTH
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.faults import Calls, Fault, LostError
 from headrace.testing.tables import Target, put, remove
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.staging import stage_files
 

@@ -21,8 +21,8 @@ from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.compaction import MAX_BYTES, TINY_BYTES, count_small_files, select_small_files
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
+from headrace_sinks.small_files import MAX_BYTES, TINY_BYTES, count_small_files, select_small_files
 
 pytestmark = pytest.mark.spark
 

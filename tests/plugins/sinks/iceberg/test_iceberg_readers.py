@@ -17,8 +17,9 @@ from headrace import ConfigError, DataError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active, load_table
+from headrace_sinks.iceberg.iceberg_catalog import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

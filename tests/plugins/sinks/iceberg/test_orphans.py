@@ -13,8 +13,8 @@ from tests.support.iceberg import java_table, load_table_handle
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.staging import stage_files
 

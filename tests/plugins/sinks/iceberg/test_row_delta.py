@@ -20,8 +20,8 @@ from headrace.sdk.sink import Batch
 from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
+from headrace_sinks.active_session import active
 from headrace_sinks.iceberg import IcebergSink, position_deletes
-from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.row_delta import HIGHEST_POSITION, MAX_ROWS
 from headrace_sinks.iceberg.staging import stage_files

@@ -30,7 +30,7 @@ class CompactionCandidates:
 def select_small_files(partitions: Sequence[Sequence[int]], max_file_bytes: int) -> CompactionCandidates:
     """Select the files to compact. ``partitions``: the file sizes of each partition, in ascending order.
 
-    Iceberg applies one size limit to all partitions. The result has the largest limit that suits one of the partitions and writes at most
+    Iceberg and Delta apply one size limit to all partitions. The result has the largest limit that suits one of the partitions and writes at most
     ``MAX_BYTES`` in all.
     """
     limits = sorted({size for sizes in partitions for size in sizes[1 : count_small_files(sizes, max_file_bytes)]})

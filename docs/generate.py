@@ -44,7 +44,7 @@ HEAD = """\
 `headrace schema` prints the options as JSON Schema, including those of all plugins installed on your machine.
 
 An unknown key is rejected with its line number, unless it matches a pattern under *Passed on*. Such a key is passed on
-unchanged; see the documentation of Spark, Hudi or Iceberg. Every value may be a reference such as `${env:NAME}`.
+unchanged; see the documentation of Spark, Hudi, Iceberg or Delta. Every value may be a reference such as `${env:NAME}`.
 """
 
 CAPABILITIES_HEAD = """\

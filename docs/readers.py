@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headrace_sinks.delta import delta_readers
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.iceberg import iceberg_readers
 from headrace_sinks.reader_support import Reads, Support, load_name_rules
 
 #: The tables by their marks in the page.
-TABLES = ("iceberg", "hudi", "names")
+TABLES = ("iceberg", "hudi", "delta", "names")
 
 
 def reader_table(name: str) -> str:
     """Return a table of the page."""
-    return {"iceberg": _build_iceberg, "hudi": _build_hudi, "names": _build_names}[name]()
+    return {"iceberg": _build_iceberg, "hudi": _build_hudi, "delta": _build_delta, "names": _build_names}[name]()
 
 
 def _build_iceberg() -> str:
@@ -32,6 +33,14 @@ def _build_hudi() -> str:
         features = [_describe(getattr(reader, feature)) for feature in hudi_readers.FEATURES]
         rows.append([f"`{name}`", *features, version])
     return _build_table(["reader", "COPY_ON_WRITE", "MERGE_ON_READ, log files", "newest table version"], rows)
+
+
+def _build_delta() -> str:
+    rows = [
+        [f"`{name}`", *[_describe(getattr(reader, feature)) for feature in delta_readers.FEATURES]]
+        for name, reader in delta_readers.load_readers().items()
+    ]
+    return _build_table(["reader", "deletion vectors", "type widening"], rows)
 
 
 def _build_names() -> str:

@@ -69,6 +69,7 @@ def start_session() -> Iterator[SparkSession]:
     from headrace.runtime.session.spark_support import list_lines, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
     from headrace_aws.s3a.s3a_file_system import S3A
+    from headrace_sinks.delta import DeltaSink
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
@@ -84,6 +85,7 @@ def start_session() -> Iterator[SparkSession]:
         kafka,
         AvroFormat(),
         IcebergSink(warehouse="/tmp"),
+        DeltaSink(path="/tmp"),
         AwsBundle(),
         FilesSink(path="/tmp"),
         S3A(),

@@ -121,7 +121,7 @@ def test_bad_records_become_dead_letters_and_others_are_applied(
     assert json.loads(dead_letters[0]["value"])["after"] == BAUER
 
 
-@pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
+@pytest.mark.parametrize("sink", nightly_after(1, [*TABLE_SINKS, "delta"]))
 def test_dead_letters_are_written_once_to_configured_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     for name in ("artists", "works"):

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from headrace_sinks.catalogs.glue.glue_catalog import GlueCatalog as GlueCatalog
     from headrace_sinks.catalogs.hive.hive_catalog import HiveCatalog as HiveCatalog
     from headrace_sinks.console import ConsoleSink as ConsoleSink
+    from headrace_sinks.delta import DeltaSink as DeltaSink
     from headrace_sinks.files import FilesSink as FilesSink
     from headrace_sinks.hudi import HudiSink as HudiSink
     from headrace_sinks.iceberg import IcebergSink as IcebergSink
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _CLASSES = {
     "iceberg": "headrace_sinks.iceberg:IcebergSink",
     "hudi": "headrace_sinks.hudi:HudiSink",
+    "delta": "headrace_sinks.delta:DeltaSink",
     "files": "headrace_sinks.files:FilesSink",
     "s3": "headrace_sinks.s3.s3_sink:S3Sink",
     "console": "headrace_sinks.console:ConsoleSink",

@@ -94,13 +94,15 @@ def load_name_rules() -> Mapping[str, NameRule]:
     }
 
 
-def check_readers(readers: Iterable[str], known: Collection[str], table_format: str) -> None:
-    """Raise ValueError for a reader that headrace does not know."""
+def check_readers(
+    readers: Iterable[str], known: Collection[str], table_format: str, option: str = "table.type"
+) -> None:
+    """Raise ValueError for a reader that headrace does not know. ``option``: the one that chooses what readers must support."""
     for reader in readers:
         if reader not in known:
             raise ValueError(
                 f"unknown reader {reader!r} of {table_format} tables; {did_you_mean(reader, known)}; for another engine, leave it "
-                "out and set a `table.type` that the engine supports"
+                f"out and set a `{option}` that the engine supports"
             )
 
 

@@ -27,6 +27,7 @@ from tests.support.world_run import Run, make_failing
 
 from headrace.engine.run import catch_up
 from headrace.sdk.sink import Sink
+from headrace_sinks.delta import DeltaSink
 from headrace_sinks.files import FilesSink
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.iceberg import IcebergSink
@@ -53,7 +54,7 @@ def _long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FirstMemory, SecondMemory = make_failing(MemorySink, "first"), make_failing(MemorySink, "second")
 Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "first")
-Files = make_failing(FilesSink, "first")
+Files, Delta = make_failing(FilesSink, "first"), make_failing(DeltaSink, "first")
 
 
 def draw_seeds(count: int, skip: int) -> list[int]:
@@ -149,6 +150,13 @@ def test_history_of_two_sources_in_one_table(spark: SparkSession, part: int, sha
 @repeated
 def test_history_in_iceberg(spark: SparkSession, part: int) -> None:
     check(spark, 1, lambda folder, mode: Iceberg({"warehouse": f"{folder}/lake", "mode": mode}))
+
+
+@pytest.mark.nightly
+@pytest.mark.one_spark
+@repeated
+def test_history_in_delta(spark: SparkSession, part: int) -> None:
+    check(spark, 1, lambda folder, mode: Delta({"path": f"{folder}/lake", "mode": mode}))
 
 
 if not SPARK_4:

@@ -23,6 +23,7 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Sink
 from headrace.testing._internal.stream import Change, Database, Stream
+from headrace_sinks.delta import DeltaSink
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.iceberg import IcebergSink, row_delta
 
@@ -206,6 +207,20 @@ def test_history_in_iceberg(
     """``many`` is the number of columns from which rows are replaced by location instead of MERGE."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(row_delta, "_MANY_COLUMNS", many):
         check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
+
+
+@pytest.mark.nightly
+@repeated
+@examples(1)
+@given(
+    history=histories(),
+    options=st.sampled_from(
+        [{}, {"delta.enableDeletionVectors": "false"}, {"partition.by": {"*": [PARTITION]}}, {"readers": ["athena"]}]
+    ),
+)
+def test_history_in_delta(spark: SparkSession, part: int, history: History, options: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(history, DeltaSink({"path": f"{folder}/lake", **options}), spark, Path(folder))
 
 
 if not SPARK_4:

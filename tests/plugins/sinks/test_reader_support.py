@@ -9,7 +9,8 @@ from pyspark.sql import types as T
 
 from headrace.errors import ConfigError, DataError
 from headrace.sdk import Sink, Table
-from headrace_sinks import HudiSink, IcebergSink
+from headrace_sinks import DeltaSink, HudiSink, IcebergSink
+from headrace_sinks.delta.delta_readers import explain_widening
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.hudi.hudi_table_services import list_inline_options
 from headrace_sinks.iceberg import iceberg_readers
@@ -159,6 +160,66 @@ def test_glue_readers_need_no_warning_with_a_catalog() -> None:
 )
 def test_equality_deletes_require_support_of_all_readers(readers: list[str], reads: bool) -> None:
     assert iceberg(readers=readers).reads_equality_deletes is reads
+
+
+# Delta
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, "true"),
+        ({"readers": ["spark", "delta-rs"]}, "true"),
+        ({"readers": ["spark", "polars"]}, "false"),
+        ({"readers": ["trino"]}, "false"),
+        ({"readers": ["trino"], "delta.enableDeletionVectors": True}, "true"),
+        ({"delta.enableDeletionVectors": False}, "false"),
+    ],
+)
+def test_new_delta_tables_are_readable_by_all_readers(options: dict[str, Any], chosen: str) -> None:
+    assert DeltaSink(path="lake", **options)._table_options.properties()["delta.enableDeletionVectors"] == chosen
+
+
+def test_deletion_vectors_are_rejected_for_readers_that_refuse_them() -> None:
+    sink = DeltaSink(path="lake", readers=["spark", "polars"], **{"delta.enableDeletionVectors": True})
+    assert refusal(sink) == (
+        "sink delta, delta.enableDeletionVectors: batches mark replaced rows with deletion vectors, but polars refuses deletion vectors\n"
+        "  fix: remove the option, or remove polars from `readers`"
+    )
+
+
+UNKNOWN_TRINO = "it is not known whether trino can read deletion vectors"
+
+
+@pytest.mark.parametrize(
+    ("options", "warnings"),
+    [
+        ({"readers": ["spark"]}, []),
+        (
+            {"readers": ["spark", "trino"]},
+            [
+                "new tables have no deletion vectors, so a batch rewrites every file that has a changed row: "
+                + UNKNOWN_TRINO
+            ],
+        ),
+        (
+            {"readers": ["trino"], "delta.enableDeletionVectors": True},
+            [
+                "batches write deletion vectors, and it is not known whether trino can read them: test it before you rely on it"
+            ],
+        ),
+    ],
+)
+def test_warnings_for_delta_readers(options: dict[str, Any], warnings: list[str]) -> None:
+    assert list(DeltaSink(path="lake", **options).warnings()) == warnings
+
+
+def test_types_are_widened_only_for_readers_that_read_them() -> None:
+    assert explain_widening([]) is None
+    assert explain_widening(["spark", "delta-rs"]) is None
+    assert explain_widening(["spark", "trino"]) == (
+        "it is not known whether trino can read a column of which the type was widened"
+    )
 
 
 # Hudi

@@ -1,0 +1,46 @@
+"""Commits in the log of a Delta table, and the removal of old ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from headrace.sdk.storage import Folder
+from headrace_sinks.delta.delta_handle import LOG, DeltaHandle
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+#: The file in which Delta notes how far a VACUUM came.
+_LAST_VACUUM = "_last_vacuum_info"
+
+
+def list_commits(handle: DeltaHandle) -> dict[int, int]:
+    """List the versions in the log and the times of their commits, in milliseconds since 1970."""
+    path = handle.jvm.org.apache.hadoop.fs.Path(f"{handle.path}/{LOG}")
+    conf = handle.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    found = {}
+    for status in path.getFileSystem(conf).listStatus(path):
+        if match := _COMMIT.fullmatch(str(status.getPath().getName())):
+            found[int(match[1])] = int(status.getModificationTime())
+    return found
+
+
+def read_last_vacuum(handle: DeltaHandle) -> int:
+    """Read the newest version of which a VACUUM deleted the files; -1 before the first VACUUM."""
+    info: dict[str, Any] = json.loads(Folder(handle.spark, f"{handle.path}/{LOG}").read(_LAST_VACUUM) or "{}")
+    return int(info.get("latestCommitVersionOutsideOfRetentionWindow", -1))
+
+
+def remove_old_commits(handle: DeltaHandle, seconds: float) -> None:
+    """Remove commits older than ``seconds`` from the log, if a checkpoint replaces them.
+
+    Delta does the same when it writes a checkpoint, but keeps the commits of 30 days (``delta.logRetentionDuration``).
+    """
+    delta, java = handle.jvm.org.apache.spark.sql.delta, handle.jvm.java.lang
+    # py4j passes a small number as an Integer, and Delta requires an Option of a Long.
+    gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001
+    millis = gateway.new_array(java.Long, 1)
+    millis[0] = round(seconds * 1000)
+    retention = handle.jvm.scala.Predef.wrapRefArray(millis).headOption()
+    log = delta.DeltaLog.forTable(handle.spark._jsparkSession, handle.path)  # noqa: SLF001
+    log.cleanUpExpiredLogs(handle.refresh().java, retention, delta.TruncationGranularity.MINUTE())

@@ -1,0 +1,277 @@
+"""Sink for Delta tables: upserts ordered by position. Each batch is one commit, with the batch's mark as its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field, field_validator
+
+from headrace.sdk import (
+    Batch,
+    Capabilities,
+    HeadraceError,
+    MaintenancePolicy,
+    MaintenanceStep,
+    NoSuchTableError,
+    Sink,
+    SinkConfig,
+    Table,
+    TableMode,
+    TableSize,
+    WriteResult,
+)
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.storage import Folder, qualify_path
+from headrace_sinks.active_session import active
+from headrace_sinks.as_of import to_millis
+from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
+from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
+from headrace_sinks.delta.delta_errors import AFTER_LAST_COMMIT, explain, explain_version
+from headrace_sinks.delta.delta_folders import check_inner_tables, check_outer_tables
+from headrace_sinks.delta.delta_handle import DeltaHandle
+from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
+from headrace_sinks.delta.delta_merge import merge
+from headrace_sinks.delta.delta_partitions import find_partition_columns, find_unsupported_values
+from headrace_sinks.delta.delta_readers import load_readers
+from headrace_sinks.delta.delta_schema import check_names, evolve
+from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
+from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
+from headrace_sinks.stored_types import describe_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+#: Delta's metrics of a commit that count inserted and updated rows, and written bytes: of a write, and of MERGE.
+_ROWS = ("numOutputRows",), ("numTargetRowsInserted", "numTargetRowsUpdated")
+_BYTES = ("numOutputBytes",), ("numTargetBytesAdded",)
+
+
+class DeltaConfig(SinkConfig):
+    """Options of the sink ``delta``. Table properties (``delta.…``) pass through and are set when a table is created."""
+
+    passthrough: ClassVar[tuple[str, ...]] = ("delta.*",)
+
+    path: str
+    """Folder with a subfolder for each table."""
+
+    readers: tuple[str, ...] = ()
+    """Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support."""
+
+    partition_by: dict[str, tuple[str, ...]] | tuple[str, ...] = Field(default_factory=dict, alias="partition.by")
+    """Partition columns of new tables. Table name or glob → columns. The first rule that matches applies. A list of columns applies to all
+    tables.
+    """
+
+    @field_validator("readers")
+    @classmethod
+    def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
+        check_readers(readers, load_readers(), "Delta", DELETION_VECTORS)
+        return readers
+
+    @property
+    def partition_rules(self) -> dict[str, tuple[str, ...]]:
+        """Table name or glob → columns."""
+        return self.partition_by if isinstance(self.partition_by, dict) else {"*": self.partition_by}
+
+
+class DeltaSink(Sink):
+    """``delta: {path: lake/, mode: upsert}``."""
+
+    name = "delta"
+    api_version = 1
+    Config = DeltaConfig
+    config: DeltaConfig
+    capabilities = Capabilities(
+        upsert=True,
+        delete=True,
+        schema_evolution=True,
+        exactly_once=True,
+        time_travel=True,
+        single_pass=True,
+        concurrent_writers=True,
+    )
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "3.5": ("io.delta:delta-spark_2.12:3.3.3",),
+        "4.0": ("io.delta:delta-spark_2.13:4.0.1",),
+    }
+    jvm_class = _EXTENSION
+    #: Columns of the change data feed, and Spark's metadata column, by which Delta finds the rows of deletion vectors.
+    reserved_columns = ("_change_type", "_commit_version", "_commit_timestamp", "_metadata")
+
+    def session_conf(self) -> dict[str, str]:
+        # Without the extension, a query shows the rows that deletion vectors delete. A catalog is not needed: tables are paths.
+        return {"spark.sql.extensions": _EXTENSION}
+
+    def warnings(self) -> Iterable[str]:
+        return self._table_options.warnings()
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        self._table_options.properties()
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        yield "sink delta", Folder(spark, self.config.path).probe()
+
+    def place(self) -> str | None:
+        return self.config.path
+
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        check_reader_names(self.config.readers, columns, table.name)
+
+    def check_new(self, table: Table, columns: Collection[str]) -> None:
+        check_partition_columns(table, columns, self._partition_columns(table), "sink delta, partition.by")
+
+    def check_stored(self, spark: SparkSession, table: Table) -> None:
+        if self.config.readers:
+            with active(spark):
+                handle = DeltaHandle.load(spark, self._path(spark, table))
+                if handle is not None:
+                    self._table_options.check_stored(handle, table.name)
+
+    def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
+        path = self._path(spark, table)
+        with active(spark):
+            handle = DeltaHandle.load(spark, path)
+        columns = self._partition_columns(table) if handle is None else handle.partition_columns
+        if not columns:
+            return None
+        unsupported = find_unsupported_values(columns, row, has_folders=not Folder(spark, path).is_in_store)
+        return None if unsupported is None else ~_is_deleted() & unsupported
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        if self.config.readers:
+            check_reader_names(self.config.readers, list_names(rows.schema), table.name)
+        spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
+        with active(spark):
+            self._check_folder(spark, table)
+            handle = DeltaHandle.load(spark, path)
+            if handle is None:
+                return self._write_first_batch(table, path, rows, batch)
+            return self._write(handle, table, rows, batch)
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        path = self._path(spark, table)
+        with active(spark):
+            if DeltaHandle.load(spark, path) is None:
+                raise NoSuchTableError(
+                    f"there is no table {table.name!r}",
+                    where=f"sink delta, path {self.config.path}",
+                    fix="run the pipeline, or correct the name",
+                )
+            reader = spark.read.format("delta")
+            try:
+                return reader.options(**_find_version(spark, as_of)).load(path)
+            except Exception as error:
+                if as_of is not None and AFTER_LAST_COMMIT in str(error):
+                    return reader.load(path)
+                raise explain_version(error) or self.explain(error) or error from error
+
+    def plan_maintenance(
+        self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+    ) -> Iterator[MaintenanceStep]:
+        return plan_maintenance(spark, self._path(spark, table), policy)
+
+    def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
+        return measure_table(spark, self._path(spark, table))
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain(error, self.config.path)
+
+    @property
+    def _table_options(self) -> DeltaTableOptions:
+        return DeltaTableOptions(self.config.readers, self.config.options())
+
+    @cached_property
+    def _checked(self) -> set[str]:
+        """Names of the tables that are known to be in no other table's folder."""
+        return set()
+
+    def _path(self, spark: SparkSession, table: Table) -> str:
+        return "/".join([qualify_path(spark, self.config.path), *table.parts])
+
+    def _partition_columns(self, table: Table) -> Sequence[str]:
+        return find_partition_columns(table.name, self.config.partition_rules)
+
+    def _check_folder(self, spark: SparkSession, table: Table) -> None:
+        if table.name not in self._checked:
+            check_outer_tables(spark, table, partial(self._path, spark))
+            self._checked.add(table.name)
+
+    def _write(self, handle: DeltaHandle, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        last = handle.find_batch_version(batch)
+        is_applied = last.is_applied(batch) if last else False
+        if is_applied:
+            return WriteResult(version=str(handle.version), skipped=True)
+        if batch.mode == "upsert":
+            self._table_options.check_stored(handle, table.name)
+        stored = handle.schema
+        rows = evolve(handle, rows, self.config.readers, has_deletes=batch.mode == "upsert")
+        changes = describe_changes(stored, rows.drop(DELETED).schema)
+        with mark_commits(handle.spark, batch, BatchVersion.after(last, batch)):
+            if batch.mode == "upsert":
+                merge(handle, table, rows)
+            else:
+                _append(handle, rows, is_known=is_applied is not None)
+        return replace(_to_result(handle.refresh(), batch, before=handle.version), schema_changes=changes)
+
+    def _write_first_batch(self, table: Table, path: str, rows: DataFrame, batch: Batch) -> WriteResult:
+        """Create the table with the rows of its first batch."""
+        spark, columns = rows.sparkSession, tuple(self._partition_columns(table))
+        if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
+            return deferred
+        check_inner_tables(spark, table, partial(self._path, spark))
+        properties = self._table_options.properties()
+        check_names(rows.schema, properties)
+        if batch.mode == "upsert":
+            rows = rows.where(~_is_deleted())
+        writer = rows.drop(DELETED).write.format("delta").mode("append").options(**properties)
+        with mark_commits(spark, batch, BatchVersion.after(None, batch)):
+            (writer.partitionBy(*columns) if columns else writer).save(path)
+        handle = DeltaHandle.load(spark, path)
+        assert handle is not None, "the commit created the table"
+        return _to_result(handle, batch, before=-1)
+
+
+def _append(handle: DeltaHandle, rows: DataFrame, *, is_known: bool) -> None:
+    """Append rows. ``is_known``: the table has none of them; otherwise rows with stored positions are skipped.
+
+    Positions of a pipeline's appended rows are unique.
+    """
+    if not is_known:
+        columns = [quote_name(column) for column in rows.columns]
+        rows = rows.join(handle.read().select(POSITION), POSITION, "left_anti").select(*columns)
+    rows.drop(DELETED).write.format("delta").mode("append").save(handle.path)
+
+
+def _is_deleted() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(DELETED)
+
+
+def _find_version(spark: SparkSession, as_of: str | None) -> dict[str, str]:
+    """Return the reader's options for a version: a number, or a timestamp in the session's time zone."""
+    if as_of is None:
+        return {}
+    if as_of.isdigit():
+        return {"versionAsOf": as_of}
+    time = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=to_millis(spark, as_of))
+    return {"timestampAsOf": time.isoformat(timespec="milliseconds")}
+
+
+def _to_result(handle: DeltaHandle, batch: Batch, *, before: int) -> WriteResult:
+    """Build the result from the batch's commit. ``before``: the version before the batch."""
+    commit = handle.find_commit(batch, before)
+    if commit is None:
+        return WriteResult(upserted=0, version=str(handle.version))
+    rows, written = (
+        next((count for names in metrics if (count := commit.count(*names)) is not None), None)
+        for metrics in (_ROWS, _BYTES)
+    )
+    return WriteResult(upserted=rows, bytes=written, version=commit.version)

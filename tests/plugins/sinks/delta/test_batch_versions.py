@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from headrace.sdk.sink import Batch
+from headrace_sinks.delta.batch_versions import BatchVersion
+
+#: Batches of one pipeline. Numbers repeat, as after the restore of an older checkpoint.
+BATCHES = st.builds(
+    lambda number, digest: Batch("pipeline", number, "append", digest=digest),
+    st.integers(0, 3) | st.integers(0, 2**31 - 1),
+    st.sampled_from(["", "1", "2"]),
+)
+
+
+@given(st.lists(BATCHES, min_size=1, max_size=20))
+def test_versions_increase_and_contain_the_number_and_fit_into_a_long(batches: list[Batch]) -> None:
+    last: BatchVersion | None = None
+    for batch in batches:
+        version = BatchVersion.after(last, batch)
+        assert (int(last) if last else -1) < int(version) < 2**63
+        assert version.number == batch.id
+        assert BatchVersion.parse(int(version)) == version
+        last = version
+
+
+@given(BATCHES, BATCHES)
+def test_stored_version_answers_like_the_mark_of_its_batch(stored: Batch, batch: Batch) -> None:
+    version = BatchVersion.after(None, stored)
+    assert version.is_applied(batch) == batch.is_applied([stored.mark])

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.kit import skip_type_independent_tests
+
+from headrace.testing.sinks import SinkConformance
+from headrace_sinks.delta import DeltaSink
+
+pytestmark = pytest.mark.spark
+
+
+class TestDeletionVectors(SinkConformance):
+    plugin_class = DeltaSink
+    faults = 4
+    refused = ({"readers": ["no_such_engine"]},)
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder)}
+
+
+@pytest.mark.nightly
+@pytest.mark.one_spark
+@skip_type_independent_tests
+class TestCopyOnWrite(SinkConformance):
+    plugin_class = DeltaSink
+    faults = 0  # the write steps are the same
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "delta.enableDeletionVectors": "false"}

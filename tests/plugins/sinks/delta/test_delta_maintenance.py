@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.delta import folder_of, open_table, read_rows
+
+from headrace import ConfigError
+from headrace.sdk import MaintenancePolicy
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.delta import DeltaSink
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+HOUR, DAY = 3600.0, 86400.0
+
+
+@pytest.fixture
+def target(tmp_path: Path, sessions: Sessions) -> Target:
+    return Target(DeltaSink(path=str(tmp_path)), sessions.of("one"))
+
+
+def maintain(target: Target, policy: MaintenancePolicy) -> dict[str, str]:
+    """Run all steps that are due, and return their names and results."""
+    steps = target.sink.plan_maintenance(target.session, target.table, policy)
+    return {step.name: step.run() for step in steps}
+
+
+def later(seconds: float, *, history: float = HOUR, files: int = 2) -> MaintenancePolicy:
+    """Return a policy with a clock that is ahead."""
+    return MaintenancePolicy(history, files, clock=lambda: time.time() + seconds)
+
+
+def make_older(path: Path, seconds: float) -> None:
+    """Set the times of a file, or of all files in a folder, back."""
+    for file in path.iterdir() if path.is_dir() else [path]:
+        before = file.stat().st_mtime - seconds
+        os.utime(file, (before, before))
+
+
+def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Path) -> None:
+    for number in range(4):
+        target.write(PEOPLE, put(number, number, "a"), put(number, 10 + number, "a"))
+    target.write(PEOPLE, put(10, 1, "A"), remove(10, 2, None))
+    before, size = target.rows(), target.sink.measure_table(target.session, target.table)
+    assert size is not None
+    assert (size.rows, size.versions, size.maintained) == (7, 5, None)
+    assert size.delete_files
+    result = maintain(target, later(0, files=3))
+    assert list(result) == ["compact"]
+    assert result["compact"].endswith("files into 1")
+    assert target.rows() == before
+    assert read_rows(tmp_path, target) == before
+    size = target.sink.measure_table(target.session, target.table)
+    assert size is not None
+    assert (size.rows, size.files, size.delete_files, size.small_files) == (7, 1, 0, 0)
+    assert size.maintained
+    assert maintain(target, later(0, files=3)) == {}
+
+
+def test_old_versions_expire_and_batches_are_still_known(target: Target, tmp_path: Path) -> None:
+    for number in range(12):
+        target.write(PEOPLE, put(number, 1, f"name {number}"))
+    rows = target.rows()
+    assert maintain(target, later(1.2 * HOUR, files=99)) == {}
+    make_older(folder_of(tmp_path, target) / "_delta_log", HOUR)
+    assert maintain(target, later(0, history=0.0, files=99)) == {"expire": "12 versions, 2 left"}
+    assert target.rows() == rows
+    assert read_rows(tmp_path, target) == rows
+    assert len(list(folder_of(tmp_path, target).glob("*.parquet"))) == 1
+    assert isinstance(target.refusal(lambda: target.rows("0")), ConfigError)
+    assert maintain(target, later(0, history=0.0, files=99)) == {}
+    assert target.write_again(PEOPLE, put(11, 1, "name 11")).skipped
+    target.write(PEOPLE, put(12, 2, "new"))
+    assert maintain(target, later(0, history=0.0, files=99)).keys() == {"expire"}
+    assert [row["id"] for row in target.rows()] == [1, 2]
+
+
+def test_orphan_files_are_removed(target: Target, tmp_path: Path) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    orphans = [folder_of(tmp_path, target) / f"part-{name}.parquet" for name in ("old", "new")]
+    for orphan in orphans:
+        orphan.write_bytes(b"of a killed writer")
+    make_older(orphans[0], 4 * DAY)
+    assert "remove-orphans" not in maintain(target, later(2.9 * DAY, history=0.0, files=99))
+    assert maintain(target, later(3.1 * DAY, history=0.0, files=99))["remove-orphans"] == "removed"
+    assert [orphan.exists() for orphan in orphans] == [False, True]
+    assert open_table(tmp_path, target).metadata().configuration["headrace.orphans"]
+    assert target.rows() == [{"id": 1, "name": "a"}]
+    assert "remove-orphans" not in maintain(target, later(3.2 * DAY, history=0.0, files=99))

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.delta import folder_of, open_table, read_actions, read_rows
+
+from headrace import ConfigError, DataError, RetriableError
+from headrace.sdk.sink import WriteResult
+from headrace.spark.sessions import Sessions
+from headrace.testing._internal.meantime import in_the_meantime
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.delta import DeltaSink
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+
+
+@pytest.fixture
+def target(tmp_path: Path, sessions: Sessions) -> Target:
+    return Target(DeltaSink(path=str(tmp_path)), sessions.of("one"))
+
+
+def make(folder: Path, sessions: Sessions, **options: Any) -> Target:
+    return Target(DeltaSink({"path": str(folder), **options}), sessions.of("one"))
+
+
+# Tables as another reader sees them
+
+
+def test_delta_rs_reads_upserts_deletes_and_schema_changes(target: Target, tmp_path: Path) -> None:
+    target.write("id int, size int", put(1, 1, 10), put(1, 2, 20), put(1, 3, 30))
+    target.write("id int, size bigint, note string", put(2, 1, 2**40, "a"), remove(2, 2, None, None))
+    assert read_rows(tmp_path, target) == [
+        {"id": 1, "size": 2**40, "note": "a"},
+        {"id": 3, "size": 30, "note": None},
+    ]
+    vectors = [action["add"]["deletionVector"] for action in read_actions(tmp_path, target) if "add" in action]
+    assert any(vectors), "the rows are marked as deleted in their file"
+
+
+def test_tables_have_no_deletion_vectors_if_a_reader_does_not_read_them(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, readers=["spark", "polars"])
+    (warning,) = table.sink.warnings()
+    assert "polars refuses deletion vectors" in warning
+    table.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"))
+    table.write(PEOPLE, put(2, 1, "A"), remove(2, 2, None))
+    assert "deletionVectors" not in (open_table(tmp_path, table).protocol().reader_features or [])
+    assert read_rows(tmp_path, table) == [{"id": 1, "name": "A"}]
+
+
+def test_table_with_deletion_vectors_is_set_aside_for_a_reader_that_refuses_them(
+    target: Target, tmp_path: Path, sessions: Sessions
+) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    other = Target(make(tmp_path, sessions, readers=["polars"]).sink, target.session, name=target.name)
+    for work in (
+        lambda: other.write(PEOPLE, put(2, 1, "A")),
+        lambda: other.sink.check_stored(other.session, other.table),
+    ):
+        error = other.refusal(work)
+        assert isinstance(error, ConfigError)
+        assert "polars refuses deletion vectors" in str(error)
+    assert target.rows() == [{"id": 1, "name": "a"}]
+
+
+# The mark of the batch
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_transactions_name_their_batch_and_repeated_batch_is_skipped(target: Target, tmp_path: Path, mode: Any) -> None:
+    target.write(PEOPLE, put(1, 1, "a"), mode=mode)
+    other = Target(target.sink, target.session, name=target.name)
+    target.write(PEOPLE, put(2, 2, "b"), mode=mode)
+    other.write(PEOPLE, put(3, 3, "c"), mode=mode)
+    again = target.write_again(PEOPLE, put(2, 2, "b"), mode=mode)
+    assert again == WriteResult(version="2", skipped=True)
+    commits = [action["commitInfo"] for action in read_actions(tmp_path, target) if "commitInfo" in action]
+    marks = [f"{target.pipeline}:0:1", f"{target.pipeline}:1:1", f"{other.pipeline}:0:1"]
+    assert [commit["userMetadata"] for commit in commits] == marks
+    ids = [action["txn"]["appId"] for action in read_actions(tmp_path, target) if "txn" in action]
+    assert ids == [f"headrace:{name}" for name in (target.pipeline, target.pipeline, other.pipeline)]
+
+
+def test_metrics_of_the_commit_are_reported(target: Target) -> None:
+    first = target.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), remove(1, 9, None))
+    assert (first.upserted, first.version) == (2, "0")
+    assert first.bytes
+    second = target.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), remove(1, 8, None))
+    assert (second.upserted, second.version) == (2, "1")
+    assert second.bytes
+    third = target.write("id int, name string, born int", put(3, 2, "later", 1))
+    assert (third.upserted, list(third.schema_changes)) == (0, ["new column born (int)"])
+
+
+# Other writers
+
+
+def test_concurrent_commit_is_retriable(target: Target, sessions: Sessions) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    other = Target(target.sink, sessions.of("other"), name=target.name)
+    with in_the_meantime(lambda: other.write(PEOPLE, put(2, 2, "b"))) as interleave:
+        error = target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, put(3, 1, "A")))))
+    assert error is None or isinstance(error, RetriableError)
+    target.write_again(PEOPLE, put(3, 1, "A")) if error is None else target.write(PEOPLE, put(3, 1, "A"))
+    assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}]
+
+
+def test_table_in_the_folder_of_another_table_is_rejected(target: Target, sessions: Sessions, tmp_path: Path) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    inner = Target(DeltaSink(path=str(tmp_path)), target.session, name=f"{target.name}.old")
+    error = inner.refusal(lambda: inner.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert f"in the folder of the table '{target.name}'" in str(error)
+    outer = Target(DeltaSink(path=str(tmp_path)), target.session, name="kit")
+    error = outer.refusal(lambda: outer.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert f"the folder of the table '{target.name}'" in str(error)
+    assert not folder_of(tmp_path, outer).joinpath("_delta_log").exists()
+
+
+# Partitions
+
+
+def test_rows_move_between_partitions(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, **{"partition.by": {"other.*": ["born"], "kit.*": ["city"]}})
+    schema = "id int, city string, name string"
+    table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, None, "c"), put(9, 4, "y/z", "d"))
+    table.write(schema, put(2, 1, "y/z", "A"), remove(2, 2, None, None), put(2, 3, "y/z", "C"), put(8, 4, "x", "late"))
+    expected = [(1, "y/z", "A"), (3, "y/z", "C"), (4, "y/z", "d")]
+    assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == expected
+    assert [(row["id"], row["city"], row["name"]) for row in read_rows(tmp_path, table)] == expected
+    assert open_table(tmp_path, table).metadata().partition_columns == ["city"]
+
+
+def test_partition_values_that_a_table_cannot_hold(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, **{"partition.by": ["city"]})
+    values = ["", "x" * 250, "x" * 251, ":" * 83, ":" * 84, "ž" * 125, "ž" * 126, None]
+    rows = table.frame("id int, city string", *[put(1, number, value) for number, value in enumerate(values)])
+    condition = table.sink.find_unsupported(table.session, table.table, "upsert", rows.schema)
+    assert condition is not None
+    found = {row["id"] for row in rows.where(condition).collect()}
+    assert found == {0, 2, 4, 6}
+    table.apply(rows.where(~condition))
+    assert [row["city"] for row in table.rows()] == [values[number] for number in (1, 3, 5, 7)]
+
+
+# Columns
+
+
+@pytest.mark.parametrize("options", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
+def test_column_names_with_spaces_require_column_mapping(tmp_path: Path, sessions: Sessions, options: Any) -> None:
+    table = make(tmp_path, sessions, **options)
+    rows = "id int, s struct<`a b`: int>", put(1, 1, (1,))
+    error = table.refusal(lambda: table.write(*rows))
+    if options:
+        assert error is None
+        assert table.rows() == [{"id": 1, "s": {"a b": 1}}]
+    else:
+        assert isinstance(error, DataError)
+        assert "'a b'" in str(error)
+        assert "delta.columnMapping.mode" in str(error)
+        assert not folder_of(tmp_path, table).exists()
+
+
+def test_types_are_widened_unless_a_reader_does_not_support_it(tmp_path: Path, sessions: Sessions) -> None:
+    narrow = "id int, a smallint, b float, c decimal(5,2), s struct<n: int>"
+    wide = "id int, a bigint, b double, c decimal(9,4), s struct<n: bigint>"
+    table = make(tmp_path, sessions)
+    table.write(narrow, put(1, 1, 1, 0.5, None, (1,)))
+    table.write(wide, put(2, 2, 2**40, 0.1, None, (2**40,)))
+    kinds = {"id": "int", "a": "bigint", "b": "double", "c": "decimal(9,4)", "s": "struct<n:bigint>"}
+    assert dict(table.read().dtypes) == kinds
+    assert [(row["a"], row["b"], row["s"]["n"]) for row in table.rows()] == [(1, 0.5, 1), (2**40, 0.1, 2**40)]
+    other = make(tmp_path, sessions, readers=["athena"])
+    other.write(narrow, put(1, 1, 1, 0.5, None, (1,)))
+    error = other.refusal(lambda: other.write(wide, put(2, 2, 2**40, 0.1, None, (2**40,))))
+    assert isinstance(error, DataError)
+    assert "not known whether athena can read a column of which the type was widened" in str(error)
+    assert len(other.rows()) == 1
+
+
+def test_local_timestamps_are_added_to_an_existing_table(target: Target) -> None:
+    from pyspark.sql import functions as F
+
+    target.write(PEOPLE, put(1, 1, "a"))
+    moment = F.lit("2024-02-29 23:59:59.123456").cast("timestamp_ntz")
+    target.apply(target.frame(PEOPLE, put(2, 2, "b")).withColumn("seen", moment))
+    assert [str(row["seen"]) for row in target.rows()] == ["None", "2024-02-29 23:59:59.123456"]
+
+
+def test_invalid_table_property_is_a_config_error(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, **{"delta.noSuchProperty": "1"})
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert "delta.noSuchProperty" in str(error)
+
+
+def test_version_after_the_last_commit_is_the_newest(target: Target) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    assert target.rows("2999-01-01 00:00:00") == [{"id": 1, "name": "a"}]
+    assert isinstance(target.refusal(lambda: target.rows("7")), ConfigError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,6 +45,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
     with_new_login,
 )
 from headrace_sinks.iceberg.iceberg_errors import explain, explain_version
+from headrace_sinks.iceberg.iceberg_jars import ICEBERG_CAUTIONS, ICEBERG_JARS
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.iceberg_readers import load_readers
 from headrace_sinks.iceberg.iceberg_schema import check_paths, explain_null, guard_required
@@ -141,16 +142,7 @@ class IcebergSink(Sink):
         single_pass=True,
         concurrent_writers=True,
     )
-    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
-        # Iceberg 1.12 has no build for Spark 4.0.
-        "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
-        "4.1": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
-    }
-    cautions: ClassVar[Mapping[str, str]] = {
-        "4.0": "MERGE on Iceberg 1.11, the newest release for Spark 4.0, may run out of memory (apache/iceberg#16600). "
-        "Use Spark 3.5 or 4.1, which have Iceberg 1.12",
-    }
+    jars, cautions = ICEBERG_JARS, ICEBERG_CAUTIONS
     jvm_class = CATALOG
     #: The metadata columns that Iceberg adds to every table.
     reserved_columns = (

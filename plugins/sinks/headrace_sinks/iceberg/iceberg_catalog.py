@@ -65,12 +65,14 @@ def load_table(spark: SparkSession, name: str) -> Any:
     """Load Iceberg's table object from the catalog; None when the table does not exist."""
     from pyspark.errors import AnalysisException
 
-    jvm: Any = spark._jvm  # noqa: SLF001
-    # Another process may have committed to the table, or replaced it.
-    evict_table(spark, name)
-    load = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+    def load() -> Any:
+        jvm: Any = spark._jvm  # noqa: SLF001
+        # Another process may have committed to the table, or replaced it.
+        evict_table(spark, name)
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+
     try:
-        return with_new_login(spark, {}, lambda: load(spark._jsparkSession, name))  # noqa: SLF001
+        return with_new_login(spark, {}, load)
     except AnalysisException as error:
         if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
             return None
@@ -80,5 +82,9 @@ def load_table(spark: SparkSession, name: str) -> Any:
 def evict_table(spark: SparkSession, name: str) -> None:
     """Remove a table from the cache of the session's catalog. Every session has catalogs of its own, which cache their tables."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    found = jvm.org.apache.iceberg.spark.Spark3Util.catalogAndIdentifier(spark._jsparkSession, name)  # noqa: SLF001
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    state = session.sessionState()
+    # A rejected login is raised here. Iceberg takes the name of a catalog that cannot be created for a namespace of Spark's own catalog.
+    state.catalogManager().catalog(state.sqlParser().parseMultipartIdentifier(name).head())
+    found = jvm.org.apache.iceberg.spark.Spark3Util.catalogAndIdentifier(session, name)
     found.catalog().invalidateTable(found.identifier())

@@ -16,8 +16,8 @@ _AWS_ERRORS = (
         r"NoClassDefFoundError: software/amazon/awssdk|ClassNotFoundException: software\.amazon\.awssdk",
         ConfigError,
         "the AWS clients are not on the class path: {message}",
-        "add `io-impl: org.apache.iceberg.aws.s3.S3FileIO` to `catalog.properties`, and headrace adds them; a session of your own requires the jar of "
-        "org.apache.iceberg:iceberg-aws-bundle in the version of its Iceberg",
+        "add `io-impl: org.apache.iceberg.aws.s3.S3FileIO` to `catalog.properties`, and headrace adds them; a session of "
+        "your own requires the jar of org.apache.iceberg:iceberg-aws-bundle in the version of its Iceberg",
     ),
     KnownError(
         "Unable to load region from any",

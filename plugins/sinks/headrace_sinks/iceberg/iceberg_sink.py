@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -241,8 +242,10 @@ class IcebergSink(Sink):
                 # A repeated write finds the mark of the batch.
                 return with_new_login(spark, self.session_conf(), lambda: self._write_batch(table, name, rows, batch))
             finally:
-                # The metadata of one table can take megabytes of memory, and there are many tables.
-                evict_table(spark, name)
+                # The metadata of one table can take megabytes of memory, and there are many tables. A catalog that rejects
+                # the login has no cache.
+                with suppress(Exception):
+                    evict_table(spark, name)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")

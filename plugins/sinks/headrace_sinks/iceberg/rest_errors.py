@@ -49,9 +49,10 @@ REST_ERRORS = (
     ),
     # An HTML page of a proxy or of a login form has a status of success.
     KnownError(
-        r"Received a success response code of \d+, but failed to parse response body|Invalid \(null\) response body",
+        r"(Received a success response code of \d+, but failed to parse response body.*)|(Invalid \(null\) response body.*)"
+        r"|Error occurred while processing \w+ request[\s\S]*?\.(?:JsonParse|MismatchedInput)Exception: (.*)",
         ConfigError,
-        "the server is not an Iceberg REST catalog: {message}",
+        "the server is not an Iceberg REST catalog: {detail}",
         "correct `uri` and `oauth2-server-uri` under `catalog.properties`: the path of the catalog may be missing, or a proxy answers",
         where=_WHERE,
     ),

@@ -43,6 +43,11 @@ def explain(text: str, **properties: str) -> HeadraceError | None:
             ConfigError,
             "the server is not an Iceberg REST catalog: ",
         ),
+        (
+            "RESTException: Error occurred while processing GET request\na.JsonParseException: Unexpected character ('<' (code 60))\n at",
+            ConfigError,
+            "the server is not an Iceberg REST catalog: Unexpected character ('<' (code 60))",
+        ),
         ("CommitFailedException: Commit failed: branch main has changed", RetriableError, "another writer committed"),
         ("CommitStateUnknownException: Service failed: 503: later", RetriableError, "the answer to a commit was lost"),
         (

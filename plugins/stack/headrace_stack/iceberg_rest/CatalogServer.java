@@ -2,23 +2,28 @@ package org.apache.iceberg.rest;
 
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.URI;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.Executors;
+import org.apache.iceberg.Files;
+import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.exceptions.RESTException;
 import org.apache.iceberg.inmemory.InMemoryCatalog;
 import org.apache.iceberg.rest.responses.ErrorResponse;
+import org.apache.iceberg.rest.responses.LoadTableResponse;
 
 /**
  * Iceberg's own REST catalog, which its tests use, as a server: {@link RESTCatalogAdapter} behind the HTTP server of the JDK.
  *
- * <p>The package is the adapter's, because its routes are visible only there. Metadata is in memory; data files are written by clients.
+ * <p>The package is the adapter's, because its routes are visible only there. The catalog is in memory; clients write the data files.
  */
 public final class CatalogServer {
   private final RESTCatalogAdapter adapter;
@@ -71,6 +76,9 @@ public final class CatalogServer {
           RESTResponse.class,
           refused -> error[0] = refused,
           sent -> sent.forEach(exchange.getResponseHeaders()::set));
+      if (response instanceof LoadTableResponse table) {
+        writeMetadata(table);
+      }
       // Without a body, a loaded table has not changed since the version that the client named.
       send(exchange, response != null ? 200 : route == Route.LOAD_TABLE ? 304 : 204, response);
     } catch (RESTException unhandled) { // The adapter raises it after it reported the error.
@@ -112,6 +120,15 @@ public final class CatalogServer {
     exchange.sendResponseHeaders(code, isEmpty ? -1 : body.length);
     if (!isEmpty) {
       exchange.getResponseBody().write(body);
+    }
+  }
+
+  /** Writes the metadata of a local table to its file, which clients read for metadata tables. The catalog has it in memory. */
+  private static synchronized void writeMetadata(LoadTableResponse table) {
+    String location = table.metadataLocation();
+    File file = location != null && location.startsWith("file:") ? new File(URI.create(location)) : null;
+    if (file != null && !file.exists()) {
+      TableMetadataParser.write(table.tableMetadata(), Files.localOutput(file));
     }
   }
 }

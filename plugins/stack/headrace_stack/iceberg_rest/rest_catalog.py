@@ -1,4 +1,4 @@
-"""Iceberg REST catalog of Iceberg's tests, which keeps its metadata in memory."""
+"""Iceberg REST catalog of Iceberg's tests, which is in memory."""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ from headrace_stack import S3
 
 #: Headers that apply to a single connection.
 _HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
+#: Headers of an upload in AWS's chunked encoding.
+_CHUNKED = ("x-amz-decoded-content-length", "x-amz-trailer", "content-encoding")
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message>{}<RequestId>1</RequestId></Error>'
 
 
@@ -167,8 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
         connection = HTTPConnection(self.server.s3.host, self.server.s3.port, timeout=30)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self._sign().items():
-                if name.lower() not in ("connection", "expect"):
+            headers, body = self._sign(body)
+            for name, value in headers.items():
+                if name not in ("connection", "expect"):
                     connection.putheader(name, value)
             connection.endheaders(body)
             answer = connection.getresponse()
@@ -180,16 +183,36 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _sign(self) -> Mapping[str, str]:
-        """Return the received headers; replace a session token by a new signature."""
-        headers, s3 = dict(self.headers.items()), self.server.s3
-        token = headers.pop("X-Amz-Security-Token", None)
-        if token is not None:
-            self.server.tokens.add(token)
-            request = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
-            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(request)
-            headers = dict(request.headers.items())
-        return headers
+    def _sign(self, body: bytes) -> tuple[Mapping[str, str], bytes]:
+        """Return the received headers and body; replace a session token by a new signature."""
+        headers, s3 = {name.lower(): value for name, value in self.headers.items()}, self.server.s3
+        token = headers.pop("x-amz-security-token", None)
+        if token is None:
+            return headers, body
+        self.server.tokens.add(token)
+        if "x-amz-decoded-content-length" in headers:
+            # The signatures of the chunks continue the replaced signature.
+            body, checksums = _join_chunks(body)
+            kept = {name: value for name, value in headers.items() if name not in _CHUNKED}
+            headers = {**kept, **checksums, "content-length": str(len(body))}
+        request = AWSRequest(self.command, f"http://{headers['host']}{self.path}", headers, body)
+        S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(request)
+        return dict(request.headers.items()), body
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
+
+
+def _join_chunks(body: bytes) -> tuple[bytes, Mapping[str, str]]:
+    """Return the content and the checksums of an upload in AWS's chunked encoding.
+
+    A chunk is ``SIZE[;chunk-signature=…]`` and its content. The last one is empty, and the checksums follow.
+    """
+    content, begin, size = b"", 0, -1
+    while size:
+        end = body.index(b"\r\n", begin)
+        size = int(body[begin:end].partition(b";")[0], 16)
+        content += body[end + 2 : end + 2 + size]
+        begin = end + 2 + size + (2 if size else 0)
+    trailers = (line.split(":", 1) for line in body[begin:].decode().split() if ":" in line)
+    return content, {name: value for name, value in trailers if name.startswith("x-amz-checksum-")}

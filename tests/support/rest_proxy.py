@@ -46,9 +46,9 @@ class RestProxy(LocalServer):
         self.token_seconds, self.requires_token = token_seconds, requires_token
         #: Properties that the catalog adds to a table for clients that ask for credentials.
         self.issue_credentials: Callable[[], Mapping[str, str]] = dict
-        #: Methods and paths of all requests, and the number of issued tokens.
+        #: Methods and paths of all requests but reports of metrics, and the numbers of issued tokens and injected faults.
         self.asked: list[tuple[str, str]] = []
-        self.tokens_issued = 0
+        self.tokens_issued = self.faults_sent = 0
         self._ends: dict[str, float] = {}
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
@@ -65,7 +65,10 @@ class RestProxy(LocalServer):
         }
 
     def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD POST DELETE", path: str = "") -> None:
-        """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address."""
+        """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address.
+
+        Reports of metrics get none, as Iceberg sends them in the background and ignores the response.
+        """
         remaining = times
 
         def choose(method: str, address: str) -> Fault | None:
@@ -75,12 +78,16 @@ class RestProxy(LocalServer):
                 return fault
             return None
 
-        self._fault = choose
+        self._fault, self.faults_sent = choose, 0
 
     def find_fault(self, method: str, path: str) -> Fault | None:
         with self._lock:
+            if path.endswith("/metrics"):
+                return None
             self.asked.append((method, path))
-            return self._fault(method, path)
+            fault = self._fault(method, path)
+            self.faults_sent += fault is not None
+            return fault
 
     def issue_token(self) -> str:
         with self._lock:

@@ -121,11 +121,19 @@ _SAME = {
 }
 
 
+def _split_error(error: Exception) -> tuple[str, str | None]:
+    """Return the message and the fix of a validator's error: the fix is the second of two texts."""
+    match error.args:
+        case (str() as what, str() as fix):
+            return what, fix
+    return str(error), None
+
+
 def _explain(item: Any) -> tuple[str, str | None]:
     """Return message and fix in the terms of YAML instead of pydantic's. Neither contains the value, which may be a secret."""
     kind, context, value = item["type"], item.get("ctx", {}), item.get("input")
     if kind == "value_error":
-        return str(context["error"]), None
+        return _split_error(context["error"])
     if value is None:
         return "has no value", "write a value, or remove the key"
     if explanation := _EXPLANATIONS.get(_SAME.get(kind, kind)):

@@ -101,8 +101,8 @@ def check_readers(
     for reader in readers:
         if reader not in known:
             raise ValueError(
-                f"unknown reader {reader!r} of {table_format} tables; {did_you_mean(reader, known)}; for another engine, leave it "
-                f"out and set a `{option}` that the engine supports"
+                f"unknown reader {reader!r} of {table_format} tables",
+                f"{did_you_mean(reader, known)}; for another engine, leave it out and set a `{option}` that the engine supports",
             )
 
 

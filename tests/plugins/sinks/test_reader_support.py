@@ -95,7 +95,9 @@ def test_unknown_format_version_is_rejected() -> None:
 
 
 def test_unknown_reader_is_rejected_with_a_list_of_readers() -> None:
-    with pytest.raises(ConfigError, match=r"unknown reader 'trinoo' of Iceberg tables; .*trino"):
+    with pytest.raises(
+        ConfigError, match=r"unknown reader 'trinoo' of Iceberg tables\n  fix: did you mean 'trino'\?; "
+    ):
         iceberg(readers=["trinoo"])
     with pytest.raises(ConfigError, match="unknown reader 'duckdb' of Hudi tables"):
         hudi(readers=["duckdb"])

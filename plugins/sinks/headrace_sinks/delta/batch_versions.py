@@ -58,7 +58,9 @@ class BatchVersion:
             digest = batch.digest
         else:
             digest = "another"
-        return batch.is_applied([f"{batch.mark_prefix}{self.number}:{digest}"])
+        is_applied = batch.is_applied([f"{batch.mark_prefix}{self.number}:{digest}"])
+        # After an older checkpoint, the table also has batches of earlier epochs, whose numbers are not stored.
+        return None if self.epoch and not is_applied else is_applied
 
 
 def find_app_id(batch: Batch) -> str:

@@ -28,3 +28,13 @@ def test_versions_increase_and_contain_the_number_and_fit_into_a_long(batches: l
 def test_stored_version_answers_like_the_mark_of_its_batch(stored: Batch, batch: Batch) -> None:
     version = BatchVersion.after(None, stored)
     assert version.is_applied(batch) == batch.is_applied([stored.mark])
+
+
+def test_batches_after_an_older_checkpoint_may_be_in_the_table() -> None:
+    batches = [Batch("pipeline", number, "append", digest=digest) for number, digest in ((2, "1"), (0, "2"), (1, "2"))]
+    version: BatchVersion | None = None
+    for batch in batches[:2]:
+        version = BatchVersion.after(version, batch)
+    assert version is not None
+    assert version.is_applied(batches[1]) is True
+    assert version.is_applied(batches[2]) is None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Folder of the commits of a table.
 LOG = "_delta_log"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 #: Delta's check that the session's catalog is Delta's. Tables in folders need no catalog.
 _CATALOG_CHECK = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
 
@@ -80,6 +81,12 @@ class DeltaHandle:
         return list(self.metadata.get("partitionColumns") or [])
 
     @property
+    def sql_name(self) -> str:
+        """Name of the table in SQL."""
+        path = self.path.replace("`", "``")
+        return f"delta.`{path}`"
+
+    @property
     def table(self) -> Any:
         """Delta's ``DeltaTable`` of the newest version."""
         return self.jvm.io.delta.tables.DeltaTable.forPath(self.spark._jsparkSession, self.path)  # noqa: SLF001
@@ -121,15 +128,12 @@ class DeltaHandle:
         return int(found.get()) if found.isDefined() else 0
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set table properties, as ``ALTER TABLE … SET TBLPROPERTIES`` does for a table of a catalog."""
-        java: Any = self.spark._jsparkSession  # noqa: SLF001
-        delta, to_scala = self.jvm.org.apache.spark.sql.delta, self.jvm.PythonUtils.toScalaMap
-        path, no_options = self.jvm.org.apache.hadoop.fs.Path(self.path), to_scala(self.jvm.java.util.HashMap())
-        values = self.jvm.java.util.HashMap()
-        for key, value in properties.items():
-            values.put(key, value)
-        table = delta.catalog.DeltaTableV2.apply(java, path, no_options, "ALTER TABLE")
-        delta.commands.AlterTableSetPropertiesDeltaCommand(table, to_scala(values)).run(java)
+        """Set table properties. A property's name and value have no quotes."""
+        # ALTER TABLE finds a folder only in Delta's catalog, which another table format may have replaced in this session.
+        java: Any = self.spark._jsparkSession.cloneSession()  # noqa: SLF001
+        java.conf().set("spark.sql.catalog.spark_catalog", _CATALOG)
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        java.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({pairs})")
 
 
 def _load_snapshot(spark: SparkSession, path: str) -> Any:

@@ -41,6 +41,8 @@ def remove_old_commits(handle: DeltaHandle, seconds: float) -> None:
     gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001
     millis = gateway.new_array(java.Long, 1)
     millis[0] = round(seconds * 1000)
-    retention = handle.jvm.scala.Predef.wrapRefArray(millis).headOption()
+    retention = handle.jvm.scala.Predef.genericWrapArray(millis).headOption()
+    # Delta for Spark 4 also takes the table's entry in a catalog.
+    entry = [] if handle.spark.version.startswith("3.") else [handle.jvm.scala.Option.empty()]
     log = delta.DeltaLog.forTable(handle.spark._jsparkSession, handle.path)  # noqa: SLF001
-    log.cleanUpExpiredLogs(handle.refresh().java, retention, delta.TruncationGranularity.MINUTE())
+    log.cleanUpExpiredLogs(handle.refresh().java, *entry, retention, delta.TruncationGranularity.MINUTE())

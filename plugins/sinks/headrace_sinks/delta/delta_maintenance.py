@@ -33,6 +33,8 @@ _EXPIRY_SLACK = 1.25
 _OPTIMIZE = "spark.databricks.delta.optimize"
 #: Delta's check that a VACUUM keeps the files of a week. Here the policy of the pipeline file decides.
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+#: The commits by which VACUUM reports itself. They would expire too, by a further VACUUM.
+_VACUUM_COMMITS = "spark.databricks.delta.vacuum.logging.enabled"
 #: The error of VACUUM LITE when commits since the last VACUUM are no longer in the log.
 _NOT_IN_LOG = "DELTA_CANNOT_VACUUM_LITE"
 
@@ -178,9 +180,8 @@ def _find_orphans(handle: DeltaHandle, policy: MaintenancePolicy) -> Maintenance
 
 def _vacuum(handle: DeltaHandle, seconds: float, kind: str) -> None:
     """Delete files that no version of the last ``seconds`` references. LITE: only files that a commit removed."""
-    path = handle.path.replace("`", "``")
-    with _settings(handle.spark, {_RETENTION_CHECK: "false"}):
-        handle.spark.sql(f"VACUUM delta.`{path}` {kind} RETAIN {seconds / 3600:.6f} HOURS").collect()
+    with _settings(handle.spark, {_RETENTION_CHECK: "false", _VACUUM_COMMITS: "false"}):
+        handle.spark.sql(f"VACUUM {handle.sql_name} {kind} RETAIN {seconds / 3600:.6f} HOURS").collect()
 
 
 @contextmanager

@@ -43,21 +43,21 @@ def make_older(path: Path, seconds: float) -> None:
 
 
 def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Path) -> None:
-    for number in range(4):
-        target.write(PEOPLE, put(number, number, "a"), put(number, 10 + number, "a"))
+    for number in range(4):  # a file has more than one row
+        target.write(PEOPLE, *(put(number, 10 * ten + number, "a") for ten in range(6)))
     target.write(PEOPLE, put(10, 1, "A"), remove(10, 2, None))
     before, size = target.rows(), target.sink.measure_table(target.session, target.table)
     assert size is not None
-    assert (size.rows, size.versions, size.maintained) == (7, 5, None)
+    assert (size.rows, size.versions, size.maintained) == (23, 5, None)
     assert size.delete_files
     result = maintain(target, later(0, files=3))
     assert list(result) == ["compact"]
     assert result["compact"].endswith("files into 1")
     assert target.rows() == before
-    assert read_rows(tmp_path, target) == before
+    assert {row["id"]: row["name"] for row in read_rows(tmp_path, target)} == {row["id"]: row["name"] for row in before}
     size = target.sink.measure_table(target.session, target.table)
     assert size is not None
-    assert (size.rows, size.files, size.delete_files, size.small_files) == (7, 1, 0, 0)
+    assert (size.rows, size.files, size.delete_files, size.small_files) == (23, 1, 0, 0)
     assert size.maintained
     assert maintain(target, later(0, files=3)) == {}
 

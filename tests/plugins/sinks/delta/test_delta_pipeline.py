@@ -37,22 +37,24 @@ def test_pipeline_fills_iceberg_and_delta_alike(tmp_path: Path, spark: SparkSess
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
     row = {"artist_id": 1, "name": "Arp", "nationality": "French"}
-    artists.insert(row)
-    artists.insert({**row, "artist_id": 2})
+    others = [{**row, "artist_id": number} for number in range(2, 9)]  # a file has more than one row
+    for inserted in (row, *others):
+        artists.insert(inserted)
     bronze.flush()
     pipeline = pipelines.pipeline(tmp_path, "delta", "iceberg")
     assert not [item for item in pipeline.check(spark) if item.error]
     pipeline.run(spark)
     artists.update(row, {**row, "name": "Hans Arp"})
-    artists.delete({**row, "artist_id": 2})
+    for deleted in others[:4]:
+        artists.delete(deleted)
     bronze.flush()
     pipeline.run(spark)
-    expected = [{**row, "name": "Hans Arp"}]
+    expected = [{**row, "name": "Hans Arp"}, *others[4:]]
     for sink in ("delta", "iceberg"):
         assert pipelines.rows(pipeline, spark, sink=sink) == expected
     (before,) = [item for item in pipeline.measure(spark) if item.sink == "delta"]
-    assert (before.size.rows, before.size.versions) == (1, 2)
-    assert pipelines.rows(pipeline, spark, sink="delta", as_of="0") == [row, {**row, "artist_id": 2}]
+    assert (before.size.rows, before.size.versions) == (4, 2)
+    assert pipelines.rows(pipeline, spark, sink="delta", as_of="0") == [row, *others]
     steps = list(pipeline.maintain(spark=spark))
     assert not [step for step in steps if step.error]
     assert ("delta", "compact") in {(step.sink, step.step) for step in steps}

@@ -49,11 +49,12 @@ def evolve(handle: DeltaHandle, rows: DataFrame, readers: Sequence[str], *, has_
     def can_widen(narrow: DataType, wide: DataType, path: tuple[str, ...]) -> bool:
         if not is_widening(narrow, wide):
             return False
-        if handle.properties.get(WIDENING) != "true" and (reason := explain_widening(readers)) is not None:
+        if refusal := _explain_refusal(handle, readers):
+            reason, way_on = refusal
             raise DataError(
                 f"column {'.'.join(path)!r} has type {wide.simpleString()} in the batch and {narrow.simpleString()} in the table, "
                 f"and {reason}",
-                fix="rewrite the table with the wider type, or remove the reader from `readers`",
+                fix=f"rewrite the table with the wider type, or {way_on}",
             )
         reasons.append(".".join(path))
         return True
@@ -64,6 +65,16 @@ def evolve(handle: DeltaHandle, rows: DataFrame, readers: Sequence[str], *, has_
     if any(find_changes(stored, schema)):
         _change_schema(handle, schema, widens=bool(reasons))
     return project(rows, schema.add(DELETED, "boolean"))
+
+
+def _explain_refusal(handle: DeltaHandle, readers: Sequence[str]) -> tuple[str, str] | None:
+    """Return the reason why no type must be widened, and what else a user can do; None if types can be widened."""
+    if handle.spark.version.startswith("3."):
+        # It has a preview of the feature, from bytes and shorts to integers, which other engines do not read.
+        return "Delta for Spark 3 does not widen types", "run the pipeline on Spark 4"
+    if handle.properties.get(WIDENING) != "true" and (reason := explain_widening(readers)) is not None:
+        return reason, "remove the reader from `readers`"
+    return None
 
 
 def is_widening(narrow: DataType, wide: DataType) -> bool:

@@ -10,10 +10,17 @@ _KNOWN_ERRORS = (
     # Another writer, or maintenance, committed between the read and the commit of a write.
     KnownError(
         r"Concurrent(?:Append|DeleteRead|DeleteDelete|Modification|Transaction|Write)Exception|MetadataChangedException"
-        r"|ProtocolChangedException|\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED|MERGE_UNRESOLVED_EXPRESSION)",
+        r"|ProtocolChangedException|\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PATH_EXISTS|PROTOCOL_CHANGED|MERGE_UNRESOLVED_EXPRESSION)",
         RetriableError,
         "another writer committed at the same time: {line}",
         "nothing is lost; start the pipeline again",
+    ),
+    KnownError(
+        r"\[DELTA_CANNOT_CREATE_LOG_PATH",
+        ConfigError,
+        "the folder of a table cannot be created: {line}",
+        "check the address, and allow the pipeline to create folders and files there",
+        where="sink delta, path",
     ),
     KnownError(
         r"\[DELTA_NOT_NULL_CONSTRAINT_VIOLATED|DELTA_VIOLATE_CONSTRAINT",
@@ -65,8 +72,13 @@ _VERSION_ERRORS = (
         "take a version from `headrace show`, or a later time; to keep versions for longer, raise `history` under `maintenance:`",
     ),
 )
-#: A read of the state after the last commit.
-AFTER_LAST_COMMIT = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
+#: A read of the state after the last commit. Delta 3 reports no error class.
+_AFTER_LAST_COMMIT = ("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "is after the latest commit timestamp")
+
+
+def is_after_last_commit(error: BaseException) -> bool:
+    """Return whether a read failed because its timestamp is after the table's last commit."""
+    return any(text in str(error) for text in _AFTER_LAST_COMMIT)
 
 
 def explain_version(error: BaseException) -> HeadraceError | None:

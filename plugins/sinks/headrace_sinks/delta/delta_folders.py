@@ -1,7 +1,8 @@
-"""Delta tables in the folder of another table, whose VACUUM would delete their files."""
+"""Folders that two tables or two programs share: VACUUM would delete the files of the other one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     #: Returns the folder of a table.
     Locate = Callable[[Table], str]
 
+#: Names that a killed first batch leaves in a table's folder: data files, folders of partitions, the log.
+_LEFTOVER = re.compile(rf"\.?part-.*|.*=.*|{LOG}")
 _FIX = "give one of the two tables another `target:`"
 
 
@@ -39,6 +42,18 @@ def check_inner_tables(spark: SparkSession, table: Table, locate: Locate) -> Non
             f"its folder has the folder of the table '{table.name}.{inner}', whose files its VACUUM would delete",
             where=f"table {table.name}, sink delta, {path}",
             fix=_FIX,
+        )
+
+
+def check_other_files(spark: SparkSession, table: Table, locate: Locate) -> None:
+    """Raise ConfigError for a new table in a folder with files of another program."""
+    path = locate(table)
+    name = next((name for name in Folder(spark, path).names(hidden=True) if not _LEFTOVER.fullmatch(name)), None)
+    if name is not None:
+        raise ConfigError(
+            f"its folder is not a Delta table and has files of another program, for example {name!r}, which its VACUUM would delete",
+            where=f"table {table.name}, sink delta, {path}",
+            fix="give the table another `target:`, or move the files",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -31,8 +31,8 @@ from headrace_sinks.active_session import active
 from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
-from headrace_sinks.delta.delta_errors import AFTER_LAST_COMMIT, explain, explain_version
-from headrace_sinks.delta.delta_folders import check_inner_tables, check_outer_tables
+from headrace_sinks.delta.delta_errors import explain, explain_version, is_after_last_commit
+from headrace_sinks.delta.delta_folders import check_inner_tables, check_other_files, check_outer_tables
 from headrace_sinks.delta.delta_handle import DeltaHandle
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
@@ -113,7 +113,9 @@ class DeltaSink(Sink):
         return self._table_options.warnings()
 
     def check(self, spark: SparkSession | None = None) -> None:
-        self._table_options.properties()
+        properties = self._table_options.properties()
+        if spark is not None:
+            self._check_properties(spark, properties)
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink delta", Folder(spark, self.config.path).probe()
@@ -164,12 +166,11 @@ class DeltaSink(Sink):
                     where=f"sink delta, path {self.config.path}",
                     fix="run the pipeline, or correct the name",
                 )
-            reader = spark.read.format("delta")
             try:
-                return reader.options(**_find_version(spark, as_of)).load(path)
+                return spark.read.format("delta").options(**_find_version(spark, as_of)).load(path)
             except Exception as error:
-                if as_of is not None and AFTER_LAST_COMMIT in str(error):
-                    return reader.load(path)
+                if as_of is not None and is_after_last_commit(error):
+                    return spark.read.format("delta").load(path)
                 raise explain_version(error) or self.explain(error) or error from error
 
     def plan_maintenance(
@@ -191,6 +192,14 @@ class DeltaSink(Sink):
     def _checked(self) -> set[str]:
         """Names of the tables that are known to be in no other table's folder."""
         return set()
+
+    def _check_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        """Raise ConfigError for a property that Delta rejects. The writer would report its name in lower case."""
+        jvm: Any = spark._jvm  # noqa: SLF001
+        try:
+            jvm.org.apache.spark.sql.delta.DeltaConfigs.validateConfigurations(jvm.PythonUtils.toScalaMap(properties))
+        except Exception as error:
+            raise self.explain(error) or error from error
 
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualify_path(spark, self.config.path), *table.parts])
@@ -225,12 +234,14 @@ class DeltaSink(Sink):
         spark, columns = rows.sparkSession, tuple(self._partition_columns(table))
         if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
             return deferred
-        check_inner_tables(spark, table, partial(self._path, spark))
+        for check in (check_inner_tables, check_other_files):
+            check(spark, table, partial(self._path, spark))
         properties = self._table_options.properties()
         check_names(rows.schema, properties)
         if batch.mode == "upsert":
             rows = rows.where(~_is_deleted())
-        writer = rows.drop(DELETED).write.format("delta").mode("append").options(**properties)
+        # An append is rejected in a folder with data files and without a log, as a killed first batch leaves it.
+        writer = rows.drop(DELETED).write.format("delta").mode("errorifexists").options(**properties)
         with mark_commits(spark, batch, BatchVersion.after(None, batch)):
             (writer.partitionBy(*columns) if columns else writer).save(path)
         handle = DeltaHandle.load(spark, path)

@@ -33,6 +33,8 @@ def test_conflicts_with_other_writers_are_retriable(name: str) -> None:
             "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (a > 0) violated by row with values:\n - a : 5",
             DataError,
         ),
+        ("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/proc/lake/shop/orders/_delta_log", ConfigError),
+        ("[DELTA_PATH_EXISTS] Cannot write to already existent path file:/lake/shop/orders", RetriableError),
         ("[DELTA_CANNOT_MODIFY_APPEND_ONLY] This table is configured to only allow appends.", ConfigError),
         ("[DELTA_UNSUPPORTED_FEATURES_FOR_WRITE] Unsupported Delta write feature: rowTracking", ConfigError),
         ("java.io.FileNotFoundException: File file:/lake/a/part-0.parquet does not exist", RetriableError),

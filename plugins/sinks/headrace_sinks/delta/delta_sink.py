@@ -53,6 +53,12 @@ _ROWS = ("numOutputRows",), ("numTargetRowsInserted", "numTargetRowsUpdated")
 _BYTES = ("numOutputBytes",), ("numTargetBytesAdded",)
 
 
+def _list_jars(line: str) -> tuple[str, ...]:
+    """Return Delta's own jars for a line of Spark 4. Spark ships its other dependencies, in newer versions."""
+    modules = f"delta-spark_{line}_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults"
+    return tuple(f"io.delta:{module}:4.3.0:jar" for module in modules)
+
+
 class DeltaConfig(SinkConfig):
     """Options of the sink ``delta``. Table properties (``delta.…``) pass through and are set when a table is created."""
 
@@ -99,7 +105,7 @@ class DeltaSink(Sink):
     )
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("io.delta:delta-spark_2.12:3.3.3",),
-        "4.0": ("io.delta:delta-spark_2.13:4.0.1",),
+        **{line: _list_jars(line) for line in ("4.0", "4.1")},
     }
     jvm_class = _EXTENSION
     #: Columns of the change data feed, and Spark's metadata column, by which Delta finds the rows of deletion vectors.

@@ -65,7 +65,7 @@ def test_pipeline_files_load(
 ) -> None:
     """Complete files load without changes. Fragments replace keys of a complete pipeline."""
     monkeypatch.setenv("SALT", "pepper")
-    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN"):
+    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN", "KEY", "MASK_KEY"):
         monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"

@@ -84,6 +84,7 @@ class _Builder:
                 name=config.name,
                 checkpoint=config.checkpoint,
                 tables=config.tables,
+                tags=config.tags,
                 spark=config.spark,
                 settings=config.settings,
                 redact=self._resolver.redact,

@@ -18,6 +18,7 @@ from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval
 from headrace.sdk.plugin_block import parse_plugin_block
 from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.transform import Strings
 
 
 def _block(item: Any) -> Any:
@@ -176,6 +177,11 @@ class PipelineConfig(Settings):
     transforms: tuple[Block, ...] = ()
     """Transforms, in the order of their application."""
 
+    tags: dict[str, Strings] = Field(default_factory=dict)
+    """Tag → columns: names or globs (``email``), in some tables if a table precedes them (``shop.people.name``, ``*.phone``). ``mask`` can
+    select columns by tag. A tagged column that no transform masks is an error.
+    """
+
     dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of dialects, by their names. The dialect of a topic is chosen by its events; a dialect of another distribution is active
     only when it is listed here.
@@ -209,6 +215,14 @@ class PipelineConfig(Settings):
             named = [key for key in value if key not in cls.FORMAT_KEYS]
             if len(named) != 1:
                 raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
+        return value
+
+    @field_validator("tags")
+    @classmethod
+    def _some_columns(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for tag, columns in value.items():
+            if not columns or not all(columns):
+                raise ValueError(f"{tag!r} names no column: write `{tag}: [email]`")
         return value
 
     @field_validator("spark")

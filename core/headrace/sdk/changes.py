@@ -69,6 +69,8 @@ class Changes:
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Column of the row → the columns from which a transform computed it. A mask of one of these must not leave it unmasked.
     derived: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Tag of the pipeline → columns of the row with this tag that no transform has hidden. Set by the engine.
+    tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: The dialect's ``position_parts``, when the changes include tombstones. Set by the engine.
     position_parts: str | None = None
 
@@ -138,7 +140,8 @@ class Changes:
             columns.append(column.alias(new_name))
             origins |= {new_name: path} if path else {}
         derived = {row.name(name): frozenset(map(row.name, reads)) for name, reads in self.derived.items()}
-        return replace(self, frame=self.frame.select(*columns), origins=origins, derived=derived)
+        tags = {tag: frozenset(map(row.name, tagged)) for tag, tagged in self.tags.items()}
+        return replace(self, frame=self.frame.select(*columns), origins=origins, derived=derived, tags=tags)
 
     def _reject_duplicates(self, row: _RowMap) -> None:
         # All table formats ignore the case of names.

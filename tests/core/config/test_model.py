@@ -300,7 +300,7 @@ class TestPlugins:
         assert self.error_of(SHORTEST + "transforms:\n- mask:\n    columns:\n      email: {}\n") == (
             "pipeline.yaml:8 transforms.0.mask.columns.email: "
             "requires exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify, "
-            "empty"
+            "empty, partial, date_trunc, bucket, ip_network, token"
         )
 
     def test_missing_salt_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:

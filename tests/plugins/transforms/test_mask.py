@@ -210,7 +210,7 @@ class TestKeys:
         with pytest.raises(DataError) as raised:
             Mask(columns={"email": RULES[rule]}).apply(envelopes)
         assert str(raised.value) == (
-            "'email' is part of the key, and this mask would merge rows\n  fix: mask it with sha256, sha512 or hmac_sha256"
+            "'email' is part of the key, and this mask would merge rows\n  fix: mask it with sha256, sha512, hmac_sha256 or token"
         )
 
     def test_key_of_an_unknown_table_is_null(self, envelopes: Changes) -> None:

@@ -95,7 +95,7 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     They are checked at every start, in what the topics hold now: the first batch may lack a topic that gets its first record a
     moment later, and a repeated batch stays the same.
     """
-    if not any(transform.reads() or transform.condition for transform in plan.transforms):
+    if not plan.tags and not any(transform.reads() or transform.condition for transform in plan.transforms):
         return True
     topics = _list_topics(plan, session)
     if any(events.error for events in topics):  # Its table reports it, and might have the columns.
@@ -146,6 +146,8 @@ def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events]) ->
     except Exception as error:
         raise translate(error, plan) from error
     seen.check_names()
+    for tag, pattern in plan.tags.find_unused(seen.tables) if seen.tables else ():
+        items.append(CheckItem("warning", f"the tag {tag!r} names {pattern!r}, which no column of a table matches"))
     return items
 
 

@@ -11,6 +11,7 @@ from headrace.checkpoint.orders import read_ordered_topics
 from headrace.config.settings import Settings
 from headrace.config.sink_names import name_sinks
 from headrace.dead_letters.policy import DeadLetterPolicy
+from headrace.engine.plan.column_tags import ColumnTags
 from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
@@ -53,6 +54,7 @@ class Plan:
     routes: Routes
     dialects: tuple[Dialect, ...]
     transforms: tuple[Transform, ...] = ()
+    tags: ColumnTags = field(default_factory=ColumnTags)
     value_format: Format | None = None
     key_format: Format | None = None
     #: File systems of the pipeline's addresses.
@@ -204,6 +206,8 @@ class Plan:
         for transform in self.transforms:
             for column, rule in transform.rules().items():
                 rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
+        if rules and self.tags:
+            rules["a column of `tags:`"] = str(self.tags)
         return rules
 
     def open_schema_log(
@@ -290,5 +294,6 @@ class Plan:
         for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:
+                changed |= set(map(fold, self.tags.list_columns(route.table, stored.schema.names)))
                 return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}
         return {}

@@ -17,6 +17,7 @@ from headrace.config.settings import Settings
 from headrace.config.sink_names import name_sinks
 from headrace.config_errors import as_config_error
 from headrace.dead_letters.table_store import choose_dead_letter_table
+from headrace.engine.plan.column_tags import ColumnTags
 from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
@@ -31,7 +32,16 @@ from headrace.sdk.transform import Transform
 from headrace.secret_values import find_secrets, wrap_secrets
 
 #: Types of the arguments that Python does not check, and of the items of lists.
-_ARGUMENTS = {"name": str, "source": Source, "checkpoint": str, "spark": Mapping, "settings": Settings, "value": Format}
+_ARGUMENTS = {
+    "name": str,
+    "source": Source,
+    "checkpoint": str,
+    "spark": Mapping,
+    "tags": Mapping,
+    "settings": Settings,
+    "value": Format,
+}
+
 _LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
 
 
@@ -59,6 +69,8 @@ class PipelineSpec:
     redact: Redaction = field(default_factory=Redaction, repr=False)
     #: Rebuilds the pipeline of a file with references after a failed authentication.
     renewal: Renewal | None = field(default=None, repr=False)
+    #: Tag → names or globs of columns, with or without a table.
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_arguments(vars(self), _ARGUMENTS, _LISTS)
@@ -97,6 +109,7 @@ class PipelineSpec:
             dialects=dialects,
             fallback_dialects=fallback_dialects,
             transforms=tuple(self.transforms),
+            tags=ColumnTags(self.tags),
             value_format=self.value,
             key_format=None if key == NO_FORMAT else key,
             spark_conf={key: option_text(value) for key, value in self.spark.items()},

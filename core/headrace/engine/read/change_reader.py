@@ -15,12 +15,14 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
-from headrace.engine.read.dead_letter_events import drop_decoded_bytes, load_for_dead_letters
+from headrace.engine.read.dead_letter_events import load_for_dead_letters
+from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_keys
 from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
 from headrace.engine.read.seen_columns import SeenColumns
+from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
 from headrace.engine.read.topic_splitter import PART, split_topic
 from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
@@ -30,13 +32,11 @@ from headrace.sdk import events as E
 from headrace.sdk.changes import (
     ERROR,
     FILE,
-    HEADERS,
     KEY,
     NEW_KEY,
     OFFSET,
     PLACE,
     POSITION,
-    RAW_KEY,
     RECORD_TYPE,
     Changes,
 )
@@ -48,7 +48,7 @@ from headrace.sdk.schema_log import Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.sdk.transform import Transform
-from headrace.spark.columns import has_any_field, match_names
+from headrace.spark.columns import match_names
 from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
@@ -215,8 +215,8 @@ class ChangeReader:
         """
         return not self._plan.source.yields_records and any(t.filters for t in self._plan.transforms)
 
-    @staticmethod
     def _transform(
+        self,
         changes: Changes,
         transforms: Sequence[Transform],
         topic: str,
@@ -224,7 +224,10 @@ class ChangeReader:
         balance: TransformCounter | None,
     ) -> Changes:
         """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
-        hides_key = False
+        hides_key, tags = False, self._plan.tags
+        changes = tag_columns(tags, changes) if tags else changes
+        if seen is not None:
+            seen.note_columns(changes)
         for transform in transforms:
             if changes.envelope and transform.flattens:
                 reject_own_names([*changes.row_columns, *changes.key_columns], topic, envelope=True)
@@ -233,10 +236,14 @@ class ChangeReader:
             if transform.hides_values and transform.applies_to(changes.table):
                 hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
             try:
-                changes = apply_transform(transform, changes, balance)
+                result = apply_transform(transform, changes, balance)
+                changes = update_tags(tags, changes, result, transform) if tags else result
             except HeadraceError as error:
                 error.at(f"transform {transform.name}, topic {topic}")
                 raise
+        reject_unmasked(changes)
+        if seen is not None:
+            seen.note_columns(changes)
         return drop_decoded_keys(changes) if hides_key else changes
 
     def read_target(
@@ -336,15 +343,6 @@ def _with_source(changes: Changes, events: Events, path: Column | None) -> Chang
     source = F.lit(events.topic) if path is None else F.concat(F.lit(f"{events.topic}/"), path)
     part = F.lit(events.part).cast("string")
     return replace(changes, frame=changes.frame.withColumns({SOURCE: source, PART: part}))
-
-
-def drop_decoded_keys(changes: Changes) -> Changes:
-    """Remove the bytes and the headers of records whose key was decoded at least in part."""
-    from pyspark.sql import functions as F
-
-    is_raw = ~has_any_field(changes.frame, KEY)
-    names = [name for name in (RAW_KEY, HEADERS) if name in changes.frame.columns]
-    return replace(changes, frame=changes.frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names}))
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:

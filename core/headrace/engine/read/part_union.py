@@ -23,7 +23,11 @@ def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
     from pyspark.sql import functions as F
 
     hiding = [transform for transform in plan.transforms if transform.hides_values]
-    if all(t.applies_to(changes.table) and set(t.reads_in(None)) == set(t.reads_in(changes.table)) for t in hiding):
+    tags, columns = plan.tags, (*changes.row_columns, *changes.key_columns)
+    has_equal_tags = not hiding or tags.find(None, columns) == tags.find(changes.table, columns)
+    if has_equal_tags and all(
+        t.applies_to(changes.table) and set(t.reads_in(None)) == set(t.reads_in(changes.table)) for t in hiding
+    ):
         return [changes]
     is_other = F.coalesce(F.col(ERROR) == RejectReason.OTHER_TABLE, F.lit(False))
     others = replace(changes, frame=changes.frame.where(is_other), table=None)

@@ -40,6 +40,8 @@ class SeenColumns:
         self._seen: dict[Transform, _Seen] = {}
         #: Topic → its masks; only topics that a masking transform was given.
         self.masks: dict[str, TopicMasks] = {}
+        #: Table → its columns before and after the transforms.
+        self.tables: dict[str | None, set[str]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._seen)
@@ -57,6 +59,10 @@ class SeenColumns:
             masks = self.masks.setdefault(topic, TopicMasks())
             masks.hidden.update(transform.hides(changes))
             masks.missing += [name for name in reads if name not in found]
+
+    def note_columns(self, changes: Changes) -> None:
+        """Record the columns of a table."""
+        self.tables.setdefault(changes.table, set()).update(changes.row_columns, changes.key_columns)
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Return whether every name of every transform was found."""

@@ -1,0 +1,57 @@
+"""Tags of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from headrace.spark.columns import fold_name
+
+
+class ColumnTags:
+    """Tag → patterns of columns. A pattern is a name or a glob of a column, with or without a table before it.
+
+    Names of columns are compared without case, also in a case-sensitive session: a tag rather names a column too many.
+    """
+
+    def __init__(self, patterns: Mapping[str, Collection[str]] = MappingProxyType({})) -> None:
+        self._patterns = {tag: tuple(names) for tag, names in patterns.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def __str__(self) -> str:
+        return str(sorted((tag, sorted(names)) for tag, names in self._patterns.items()))
+
+    def find(self, table: str | None, columns: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return every tag → the columns of a table that have it. In an unknown table (None), patterns of all tables apply."""
+        columns = list(columns)
+        return {
+            tag: frozenset(
+                column for column in columns if any(_matches(pattern, table, column) for pattern in patterns)
+            )
+            for tag, patterns in self._patterns.items()
+        }
+
+    def list_columns(self, table: str | None, columns: Iterable[str]) -> frozenset[str]:
+        """Return the columns of a table that have a tag."""
+        return frozenset().union(*self.find(table, columns).values())
+
+    def find_unused(self, tables: Mapping[str | None, Collection[str]]) -> list[tuple[str, str]]:
+        """Return the tags and patterns that match no column. ``tables``: table → its columns."""
+        return [
+            (tag, pattern)
+            for tag, patterns in self._patterns.items()
+            for pattern in patterns
+            if not any(_matches(pattern, table, column) for table, columns in tables.items() for column in columns)
+        ]
+
+
+def _matches(pattern: str, table: str | None, column: str) -> bool:
+    pattern, column = fold_name(pattern), fold_name(column)
+    if fnmatchcase(column, pattern):
+        return True
+    if table is None:
+        return fnmatchcase(column, pattern.rpartition(".")[2])
+    return fnmatchcase(f"{fold_name(table)}.{column}", pattern)

@@ -1,0 +1,113 @@
+"""Masks of values, as Column expressions."""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from headrace.sdk import DataError
+from headrace.sdk.columns import secret_literal
+from headrace_transforms.mask_ranges import keep_parts, mask_bucket, mask_date, mask_ip
+from headrace_transforms.mask_rules import MaskRule
+from headrace_transforms.mask_tokens import compute_hmac, make_token
+from headrace_transforms.value_mask import UnsupportedTypeError, ValueMask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import DataType
+
+#: Block size of SHA-256 in bytes, to which HMAC pads its key.
+_BLOCK = 64
+#: Type → its empty value, as a SQL expression. Strings, lists and maps have one; other types cannot be emptied.
+_EMPTY = {
+    **dict.fromkeys(("byte", "short", "integer", "long", "float", "double", "decimal"), "0"),
+    "boolean": "false",
+    "string": "''",
+    "date": "DATE'1970-01-01'",
+    "array": "array()",
+    "map": "map()",
+    "timestamp": "timestamp_seconds(0)",
+    "timestamp_ntz": "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+}
+
+
+def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> ValueMask:
+    """Return the mask of a column. DataError if the rule does not take the column's type."""
+    if rule.empty or rule.keep_type:
+        return ValueMask(_mask_with_type(name, rule, kind, session))
+    try:
+        return _mask_part(rule, kind, session) or ValueMask(_mask_column(rule, session))
+    except UnsupportedTypeError as error:
+        raise DataError(
+            f"the column {name!r} is {kind.simpleString()}, and the mask `{rule.kind}` takes {error.args[0]}",
+            fix="use another rule, or convert the column with `cast` before",
+        ) from None
+
+
+def _mask_part(rule: MaskRule, kind: DataType, session: SparkSession) -> ValueMask | None:
+    """Return a mask that depends on the column's type, or keeps a part of the value."""
+    if rule.token is not None:
+        return make_token(rule.token.shape, _make_pads(rule.token.key.get_secret_value(), session), kind)
+    if rule.partial is not None:
+        return keep_parts(rule.partial)
+    if rule.date_trunc is not None:
+        return mask_date(rule.date_trunc, kind)
+    if rule.bucket is not None:
+        return mask_bucket(Decimal(str(rule.bucket)), kind)
+    return mask_ip(rule.ip_network, kind) if rule.ip_network is not None else None
+
+
+def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
+    """Return the function that masks a column."""
+    from pyspark.sql import functions as F
+
+    if rule.characters is not None:
+        stars = F.lit("*" * rule.characters)
+        return lambda _: stars
+    if rule.truncate is not None:
+        length = rule.truncate
+        return lambda value: F.substring(value.cast("string"), 1, length)
+    if rule.replacement is not None:
+        text = rule.replacement
+        return lambda value: F.when(value.isNotNull(), F.lit(text))
+    if rule.nullify:
+        return lambda value: F.when(F.lit(False), value)
+    if rule.hmac_sha256:
+        pads = _make_pads(rule.hmac_sha256.key.get_secret_value(), session)
+        return lambda value: compute_hmac(value.cast("string"), pads)
+    bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
+    assert config is not None
+    salt = secret_literal(session, config.salt.get_secret_value())
+    return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)
+
+
+def _mask_with_type(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Callable[[Column], Column]:
+    """Return the function that replaces a value by another one of its type. DataError if the type has no such value."""
+    from pyspark.sql import functions as F
+
+    text = _EMPTY.get(kind.typeName())
+    if rule.replacement is not None:
+        text = "'" + rule.replacement.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        is_valid = session.sql(f"SELECT TRY_CAST({text} AS {kind.simpleString()}) IS NOT NULL").first()
+        text = text if is_valid and is_valid[0] else None
+    if text is None:
+        what = "replacement" if rule.replacement is not None else "empty value"
+        raise DataError(
+            f"the column {name!r} is {kind.simpleString()}, for which there is no such {what}",
+            fix="use another rule, such as `nullify: true`",
+        )
+    value = F.expr(f"CAST({text} AS {kind.simpleString()})")
+    return lambda column: F.when(column.isNotNull(), value)
+
+
+def _make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:
+    """Return the key's two pads of HMAC. They are computed here, and no plan contains them."""
+    from pyspark.sql import functions as F
+
+    block = key.encode()
+    block = (hashlib.sha256(block).digest() if len(block) > _BLOCK else block).ljust(_BLOCK, b"\0")
+    inner, outer = (F.unhex(secret_literal(session, bytes(byte ^ pad for byte in block).hex())) for pad in (0x36, 0x5C))
+    return inner, outer

@@ -40,4 +40,10 @@ def headrace_transforms() -> dict[str, str]:
     return _CLASSES
 
 
+@hookimpl
+def headrace_commands() -> dict[str, str]:
+    """Return the commands of this plugin."""
+    return {"scan": "headrace_transforms.scan.command:scan|Report columns of files that look like personal data."}
+
+
 __getattr__ = lazy_plugins(__name__, _CLASSES)

@@ -1,0 +1,1 @@
+"""Search for personal data in files: ``headrace scan``."""

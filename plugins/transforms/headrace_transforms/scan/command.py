@@ -1,0 +1,40 @@
+"""``headrace scan``."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import click
+
+from headrace_transforms.scan.findings import find_personal_data, write_block
+from headrace_transforms.scan.samples import read_rows, sample_columns
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows to read of each file.")
+@click.option(
+    "--min-confidence",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Confidence of a column to report.",
+)
+def scan(files: tuple[Path, ...], *, limit: int, min_confidence: float) -> None:
+    """Report columns that look like personal data, without their values.
+
+    FILES are JSON lines, CSV, Parquet or Avro files of one table: rows, or Debezium's change events.
+    """
+    samples = [sample_columns(read_rows(path), limit) for path in files]
+    names = dict.fromkeys(chain.from_iterable(samples))
+    columns = {name: list(chain.from_iterable(sample.get(name, ()) for sample in samples)) for name in names}
+    findings = find_personal_data(columns, min_confidence)
+    if not findings:
+        click.echo(f"none of {len(columns)} columns looks like personal data")
+        return
+    width = max(len(finding.column) for finding in findings)
+    for finding in findings:
+        counts = f"{finding.matched:,} of {finding.values:,} values"
+        click.echo(f"{finding.column:{width}}  {finding.detector.kind:11}  {finding.confidence:4.0%}  {counts}")
+    click.echo(f"\n{write_block(findings)}")

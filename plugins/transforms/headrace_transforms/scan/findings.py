@@ -1,0 +1,65 @@
+"""Columns that look like personal data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace_transforms.scan.detectors import DETECTORS, Detector, split_words
+
+#: Factor of the chance of a match in a column whose name also fits.
+_NAMED = 0.1
+#: Share of the values from which on others that resemble them also match.
+_RESEMBLANCE = 0.2
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Column that looks like personal data. It holds no value."""
+
+    column: str
+    detector: Detector
+    confidence: float
+    #: Number of values that match, and of all values.
+    matched: int
+    values: int
+
+
+def find_personal_data(columns: Mapping[str, list[str]], min_confidence: float) -> list[Finding]:
+    """Return the columns that look like personal data, each as its most probable kind."""
+    found = (
+        max((_judge(name, values, d) for d in DETECTORS), key=lambda f: f.confidence)
+        for name, values in columns.items()
+    )
+    return [finding for finding in found if finding.confidence >= min_confidence]
+
+
+def _judge(name: str, values: list[str], detector: Detector) -> Finding:
+    """Return the confidence: the share of values that match, times the probability that they do not match by chance."""
+    is_named = detector.words.search(split_words(name)) is not None
+    matches = detector.matches_named if is_named and detector.matches_named else detector.matches
+    # Repeated values are one observation.
+    distinct = {value: matches(value) for value in set(values)}
+    if detector.resembles and sum(distinct.values()) >= _RESEMBLANCE * len(distinct):
+        distinct = {value: is_match or detector.resembles(value) for value, is_match in distinct.items()}
+    matched, hits = sum(distinct[value] for value in values), sum(distinct.values())
+    chance = (detector.chance * (_NAMED if is_named else 1)) ** hits if hits else 1
+    return Finding(name, detector, matched / max(1, len(values)) * (1 - chance), matched, len(values))
+
+
+def write_block(findings: Iterable[Finding]) -> str:
+    """Return the part of a pipeline file that tags and masks the columns. A field of a struct is masked with its whole column."""
+    rules: dict[str, str] = {}
+    for finding in findings:
+        column, _, field = finding.column.partition(".")
+        rules[column] = "{nullify: true}" if field else rules.get(column, finding.detector.rule)
+    names = {column: column if column.isidentifier() else '"' + column.replace('"', '\\"') + '"' for column in rules}
+    lines = [
+        "tags:",
+        f"  pii: [{', '.join(names.values())}]",
+        "transforms:",
+        "  - unwrap: {}",
+        "  - mask:",
+        "      columns:",
+    ]
+    return "\n".join([*lines, *(f"        {names[column]}: {rule}" for column, rule in rules.items())])

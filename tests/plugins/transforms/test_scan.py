@@ -1,0 +1,119 @@
+"""``headrace scan``: columns with personal data are found, and no value is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+import yaml
+from benchmarks.scan import COLUMNS, compute_figures, count_results
+from click.testing import CliRunner, Result
+from pyarrow import parquet
+from tests.data.pii.generate import make_columns
+
+from headrace.cli.main import cli
+from headrace.config.model import PipelineConfig
+from headrace_transforms import Mask
+from headrace_transforms.scan.findings import find_personal_data
+
+ROWS = [
+    {"id": n, "email": f"canary{n}@example.org", "client": f"198.51.100.{n}", "home": {"Tel.": f"+41 79 471 10 {n:02}"}}
+    for n in range(20)
+]
+
+
+def scan(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["scan", *map(str, arguments)])
+
+
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_precision_and_recall_on_labelled_columns() -> None:
+    """benchmarks/README.md has the figures."""
+    precision, recall = compute_figures(count_results())
+    assert precision >= 0.95
+    assert recall >= 0.95
+
+
+def test_labelled_columns_are_those_of_the_generator() -> None:
+    assert [json.loads(line) for line in COLUMNS.read_text(encoding="utf-8").splitlines()] == make_columns()
+
+
+def test_report_has_counts_and_a_valid_block_but_no_value(tmp_path: Path) -> None:
+    envelopes = [
+        {"before": None, "after": row, "op": "c", "source": {}} for row in [*ROWS, {"id": 99, "email": "none"}]
+    ]
+    result = scan(write_jsonl(tmp_path / "people.jsonl", envelopes))
+    assert result.exit_code == 0, result.output
+    table, _, block = result.output.partition("\n\n")
+    assert [line.split() for line in table.splitlines()] == [
+        ["email", "email", "95%", "20", "of", "21", "values"],
+        ["client", "ip", "100%", "20", "of", "20", "values"],
+        ["home.Tel.", "phone", "100%", "20", "of", "20", "values"],
+    ]
+    assert not any(value in result.output for value in ("canary", "198.51", "471"))
+    data = yaml.safe_load(block.replace("${env:MASK_KEY}", "a-key-of-sixteen-characters"))
+    assert set(data) <= set(PipelineConfig.keys())
+    mask = Mask(data["transforms"][1]["mask"])
+    assert {name: rule.kind for name, rule in mask.config.columns.items()} == {
+        "email": "token",
+        "client": "ip_network",
+        "home": "nullify",
+    }
+    assert data["tags"] == {"pii": ["email", "client", "home"]}
+
+
+def test_formats_have_the_same_report(tmp_path: Path) -> None:
+    rows = [{name: str(value) for name, value in row.items() if name != "home"} for row in ROWS]
+    expected = scan(write_jsonl(tmp_path / "a.ndjson", rows)).output
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text(
+        "\n".join(",".join(row) for row in [list(rows[0]), *(list(row.values()) for row in rows)])
+    )
+    fields = [{"name": name, "type": "string"} for name in rows[0]]
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "V", "fields": fields}, rows)
+    assert "email" in expected
+    for name in ("a.parquet", "a.csv", "a.avro"):
+        assert scan(tmp_path / name).output == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.xlsx", b"", "files end with .json, .jsonl, .ndjson, .csv, .parquet, .avro"),
+        ("a.jsonl", b'{"secret": "canary', "its content is damaged"),
+        ("a.avro", b"canary", "its content is damaged"),
+        ("a.parquet", b"canary", "its content is damaged"),
+        ("a.json.gz", b"canary", "cannot be read"),
+    ],
+)
+def test_file_that_cannot_be_read_is_named_without_its_content(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = scan(tmp_path / name)
+    assert result.exit_code != 0
+    assert f"{name}: {message}" in result.output
+    assert "canary" not in result.output
+
+
+def test_columns_without_personal_data(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"id": n, "version": f"1.{n}.0.1"} for n in range(30)])
+    assert scan(path).output == "none of 2 columns looks like personal data\n"
+
+
+def test_few_matches_by_chance_are_not_confident() -> None:
+    """One in ten numbers has the check digit of a card."""
+    one, many = ["4111111111111111"], ["4111111111111111", "4242424242424242", "5555555555554444"]
+    [single], [several] = find_personal_data({"n": one}, 0), find_personal_data({"n": many}, 0)
+    assert (single.detector.kind, several.detector.kind) == ("card", "card")
+    assert single.confidence == pytest.approx(0.9)
+    assert several.confidence == pytest.approx(0.999)

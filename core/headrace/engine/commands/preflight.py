@@ -115,7 +115,7 @@ def _find_names_in_samples(plan: Plan, session: SparkSession) -> bool:
                 if events.error is not None:  # Its table reports it, and might have the columns.
                     return False
                 _check_topic(plan, session, events, seen)
-            if seen.has_all(plan.transforms):
+            if not plan.tags and seen.has_all(plan.transforms):  # Tags concern the columns of every topic.
                 break
     except Exception as error:
         raise translate(error, plan) from error

@@ -30,7 +30,10 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}", fix="check the path") from None
     except (ValueError, KeyError) as error:
         # The error may quote a value.
-        raise ConfigError(f"{path}: its content is damaged ({type(error).__name__})", fix="check the file") from None
+        raise ConfigError(
+            f"{path}: its content is damaged ({type(error).__name__})",
+            fix="check the file; JSON files have one object per line",
+        ) from None
 
 
 def sample_columns(rows: Iterable[Mapping[str, Any]], limit: int) -> dict[str, list[str]]:

@@ -26,10 +26,10 @@ SECRET_CHARACTERS = 16
 class MaskConfig(TransformConfig):
     """Columns to hide."""
 
-    columns: dict[str, MaskRule] = Field(default_factory=dict)
+    columns: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
     """Column → rule."""
 
-    tags: dict[str, MaskRule] = Field(default_factory=dict)
+    tags: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
     """Tag of the pipeline's ``tags:`` → rule of the columns that have it. A rule in ``columns`` takes precedence."""
 
     @model_validator(mode="after")

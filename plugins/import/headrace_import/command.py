@@ -1,0 +1,51 @@
+"""Command ``headrace import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the pipeline file here, not to the screen."
+)
+@click.option("--name", help="Name of the pipeline. Default: the name of the connector or the file.")
+@click.option("--bootstrap-servers", help="Brokers of Kafka, if no file names them: HOST:PORT, comma separated.")
+@click.option(
+    "--keep-transforms",
+    is_flag=True,
+    help="Source connectors keep their transforms; import only those of sink connectors.",
+)
+def import_files(
+    paths: tuple[Path, ...],
+    output: Path | None,
+    name: str | None,
+    bootstrap_servers: str | None,
+    *,
+    keep_transforms: bool,
+) -> None:
+    """Write a pipeline file from existing configuration files.
+
+    Connectors of Kafka Connect as JSON, and properties of its workers. All files together become one pipeline. A report on stderr
+    lists every option that is not in the pipeline file, the reason, and what to do.
+    """
+    from headrace.sdk import ConfigError
+    from headrace_import.pipeline_import import ImportOptions, import_paths
+
+    result = import_paths(paths, ImportOptions(name, bootstrap_servers, keep_transforms))
+    if output is None:
+        click.echo(result.pipeline, nl=False)
+    else:
+        try:
+            with output.open("x", encoding="utf-8") as file:
+                file.write(result.pipeline)
+        except FileExistsError:
+            fix = "name another file, or remove it"
+            raise ConfigError("the file exists already", where=str(output), fix=fix) from None
+    if result.report.findings:
+        click.echo(str(result.report), err=True)
+    if output is not None:
+        click.echo(f"written: {output}", err=True)

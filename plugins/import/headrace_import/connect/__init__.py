@@ -1,0 +1,1 @@
+"""Configurations of Kafka Connect: connectors, converters, single message transforms and workers."""

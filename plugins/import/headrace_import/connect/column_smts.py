@@ -1,0 +1,195 @@
+"""Single message transforms that change columns of rows."""
+
+from __future__ import annotations
+
+from headrace_import.connect.smt import (
+    Imported,
+    NotImportableError,
+    Smt,
+    copy_options,
+    make_step,
+    split_pairs,
+)
+from headrace_import.pipeline_draft import Block, Line
+
+#: Option of several SMTs of Kafka Connect 3.8 and later.
+_NULLS = "replace.null.with.default"
+
+
+def import_cast(smt: Smt) -> Imported:
+    """Import types of columns."""
+    pairs = split_pairs(smt.get("spec")) if ":" in smt.get("spec") else {}
+    if not pairs:
+        raise NotImportableError(
+            "a cast of a whole value has no meaning for rows", "name columns: `cast: {columns: {a: int}}`"
+        )
+    step, options = make_step(smt, "cast")
+    options.entries["columns"] = _mapping(smt, pairs, "spec")
+    return _finish(smt, step)
+
+
+def import_replace_field(smt: Smt) -> Imported:
+    """Import columns to keep, to remove and to rename, in the order of ReplaceField."""
+    result = Imported()
+    for name, option, older in (("keep", "include", "whitelist"), ("drop", "exclude", "blacklist")):
+        used = option if smt.get(option) else older
+        if columns := smt.list_items(used):
+            step, options = make_step(smt, name)
+            options.add("columns", columns, smt.cite(used))
+            result.steps.append(step)
+    if smt.get("renames"):
+        step, options = make_step(smt, "rename")
+        options.entries["columns"] = _mapping(smt, split_pairs(smt.get("renames")), "renames")
+        result.steps.append(step)
+    if not result.steps:
+        raise NotImportableError("it has none of include, exclude and renames")
+    _ignore_nulls(smt)
+    return result
+
+
+def import_insert_field(smt: Smt) -> Imported:
+    """Import columns to add."""
+    step, options = make_step(smt, "insert")
+    copy_options(smt, options, "static.field", "topic.field", "partition.field", "offset.field", "timestamp.field")
+    if smt.get("static.field"):
+        options.add("static.value", smt.read("static.value"), smt.cite("static.value"))
+    if not options.entries:
+        raise NotImportableError("it names no field to insert")
+    return _finish(smt, step)
+
+
+def import_timestamp_converter(smt: Smt) -> Imported:
+    """Import the conversion of a time."""
+    if not smt.get("field") or not smt.get("target.type"):
+        raise NotImportableError("a conversion of a whole value has no meaning for rows", "name a column: `timestamp`")
+    step, options = make_step(smt, "timestamp")
+    copy_options(smt, options, "field", "target.type", "format", "unix.precision")
+    return _finish(smt, step)
+
+
+def import_flatten(smt: Smt) -> Imported:
+    """Import structs to flatten."""
+    step, options = make_step(smt, "flatten")
+    copy_options(smt, options, "delimiter")
+    return _finish(smt, step)
+
+
+def import_mask_field(smt: Smt) -> Imported:
+    """Import columns to mask."""
+    columns = smt.list_items("fields")
+    if not columns:
+        raise NotImportableError("it names no fields")
+    step, options = make_step(smt, "mask")
+    rules = Block(comment=smt.cite("fields"))
+    for column in columns:
+        rule = Block()
+        if smt.get("replacement"):
+            rule.add("replacement", smt.read("replacement"), smt.cite("replacement"))
+            rule.add("keep_type", value=True)
+        else:
+            rule.add("empty", value=True)
+        rules.entries[column] = rule
+    options.entries["columns"] = rules
+    return _finish(smt, step)
+
+
+def import_unwrap(smt: Smt) -> Imported:
+    """Import rows from envelopes, as ExtractNewRecordState."""
+    step, options = make_step(smt, "unwrap")
+    copy_options(
+        smt,
+        options,
+        "delete.tombstone.handling.mode",
+        "delete.handling.mode",
+        "drop.tombstones",
+        "add.fields",
+        "add.fields.prefix",
+        "add.headers",
+        "add.headers.prefix",
+        "drop.fields.header.name",
+        "drop.fields.keep.schema.compatible",
+    )
+    for option in ("add.fields", "add.headers"):
+        if smt.get(option):
+            options.add(option, ",".join(smt.list_items(option)), smt.cite(option))
+    if smt.get(_NULLS).lower() == "false":
+        options.add(_NULLS, value=False, comment=smt.cite(_NULLS))
+    if smt.get("drop.fields.from.key").lower() == "false":
+        options.add("drop.fields.from.key", value=False, comment=smt.cite("drop.fields.from.key"))
+    _reject(smt, "drop.fields.from.key", "a key column identifies the row and cannot be dropped")
+    _reject(
+        smt,
+        "route.by.field",
+        "a delete may lack the column",
+        "`route.by.field` in `tables:`, with a field of the event",
+    )
+    _reject(smt, _NULLS, "a null of the database stays null", "`compute: {columns: {size: 'coalesce(size, 0)'}}`")
+    return Imported([step])
+
+
+def keep_deleted_rows(options: Block) -> None:
+    """Change the options of an unwrap for a sink that cannot remove rows."""
+    names = ("delete.tombstone.handling.mode", "delete.handling.mode", "drop.tombstones")
+    lines = {name: line for name in names if isinstance(line := options.entries.get(name), Line)}
+    current, legacy = lines.get(names[0]), lines.get(names[1])
+    rewrites = str(current.value if current else legacy.value if legacy else "").startswith("rewrite")
+    is_drop = (current or legacy or Line("")).value == "drop"
+    if current and current.value in ("drop", "rewrite"):
+        return
+    for name in lines:
+        del options.entries[name]
+    comments = [line.comment for line in lines.values()]
+    if not is_drop or "drop.tombstones" in lines:
+        comments.append("the sink only appends")
+    options.add(names[0], "rewrite" if rewrites else "drop", "; ".join(comments))
+
+
+def import_extract_field(smt: Smt) -> Imported:
+    """Import rows from envelopes, if the field is `after`."""
+    if smt.is_of_key:
+        raise NotImportableError("a key column has a name here", "`key:` in `tables:` names the key columns")
+    if smt.get("field") != "after":
+        raise NotImportableError("a row cannot become one of its fields", "use `compute` and `keep`")
+    step, options = make_step(smt, "unwrap")
+    options.comment = smt.cite("type", "field")
+    return Imported([step])
+
+
+def import_iceberg_debezium(smt: Smt) -> Imported:
+    """Import Iceberg's DebeziumTransform: rows of the table that a pattern of database or schema and table names."""
+    step, _ = make_step(smt, "unwrap")
+    rule = Block()
+    rule.add("source", "*", smt.cite("type"))
+    target = smt.get("cdc.target.pattern", "{db}.{table}").replace("{db}", "{schema}")
+    rule.add("target", target, smt.cite("cdc.target.pattern"))
+    return Imported([step], [rule])
+
+
+def import_filter(smt: Smt) -> Imported:
+    """Import records to leave out by a predicate."""
+    if not smt.get("predicate"):
+        raise NotImportableError("without a predicate it would drop every record")
+    step, _ = make_step(smt, "filter")
+    return Imported([step])
+
+
+def _reject(smt: Smt, option: str, why: str, fix: str | None = None) -> None:
+    key = smt.prefix + option
+    if key in smt.settings.list_remaining():
+        smt.settings.reject([key], why, fix)
+
+
+def _finish(smt: Smt, step: Block) -> Imported:
+    _ignore_nulls(smt)
+    return Imported([step])
+
+
+def _ignore_nulls(smt: Smt) -> None:
+    smt.settings.ignore_matches([smt.prefix + _NULLS], "a null of the database stays null")
+
+
+def _mapping(smt: Smt, pairs: dict[str, str], option: str) -> Block:
+    block = Block(comment=smt.cite(option))
+    for name, value in pairs.items():
+        block.add(name, value)
+    return block

@@ -1,0 +1,249 @@
+"""Pipeline from source connectors, sink connectors and workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.sdk import ConfigError
+from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, s3_sink
+from headrace_import.connect.converters import has_converter, ignore_converters, read_format
+from headrace_import.connect.kafka_client import ClientInputs
+from headrace_import.connect.known_options import ignore_known_options
+from headrace_import.connect.smt import split_list
+from headrace_import.connect.smt_chain import Chain, import_chain, keep_chain
+from headrace_import.connect.topics import Topics
+from headrace_import.import_report import Kind, Report
+from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
+from headrace_import.settings import Settings
+
+#: Class of a transform that changes the names of topics.
+_ROUTER = re.compile(r"Router(\$|$)")
+_DEFAULT_SINK = "no sink connector was given"
+
+
+@dataclass
+class ConnectInputs:
+    """Inputs of one import, by kind."""
+
+    report: Report
+    sources: list[Settings] = field(default_factory=list)
+    sinks: list[Settings] = field(default_factory=list)
+    workers: list[Settings] = field(default_factory=list)
+
+    def add_connector(self, settings: Settings) -> None:
+        """Add a connector by its class. ConfigError for a class that headrace cannot replace."""
+        kind = settings.get("connector.class")
+        if kind in (*debezium_source.CLASSES, *jdbc_source.CLASSES):
+            self.sources.append(settings)
+        elif kind in (s3_sink.CLASS, *iceberg_sink.CLASSES):
+            self.sinks.append(settings)
+        else:
+            known = (*debezium_source.CLASSES, *jdbc_source.CLASSES, s3_sink.CLASS, iceberg_sink.CLASSES[0])
+            names = ", ".join(name.rpartition(".")[2] for name in known)
+            what, fix = "headrace imports no connector of this class", f"known classes: {names}"
+            raise ConfigError(what, where=f"{settings.place}, connector.class", fix=fix)
+
+
+def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep_transforms: bool) -> Block:
+    """Return the pipeline without its name. ConfigError for inputs that do not fit together."""
+    if not inputs.sources and not inputs.sinks:
+        fix = "give the JSON file of a connector as well"
+        raise ConfigError("no input is a connector", where=inputs.workers[0].place, fix=fix)
+    draft, kafka = Block(), Block()
+    clients = [*inputs.sinks, *inputs.sources, *inputs.workers]
+    ClientInputs(clients, bootstrap_servers, inputs.report).write(kafka)
+    is_routed = _is_routed(inputs) and not keep_transforms
+    _read_topics(inputs, is_routed=is_routed).write(kafka)
+    draft.entries["source"] = Block({"kafka": kafka, **_read_formats(inputs).entries})
+    chains = _import_chains(inputs, keep_transforms=keep_transforms)
+    _write_tables(draft, inputs, chains)
+    _write_transforms(draft, inputs, chains)
+    _write_dialects(draft, inputs)
+    _write_sinks(draft, inputs)
+    for settings in clients:
+        settings.report_replaced(list_comments(draft))
+    _report_rest(inputs)
+    return draft
+
+
+def _is_routed(inputs: ConnectInputs) -> bool:
+    """Return whether transforms of a source give its topics other names; report it."""
+    routed = [s for s in inputs.sources if any(_ROUTER.search(s.get(key)) for key in s.list_keys("transforms."))]
+    for settings in routed:
+        fix = "check the topics of the source, and the names under `tables:`"
+        inputs.report.add(Kind.TO_DO, settings.place, ["transforms"], "a router changes the names of the topics", fix)
+    return bool(routed)
+
+
+def _read_topics(inputs: ConnectInputs, *, is_routed: bool) -> Topics:
+    """Return the topics of the sinks. Without a sink, or if headrace applies a router of a source, those of the sources."""
+    written = [_read_source_topics(settings) for settings in inputs.sources]
+    if not inputs.sinks or is_routed:
+        first, *others = written
+        for other in others:
+            first = first.join(other)
+        for settings in inputs.sinks:
+            settings.ignore(["topics", "topics.regex"], "headrace reads the topics of the source, before its router")
+        return first
+    read = [_read_sink_topics(settings) for settings in inputs.sinks]
+    if not all(topics.is_same(read[0]) for topics in read):
+        fix = "import each sink into a pipeline file of its own"
+        raise ConfigError("the sinks read different topics", where=_list_places(inputs.sinks), fix=fix)
+    missing = [name for name in read[0].names if written and not any(topics.has(name) for topics in written)]
+    if missing:
+        why = f"the given sources do not write these topics: {', '.join(missing)}"
+        inputs.report.add(
+            Kind.TO_DO, inputs.sinks[0].place, ["topics"], why, "check the names, or import the other sources"
+        )
+    comments = dict.fromkeys(topics.comment for topics in [*read, *written])
+    return Topics(read[0].names, read[0].pattern, "; ".join(comments))
+
+
+def _read_source_topics(settings: Settings) -> Topics:
+    is_jdbc = settings.get("connector.class") in jdbc_source.CLASSES
+    return jdbc_source.read_topics(settings) if is_jdbc else debezium_source.read_topics(settings)
+
+
+def _read_sink_topics(settings: Settings) -> Topics:
+    names, pattern = split_list(settings.get("topics")), settings.get("topics.regex")
+    if bool(names) == bool(pattern):
+        fix = "a sink connector has either `topics` or `topics.regex`"
+        raise ConfigError("the topics of the connector are not known", where=settings.place, fix=fix)
+    return Topics(tuple(names), pattern, settings.cite("topics", "topics.regex"))
+
+
+def _read_formats(inputs: ConnectInputs) -> Block:
+    """Return ``value:`` and ``key:`` from the first input that names a converter."""
+    formats = Block()
+    order = [*inputs.sinks, *inputs.sources, *inputs.workers]
+    for part in ("value", "key"):
+        owner = next((settings for settings in order if has_converter(settings, part)), None)
+        if owner is not None:
+            formats.entries[part] = read_format(owner, part)
+    if "value" not in formats.entries:
+        formats.add("value", "json", "default: no input names a converter")
+        why, fix = (
+            "no input names the converter of the values; the file names json",
+            "give the properties of the worker as well",
+        )
+        inputs.report.add(Kind.TO_DO, "value.converter", (), why, fix)
+    for settings in order:
+        ignore_converters(settings)
+    return formats
+
+
+def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chain]:
+    """Return the chains of SMTs of the sources, then those of the sinks."""
+    appends_only = bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks))
+    chains = []
+    for settings in inputs.sources:
+        if keep_transforms:
+            keep_chain(settings)
+            continue
+        chain = import_chain(settings, appends_only=appends_only)
+        if chain.comment:
+            why = "the pipeline applies these transforms, so the connector must not apply them as well"
+            fix = "remove them from the connector, or import with --keep-transforms"
+            inputs.report.add(Kind.TO_DO, settings.place, ["transforms"], why, fix)
+        chains.append(chain)
+    chains += [import_chain(settings, appends_only=appends_only) for settings in inputs.sinks]
+    _check_one_chain(inputs.sources, chains[: len(inputs.sources)], "source")
+    _check_one_chain(inputs.sinks, chains[-len(inputs.sinks) :] if inputs.sinks else [], "sink")
+    return [chain for chain in chains if chain.comment]
+
+
+def _check_one_chain(settings: Sequence[Settings], chains: Sequence[Chain], kind: str) -> None:
+    """Raise if one of several connectors of a kind has transforms, which would apply to the tables of all."""
+    if len(settings) > 1 and any(chain.comment for chain in chains):
+        fix = f"import each {kind} into a pipeline file of its own"
+        raise ConfigError(f"one of several {kind}s has transforms of its own", where=_list_places(settings), fix=fix)
+
+
+def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
+    """Add the rules of routers and sinks. A rule for all other topics follows, because topics without a rule are skipped."""
+    routed = [rule for chain in chains for rule in chain.rules]
+    rules = [
+        *routed,
+        *(
+            rule
+            for s in inputs.sinks
+            if s.get("connector.class") in iceberg_sink.CLASSES
+            for rule in iceberg_sink.read_rules(s)
+        ),
+    ]
+    keys = [chain.key for chain in chains if chain.key]
+    if not rules and not keys:
+        return
+    if not any(isinstance(line := rule.entries["source"], Line) and line.value == "*" for rule in rules):
+        rules.append(Block({"source": Line("*", "all other topics" if rules else "all topics")}))
+    if keys:
+        for rule in rules:
+            rule.entries.update(keys[-1].entries)
+    draft.entries["tables"] = Blocks(rules)
+
+
+def _write_transforms(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
+    steps = [step for chain in chains for step in chain.steps]
+    comment = "; ".join(chain.comment for chain in chains)
+    is_debezium = any(s.get("connector.class") in debezium_source.CLASSES for s in inputs.sources)
+    if is_debezium and not inputs.sinks and not any(chain.unwraps for chain in chains):
+        steps.insert(0, Block({"unwrap": Block(comment="default: the topics have envelopes, and the tables rows")}))
+    if steps:
+        draft.entries["transforms"] = Blocks(steps, comment)
+    elif comment and isinstance(tables := draft.entries.get("tables"), Blocks):
+        tables.comment = comment
+
+
+def _write_dialects(draft: Block, inputs: ConnectInputs) -> None:
+    for settings in inputs.sources:
+        dialects = debezium_source.read_dialects(settings)
+        if dialects and "dialects" not in draft.entries:
+            draft.entries["dialects"] = dialects
+        elif dialects:
+            why = "the first source has another placeholder"
+            settings.report.add(Kind.TO_DO, settings.place, ["unavailable.value.placeholder"], why, "import it alone")
+
+
+def _write_sinks(draft: Block, inputs: ConnectInputs) -> None:
+    sinks, spark, folder = [], Block(), "checkpoints"
+    for settings in inputs.sinks:
+        module = s3_sink if settings.get("connector.class") == s3_sink.CLASS else iceberg_sink
+        sinks.append(module.read_sink(settings))
+        spark.entries.update(module.read_spark(settings).entries)
+        if module is s3_sink:
+            folder = f"{s3_sink.read_bucket(settings)}/_checkpoints"
+    if not sinks:
+        options = Block(comment=f"default: {_DEFAULT_SINK}")
+        options.add("warehouse", "warehouse/", "default: a folder of this machine")
+        sinks.append(Block({"iceberg": options}))
+        inputs.report.add(Kind.TO_DO, "sink", (), f"{_DEFAULT_SINK}, so the file names a local folder", "choose a sink")
+    if len(sinks) == 1:
+        draft.entries["sink"] = sinks[0]
+    else:
+        draft.entries["sinks"] = Blocks(sinks)
+    if spark.entries:
+        draft.entries["spark"] = spark
+    draft.add("checkpoint", folder, "default: choose a durable folder")
+
+
+def _report_rest(inputs: ConnectInputs) -> None:
+    for settings in inputs.workers:
+        ignore_known_options(settings, "worker")
+    for settings in inputs.sources:
+        is_jdbc = settings.get("connector.class") in jdbc_source.CLASSES
+        settings.ignore(["connector.class"], "the connector still writes the topics")
+        ignore_known_options(settings, "every", "source", "jdbc-source" if is_jdbc else "debezium")
+    for settings in inputs.sinks:
+        group = "s3-sink" if settings.get("connector.class") == s3_sink.CLASS else "iceberg-sink"
+        ignore_known_options(settings, "every", group)
+
+
+def _is_append_only(settings: Settings) -> bool:
+    is_s3 = settings.get("connector.class") == s3_sink.CLASS
+    return is_s3 or iceberg_sink.is_append_only(settings)
+
+
+def _list_places(inputs: Sequence[Settings]) -> str:
+    return ", ".join(settings.place for settings in inputs)

@@ -1,0 +1,105 @@
+"""Debezium's source connectors: the topics that they write, and options that headrace must share."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.sdk import ConfigError
+from headrace_import.connect.smt import split_list
+from headrace_import.connect.topics import Topics, quote_pattern
+from headrace_import.import_report import Kind
+from headrace_import.pipeline_draft import Block
+from headrace_import.settings import Settings
+
+CLASSES = {
+    "io.debezium.connector.postgresql.PostgresConnector": "schema",
+    "io.debezium.connector.mysql.MySqlConnector": "database",
+    "io.debezium.connector.mariadb.MariaDbConnector": "database",
+    "io.debezium.connector.sqlserver.SqlServerConnector": "schema",
+}
+#: Topic naming strategies whose names begin with the prefix, the database or schema, and the table.
+_STRATEGIES = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy")
+_PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
+_INCLUDED, _EXCLUDED = ("table.include.list", "table.whitelist"), ("table.exclude.list", "table.blacklist")
+
+
+def read_topics(settings: Settings) -> Topics:
+    """Return the topics of a connector. ConfigError without a prefix."""
+    prefix_key = settings.find("topic.prefix", "database.server.name")
+    if prefix_key is None:
+        fix = "add `topic.prefix`, or `database.server.name` for Debezium 1"
+        raise ConfigError("the connector has no prefix of its topics", where=settings.place, fix=fix)
+    _check_strategy(settings)
+    delimiter = settings.get("topic.delimiter") or "."
+    prefix, databases = settings.get(prefix_key), _list_databases(settings)
+    keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
+    included = settings.find(*_INCLUDED)
+    if included and all(map(_is_name, split_list(settings.get(included)))):
+        tables = [item.replace("\\.", ".") for item in split_list(settings.get(included))]
+        parts = [
+            [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
+        ]
+        names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
+        return Topics(names, comment=settings.cite(*keys, included))
+    pattern, more = _make_pattern(settings, included)
+    start = "".join(
+        f"{part}{quote_pattern(delimiter)}" for part in (quote_pattern(prefix), _join_names(databases)) if part
+    )
+    return Topics(pattern=f"{start}{pattern}", comment=settings.cite(*keys, *more))
+
+
+def read_dialects(settings: Settings) -> Block | None:
+    """Return the options of dialects that must equal those of the connector."""
+    key = settings.find(*_PLACEHOLDER)
+    if key is None:
+        return None
+    options = Block()
+    options.add("unavailable.value.placeholder", settings.read(key), settings.cite(key))
+    return Block({"debezium": options, "flat": options})
+
+
+def _make_pattern(settings: Settings, included: str | None) -> tuple[str, list[str]]:
+    """Return a regular expression of ``schema.table``, and the options that give it."""
+    if included:
+        return f"(?:{'|'.join(split_list(settings.get(included)))})", [included]
+    keys, parts = [], []
+    level = CLASSES[settings.get("connector.class")]
+    if excluded := settings.find(*_EXCLUDED):
+        keys.append(excluded)
+        parts.append(f"(?!(?:{'|'.join(split_list(settings.get(excluded)))})$)")
+    if outer := settings.find(f"{level}.include.list", f"{level}.whitelist"):
+        keys.append(outer)
+        return "".join([*parts, f"(?:{'|'.join(split_list(settings.get(outer)))})[.].+"]), keys
+    if outer := settings.find(f"{level}.exclude.list", f"{level}.blacklist"):
+        keys.append(outer)
+        parts.append(f"(?!(?:{'|'.join(split_list(settings.get(outer)))})[.])")
+    return "".join([*parts, "[^.]+[.].+"]), keys
+
+
+def _list_databases(settings: Settings) -> list[str]:
+    """Return the databases in the topics of SQL Server, which follow the prefix since Debezium 2."""
+    is_sqlserver = settings.get("connector.class").endswith("SqlServerConnector")
+    return split_list(settings.get("database.names")) if is_sqlserver else []
+
+
+def _join_names(names: list[str]) -> str:
+    return f"(?:{'|'.join(map(quote_pattern, names))})" if names else ""
+
+
+def _check_strategy(settings: Settings) -> None:
+    key = "topic.naming.strategy"
+    if settings.get(key) in _STRATEGIES:
+        settings.ignore([key], "it names topics by prefix, schema and table, as the file expects")
+    elif settings.get(key):
+        why = "this strategy may give topics other names than the file has"
+        settings.reject([key], why, "check `subscribe` or `subscribePattern`", Kind.TO_DO)
+
+
+def _is_name(item: str) -> bool:
+    """Return whether an item of a table list is a name, not a regular expression."""
+    return bool(re.fullmatch(r"[\w$ -]+((\\?\.)[\w$ -]+)+", item))
+
+
+def _sanitize(name: str) -> str:
+    """Return the topic for a name, as Debezium replaces invalid characters."""
+    return re.sub(r"[^a-zA-Z0-9._-]", "_", name)

@@ -1,0 +1,113 @@
+"""Iceberg's sink connector as sink ``iceberg``."""
+
+from __future__ import annotations
+
+import re
+
+from headrace_import.connect.smt import split_list
+from headrace_import.import_report import Kind
+from headrace_import.pipeline_draft import Block
+from headrace_import.settings import Settings
+
+CLASSES = ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector")
+_CATALOG, _TABLES = "iceberg.catalog.", "iceberg.tables"
+_PROPERTIES = "iceberg.tables.auto-create-props."
+_ROUTE, _DYNAMIC = "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled"
+#: Field that DebeziumTransform fills with the name of the table.
+_CDC_TARGET = "_cdc.target"
+_TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+_FIELD = re.compile(r"(?P<function>\w+)\((?P<column>[^,()]+)(?:,\s*(?P<number>\d+))?\)")
+
+
+def is_append_only(settings: Settings) -> bool:
+    """Return whether the connector adds a row for each record."""
+    has_upsert = settings.get("iceberg.tables.upsert-mode-enabled").lower() == "true"
+    return not has_upsert and not settings.get("iceberg.tables.cdc-field")
+
+
+def read_sink(settings: Settings) -> Block:
+    """Return the sink with its options."""
+    options = Block(comment=settings.cite("connector.class"))
+    options.add("catalog", settings.read("iceberg.catalog") or "iceberg", settings.cite("iceberg.catalog"))
+    properties = Block()
+    for key in settings.list_keys(_CATALOG):
+        properties.add(key.removeprefix(_CATALOG), settings.read(key), settings.cite(key))
+    if properties.entries:
+        options.entries["catalog.properties"] = properties
+    if is_append_only(settings):
+        options.add("mode", "append", "the connector has neither cdc-field nor upsert-mode-enabled")
+    for key in settings.list_keys(_PROPERTIES):
+        options.add(key.removeprefix(_PROPERTIES), settings.read(key), settings.cite(key))
+    if (partitions := _read_partitions(settings)).entries:
+        options.entries["partition.by"] = partitions
+    return Block({"iceberg": options})
+
+
+def read_spark(settings: Settings) -> Block:
+    """Return the Hadoop settings of the connector as Spark settings."""
+    spark = Block()
+    for key in settings.list_keys("iceberg.hadoop."):
+        name = f"spark.hadoop.{key.removeprefix('iceberg.hadoop.')}"
+        spark.add(name, settings.read(key), settings.cite(key))
+    return spark
+
+
+def read_rules(settings: Settings) -> list[Block]:
+    """Return the rules of ``tables:`` for the connector's tables."""
+    tables = split_list(settings.get(_TABLES))
+    if settings.get(_ROUTE) == _CDC_TARGET:
+        settings.ignore([_ROUTE, _DYNAMIC], "`target:` of `tables:` names the tables")
+    fix = "write a rule for each topic, or `route.by.field` with a field of the event, in `tables:`"
+    routed = [key for key in settings.list_keys("iceberg.table.") if key.endswith(".route-regex")]
+    rest = [_ROUTE, _DYNAMIC, *routed]
+    settings.reject(
+        [k for k in rest if k in settings.list_remaining()], "a column of the row cannot route it", fix, Kind.TO_DO
+    )
+    if len(tables) != 1:
+        settings.reject([_TABLES], "several tables without rules for topics", fix, Kind.TO_DO)
+        _reject_table_options(settings)
+        return []
+    rule = Block()
+    rule.add("source", "*", "all topics of the connector")
+    rule.add("target", tables[0], settings.cite(_TABLES))
+    ids = settings.find(f"iceberg.table.{tables[0]}.id-columns", "iceberg.tables.default-id-columns")
+    if ids:
+        rule.add("key", split_list(settings.get(ids)), settings.cite(ids))
+    _reject_table_options(settings)
+    return [rule]
+
+
+def _reject_table_options(settings: Settings) -> None:
+    """Report the key columns that no rule has."""
+    keys = [key for key in settings.list_remaining() if key.endswith(("id-columns", "default-commit-branch"))]
+    settings.reject(keys, "no rule of `tables:` has this table", "headrace uses the record key; otherwise write `key:`")
+
+
+def _read_partitions(settings: Settings) -> Block:
+    """Return table → fields."""
+    partitions = Block()
+    for key in settings.list_keys("iceberg.table"):
+        match = re.fullmatch(r"iceberg\.(?:table\.(?P<table>.+)\.|tables\.default-)partition-by", key)
+        if match is None:
+            continue
+        fields = [_translate_field(item) for item in re.split(r",(?![^(]*\))", settings.get(key))]
+        named = [field for field in fields if field]
+        if len(named) == len(fields):
+            partitions.add(match["table"] or "*", named, settings.cite(key))
+        else:
+            settings.reject([key], "`partition.by` has no such function", "name a column, or use bucket or days")
+    if "*" in partitions.entries:  # The first rule that matches applies.
+        partitions.entries["*"] = partitions.entries.pop("*")
+    return partitions
+
+
+def _translate_field(text: str) -> str | None:
+    """Return a partition field with the names of headrace; None for a function that it does not have."""
+    match = _FIELD.fullmatch(text.strip())
+    if match is None:
+        return text.strip() if re.fullmatch(r"\w+", text.strip()) else None
+    function, column, number = match["function"], match["column"].strip(), match["number"]
+    if function == "bucket" and number:
+        return f"bucket({number}, {column})"
+    function = _TIMES.get(function, function)
+    return f"{function}({column})" if function in _TIMES.values() and not number else None

@@ -1,0 +1,129 @@
+"""One single message transform (SMT) of a connector, with its predicate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace_import.pipeline_draft import Block
+from headrace_import.settings import Settings
+
+
+class NotImportableError(Exception):
+    """An SMT or a predicate has no counterpart. ``fix``: the nearest transform."""
+
+    def __init__(self, why: str, fix: str | None = None) -> None:
+        super().__init__(why)
+        self.why, self.fix = why, fix
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Predicate of an SMT. ``sql``: over a row; ``topics``: regular expression of the topics; ``keys``: the options that give it."""
+
+    sql: str
+    keys: Sequence[str]
+    topics: str | None = None
+    negate: bool = False
+
+
+@dataclass(frozen=True)
+class Smt:
+    """SMT of a connector. ``prefix`` is the start of its options' names."""
+
+    settings: Settings
+    alias: str
+
+    @property
+    def prefix(self) -> str:
+        return f"transforms.{self.alias}."
+
+    @property
+    def type_key(self) -> str:
+        return f"{self.prefix}type"
+
+    @property
+    def class_name(self) -> str:
+        """Class without package and without ``$Key`` or ``$Value``."""
+        return self.settings.get(self.type_key).rpartition(".")[2].partition("$")[0]
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the class is one of Kafka Connect, Debezium, Confluent or Iceberg."""
+        packages = (
+            "org.apache.kafka.connect.transforms.",
+            "io.debezium.transforms.",
+            "io.debezium.connector.",
+            "io.confluent.connect.transforms.",
+            "io.tabular.iceberg.connect.transforms.",
+            "org.apache.iceberg.connect.transforms.",
+        )
+        return self.settings.get(self.type_key).startswith(packages)
+
+    @property
+    def is_of_key(self) -> bool:
+        return self.settings.get(self.type_key).endswith("$Key")
+
+    def get(self, option: str, default: str = "") -> str:
+        return self.settings.get(self.prefix + option, default)
+
+    def read(self, option: str) -> str:
+        """Return an option's value for the pipeline file."""
+        return self.settings.read(self.prefix + option)
+
+    def list_items(self, option: str) -> list[str]:
+        """Return the items of a list with commas."""
+        return split_list(self.get(option))
+
+    def cite(self, *options: str) -> str:
+        return self.settings.cite(*(self.prefix + option for option in options))
+
+    def list_keys(self) -> list[str]:
+        """Return all options of the SMT."""
+        return self.settings.list_keys(self.prefix)
+
+
+@dataclass
+class Imported:
+    """Result of an SMT: steps under ``transforms:``, and parts of rules under ``tables:``."""
+
+    steps: list[Block] = field(default_factory=list)
+    rules: list[Block] = field(default_factory=list)
+    key: Block | None = None
+
+
+def make_step(smt: Smt, name: str) -> tuple[Block, Block]:
+    """Return an item of ``transforms:`` and its options, with the type of the SMT as the origin."""
+    options = Block(comment=smt.cite("type"))
+    return Block({name: options}), options
+
+
+def copy_options(smt: Smt, options: Block, *names: str) -> None:
+    """Copy the options with the same names that the SMT has."""
+    for name in names:
+        if smt.get(name):
+            options.add(name, typed(smt.read(name)), smt.cite(name))
+
+
+def typed(text: str) -> str | int | bool:
+    """Return an option's text as a YAML scalar: numbers and booleans without quotes."""
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
+        return int(text)
+    return text.lower() == "true" if text.lower() in ("true", "false") else text
+
+
+def split_list(text: str) -> list[str]:
+    """Return the items of a list with commas."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def split_pairs(text: str) -> dict[str, str]:
+    """Return ``a:b,c:d`` as a mapping; NotImportableError for an item without a colon."""
+    pairs = {}
+    for item in split_list(text):
+        name, colon, value = item.rpartition(":")
+        if not colon or not name.strip() or not value.strip():
+            raise NotImportableError(f"an item of its list is not NAME:VALUE, but has {item.count(':')} colons")
+        pairs[name.strip()] = value.strip()
+    return pairs

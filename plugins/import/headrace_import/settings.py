@@ -1,0 +1,113 @@
+"""Options of one input. Each of them ends in a comment of the pipeline file or in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from headrace.sdk.options import did_you_mean
+from headrace_import.import_report import Kind, Report, write_key
+from headrace_import.references import find_clear_secret, name_variable, translate_references
+
+
+class Settings:
+    """Options of a connector, a worker or a properties file, without those whose value is null.
+
+    ``place``: the file, and in a file of several connectors the connector, for comments and the report.
+    """
+
+    def __init__(self, place: str, options: Mapping[str, str], report: Report, *, name: str = "") -> None:
+        self.place, self.name, self.report = place, name, report
+        self._options = dict(options)
+        self._accounted: set[str] = set()
+        self._cited: list[str] = []
+
+    def get(self, key: str, default: str = "") -> str:
+        """Return the value of an option, without marking it as imported."""
+        return self._options.get(key, default).strip()
+
+    def has(self, key: str) -> bool:
+        return key in self._options
+
+    def find(self, *keys: str) -> str | None:
+        """Return the first of these keys that has a value: an option and its older names."""
+        return next((key for key in keys if self.get(key)), None)
+
+    def list_keys(self, prefix: str = "") -> list[str]:
+        """Return the options that start with ``prefix``."""
+        return [key for key in self._options if key.startswith(prefix)]
+
+    def cite(self, *keys: str) -> str:
+        """Return the comment for a value that these options give; they count as imported."""
+        present = [key for key in keys if key in self._options]
+        self._accounted.update(present)
+        self._cited += present
+        return f"{escape_place(self.place)}: {', '.join(map(write_key, present))}" if present else ""
+
+    def read(self, key: str) -> str:
+        """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``."""
+        value = self.get(key)
+        if find_clear_secret(key, value):
+            variable = name_variable(key)
+            why = "the secret in clear text is not copied"
+            self.report.add(
+                Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}, or use `${{file:…}}`"
+            )
+            return f"${{env:{variable}}}"
+        text, foreign = translate_references(value)
+        if foreign:
+            variable = name_variable(key)
+            why = f"headrace has no config provider {', '.join(foreign)}"
+            self.report.add(Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}")
+            return f"${{env:{variable}}}"
+        return text
+
+    def reject(self, keys: Iterable[str], why: str, fix: str | None = None, kind: Kind = Kind.NOT_IMPORTED) -> None:
+        """Report options that are not imported."""
+        present = [key for key in keys if key in self._options]
+        self._accounted.update(present)
+        if present:
+            self.report.add(kind, self.place, present, why, fix)
+
+    def ignore(self, keys: Iterable[str], why: str) -> None:
+        """Report options that have no meaning for a pipeline."""
+        self.reject([key for key in keys if key not in self._accounted], why, kind=Kind.NO_MEANING)
+
+    def ignore_matches(self, patterns: Iterable[str], why: str) -> None:
+        """Report the remaining options that match a glob as options without meaning."""
+        known = tuple(patterns)
+        self.ignore([key for key in self.list_remaining() if any(fnmatchcase(key, glob) for glob in known)], why)
+
+    def report_replaced(self, comments: Iterable[str]) -> None:
+        """Report the options that were imported and then replaced: none of the comments names them."""
+        place = f"{escape_place(self.place)}: "
+        parts = [part.removeprefix(place) for text in comments for part in text.split("; ") if part.startswith(place)]
+        named = {name for part in parts for name in (part, *part.split(", "))}
+        reported = {key for finding in self.report.findings if finding.place == self.place for key in finding.keys}
+        lost = [key for key in dict.fromkeys(self._cited) if write_key(key) not in named and key not in reported]
+        self.reject(lost, "another option here replaces it")
+
+    def list_remaining(self) -> list[str]:
+        """Return the options that are neither imported nor reported."""
+        return [key for key in self._options if key not in self._accounted]
+
+    def snapshot(self) -> frozenset[str]:
+        """Return the options that are imported or reported by now, for ``restore``."""
+        return frozenset(self._accounted)
+
+    def restore(self, accounted: frozenset[str]) -> None:
+        """Forget which options were imported since the snapshot."""
+        self._accounted = set(accounted)
+
+    def report_unknown(self, known: Iterable[str], prefix: str = "") -> None:
+        """Report the remaining options that start with ``prefix`` as unknown, with the nearest known name."""
+        names = [name for name in known if "*" not in name]
+        for key in (key for key in self.list_remaining() if key.startswith(prefix)):
+            near = did_you_mean(key, names)
+            fix = near if near.startswith("did you mean") else None
+            self.reject([key], "headrace does not know this option", fix, Kind.UNKNOWN)
+
+
+def escape_place(place: str) -> str:
+    """Return the name of a file or connector for a comment."""
+    return write_key(place)

@@ -1,0 +1,190 @@
+"""Options of connectors as options of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace_import.import_report import Kind
+
+POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop"}
+MYSQL = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
+MARIADB = {"connector.class": "io.debezium.connector.mariadb.MariaDbConnector", "topic.prefix": "shop"}
+SQLSERVER = {"connector.class": "io.debezium.connector.sqlserver.SqlServerConnector", "topic.prefix": "shop"}
+S3 = {
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "topics": "shop.public.orders",
+    "s3.bucket.name": "bronze",
+    "flush.size": "10",
+}
+ICEBERG = {
+    "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "topics": "shop.public.orders",
+    "iceberg.catalog.type": "rest",
+    "iceberg.catalog.uri": "http://localhost:8181",
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "topics"),
+    [
+        (POSTGRES | {"table.include.list": "public.a, public\\.b"}, ["shop.public.a", "shop.public.b"]),
+        (POSTGRES | {"table.include.list": "public.a.*,public.b"}, "shop[.](?:public.a.*|public.b)"),
+        (POSTGRES, "shop[.][^.]+[.].+"),
+        (POSTGRES | {"schema.include.list": "public"}, "shop[.](?:public)[.].+"),
+        (POSTGRES | {"table.exclude.list": "public.x"}, "shop[.](?!(?:public.x)$)[^.]+[.].+"),
+        (POSTGRES | {"topic.delimiter": "_", "table.include.list": "public.a"}, ["shop_public_a"]),
+        (MYSQL | {"table.include.list": "db.a"}, ["shop.db.a"]),
+        (MARIADB | {"database.include.list": "db"}, "shop[.](?:db)[.].+"),
+        (
+            SQLSERVER | {"database.names": "one,two", "table.include.list": "dbo.a"},
+            ["shop.one.dbo.a", "shop.two.dbo.a"],
+        ),
+        (SQLSERVER | {"database.names": "one"}, "shop[.](?:one)[.][^.]+[.].+"),
+    ],
+)
+def test_topics_of_debezium(config: dict[str, str], topics: Any, importer: Any) -> None:
+    kafka = importer.load(config)["source"]["kafka"]
+    assert kafka.get("subscribe", kafka.get("subscribePattern")) == topics
+
+
+def test_source_alone_becomes_tables_of_rows(importer: Any) -> None:
+    pipeline = importer.load({"name": "orders", "config": POSTGRES})
+    assert (pipeline["name"], pipeline["checkpoint"]) == ("orders", "checkpoints/orders")
+    assert pipeline["transforms"] == [{"unwrap": {}}]
+    assert pipeline["sink"] == {"iceberg": {"warehouse": "warehouse/"}}
+
+
+def test_placeholder_of_large_values_is_shared(importer: Any) -> None:
+    pipeline = importer.load(POSTGRES | {"unavailable.value.placeholder": "__gone"})
+    assert pipeline["dialects"]["debezium"] == {"unavailable.value.placeholder": "__gone"}
+
+
+def test_brokers_come_from_the_schema_history(importer: Any) -> None:
+    history = {
+        "schema.history.internal.kafka.bootstrap.servers": "one:9092",
+        "schema.history.internal.consumer.security.protocol": "SSL",
+    }
+    kafka = importer.load(MYSQL | history)["source"]["kafka"]
+    assert (kafka["bootstrap.servers"], kafka["kafka.security.protocol"]) == ("one:9092", "SSL")
+
+
+@pytest.mark.parametrize(
+    ("converter", "expected"),
+    [
+        ({"": "org.apache.kafka.connect.json.JsonConverter", ".schemas.enable": "true"}, "json"),
+        (
+            {"": "io.confluent.connect.avro.AvroConverter", ".schema.registry.url": "http://r:8081,http://s:8081"},
+            {"avro": {"registry": "http://r:8081"}},
+        ),
+        (
+            {"": "io.confluent.connect.json.JsonSchemaConverter", ".schema.registry.url": "http://r:8081"},
+            {"json": {"registry": "http://r:8081"}},
+        ),
+        (
+            {
+                "": "io.apicurio.registry.utils.converter.AvroConverter",
+                ".apicurio.registry.url": "http://r:8080/apis/registry/v2",
+                ".apicurio.registry.use-id": "contentId",
+            },
+            {"avro": {"registry": "http://r:8080/apis/registry/v2", "use-id": "contentId"}},
+        ),
+        (
+            {"": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter", ".region": "eu-west-1"},
+            {"avro": {"registry": "glue", "region": "eu-west-1"}},
+        ),
+    ],
+)
+def test_converters(converter: dict[str, str], expected: Any, importer: Any) -> None:
+    config = POSTGRES | {f"value.converter{key}": value for key, value in converter.items()}
+    assert importer.load(config)["source"]["value"] == expected
+
+
+def test_keys_that_are_text_are_not_read(importer: Any, find_keys: Any) -> None:
+    result = importer.run(
+        importer.write("a.json", POSTGRES | {"key.converter": "org.apache.kafka.connect.storage.StringConverter"})
+    )
+    importer.check(result)
+    assert "key: none" in result.pipeline
+    assert "key.converter" in find_keys(result, Kind.TO_DO)
+
+
+def test_objects_keep_their_layout(importer: Any) -> None:
+    sink = importer.load(
+        S3
+        | {
+            "topics.dir": "raw",
+            "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+            "parquet.codec": "gzip",
+            "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
+            "path.format": "'year'=YYYY/'month'=MM",
+            "partition.duration.ms": "3600000",
+            "timestamp.extractor": "Record",
+            "store.kafka.keys": "true",
+            "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+        }
+    )["sink"]
+    assert sink == {
+        "s3": {
+            "path": "s3a://bronze",
+            "topics.dir": "raw",
+            "format": "parquet",
+            "parquet.codec": "gzip",
+            "flush.size": 10,
+            "partitioner": "time-based",
+            "path.format": "'year'=YYYY/'month'=MM",
+            "partition.duration.ms": 3600000,
+            "timestamp.extractor": "Record",
+            "store.kafka.keys": True,
+            "keys.format": "json",
+        }
+    }
+
+
+def test_iceberg_sink_keeps_catalog_table_key_and_partitions(importer: Any) -> None:
+    pipeline = importer.load(
+        ICEBERG
+        | {
+            "iceberg.catalog": "lake",
+            "iceberg.tables": "shop.orders",
+            "iceberg.tables.upsert-mode-enabled": "true",
+            "iceberg.table.shop.orders.id-columns": "id",
+            "iceberg.table.shop.orders.partition-by": "day(at), bucket(id, 4)",
+            "iceberg.tables.auto-create-props.write.format.default": "orc",
+            "iceberg.hadoop.fs.s3a.endpoint": "http://s3",
+        }
+    )
+    assert pipeline["sink"] == {
+        "iceberg": {
+            "catalog": "lake",
+            "catalog.properties": {"type": "rest", "uri": "http://localhost:8181"},
+            "write.format.default": "orc",
+            "partition.by": {"shop.orders": ["days(at)", "bucket(4, id)"]},
+        }
+    }
+    assert pipeline["tables"] == [{"source": "*", "target": "shop.orders", "key": ["id"]}]
+    assert pipeline["spark"] == {"spark.hadoop.fs.s3a.endpoint": "http://s3"}
+
+
+def test_iceberg_sink_without_upsert_appends(importer: Any) -> None:
+    assert importer.load(ICEBERG | {"iceberg.tables": "a.b"})["sink"]["iceberg"]["mode"] == "append"
+
+
+def test_iceberg_debezium_transform_names_the_tables(importer: Any) -> None:
+    config = ICEBERG | {
+        "iceberg.tables.dynamic-enabled": "true",
+        "iceberg.tables.route-field": "_cdc.target",
+        "iceberg.tables.cdc-field": "_cdc.op",
+        "transforms": "debezium",
+        "transforms.debezium.type": "org.apache.iceberg.connect.transforms.DebeziumTransform",
+        "transforms.debezium.cdc.target.pattern": "{db}.{table}",
+    }
+    pipeline = importer.load(config)
+    assert pipeline["tables"] == [{"source": "*", "target": "{schema}.{table}"}]
+    assert pipeline["transforms"] == [{"unwrap": {}}]
+
+
+def test_two_sinks_of_the_same_topics_share_one_read(importer: Any) -> None:
+    pipeline = importer.load(S3, ICEBERG | {"iceberg.tables": "shop.orders"})
+    assert [list(sink) for sink in pipeline["sinks"]] == [["s3"], ["iceberg"]]

@@ -1,0 +1,120 @@
+"""Random configurations: each option is in a comment or in the report, and no secret is anywhere."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import given, settings, strategies as st
+
+import headrace_import.connect.known_options as known
+from headrace_import.import_report import Report, write_key
+from headrace_import.pipeline_import import ImportOptions, import_paths
+
+KAFKA = "org.apache.kafka.connect.transforms."
+POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop"}
+S3 = {
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "topics": "shop.public.orders",
+    "s3.bucket.name": "bronze",
+    "flush.size": "10",
+}
+ICEBERG = {"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "topics.regex": "shop.*"}
+#: Options with values that select how other options are imported.
+CHOICES = {
+    "value.converter": ["org.apache.kafka.connect.json.JsonConverter", "io.confluent.connect.avro.AvroConverter"],
+    "table.include.list": ["public.a", "public.a,public.b.*"],
+    "iceberg.tables": ["a.b", "a.b,c.d"],
+    "iceberg.table.a.b.partition-by": ["days(x)", "truncate(x, 3)"],
+    "partitioner.class": ["x.HourlyPartitioner", "com.acme.Own"],
+    "bootstrap.servers": ["one:9092"],
+    "consumer.override.sasl.mechanism": ["AWS_MSK_IAM", "PLAIN"],
+}
+SECRETS = (
+    "database.password",
+    "value.converter.basic.auth.user.info",
+    "aws.secret.access.key",
+    "iceberg.catalog.token",
+    "consumer.override.sasl.jaas.config",
+)
+SECRET = "hunter-secret-2"
+SMTS = (
+    {"type": f"{KAFKA}Cast$Value", "spec": "a:int32"},
+    {"type": f"{KAFKA}ReplaceField$Value", "exclude": "a", "renames": "b"},
+    {"type": f"{KAFKA}MaskField$Value", "fields": "a,b", "replacement": "x", "unknown": "1"},
+    {"type": f"{KAFKA}RegexRouter", "regex": "(.*)", "replacement": "x.$1"},
+    {"type": f"{KAFKA}ValueToKey", "fields": "id"},
+    {"type": f"{KAFKA}ExtractField$Key", "field": "id"},
+    {"type": f"{KAFKA}Filter", "predicate": "p", "negate": "true"},
+    {"type": "io.debezium.transforms.ExtractNewRecordState", "add.fields": "op", "route.by.field": "x"},
+    {"type": "io.debezium.transforms.outbox.EventRouter"},
+    {"type": "com.acme.Own", "password": SECRET},
+    {"predicate": "p"},
+)
+KNOWN = sorted(
+    {
+        option.replace("*", "x")
+        for groups in known._read_groups().values()
+        for entry in groups
+        for option in entry["options"]
+    }
+    | set(known._HANDLED)
+)
+OPTIONS = st.dictionaries(
+    st.sampled_from(KNOWN) | st.text(min_size=1, max_size=8),
+    st.sampled_from(["1", "true", "x", "a,b", "${file:/x:y}", "${vault:z}", "${topic}", "", "#\n'"])
+    | st.none()
+    | st.integers(),
+    max_size=12,
+)
+
+
+@st.composite
+def make_connector(draw: st.DrawFn, base: dict[str, str]) -> dict[str, Any]:
+    """Return a connector with known options, unknown ones, secrets and a chain of SMTs."""
+    config: dict[str, Any] = {
+        **draw(OPTIONS),
+        **{k: draw(st.sampled_from(v)) for k, v in CHOICES.items() if draw(st.booleans())},
+    }
+    config |= {key: SECRET for key in SECRETS if draw(st.booleans())}
+    if "Avro" in str(config.get("value.converter")):
+        config["value.converter.schema.registry.url"] = f"http://u:{SECRET}@registry"
+    elif config.get("value.converter"):
+        config["value.converter"] = CHOICES["value.converter"][0]
+    config.pop("key.converter", None)
+    chain = draw(st.lists(st.sampled_from(SMTS), max_size=4))
+    config["transforms"] = ",".join(f"t{n}" for n in range(len(chain)))
+    config |= {f"transforms.t{n}.{name}": value for n, smt in enumerate(chain) for name, value in smt.items()}
+    config |= {"predicates.p.type": f"{KAFKA}predicates.TopicNameMatches", "predicates.p.pattern": "a"}
+    config.pop("topics", None)
+    config.pop("topics.regex", None)
+    return config | base
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([POSTGRES, S3, ICEBERG]).flatmap(make_connector), min_size=1, max_size=1)
+    | st.tuples(make_connector(POSTGRES), make_connector(S3) | make_connector(ICEBERG))
+)
+def test_every_option_is_in_a_comment_or_in_the_report(connectors: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{n}.json" for n, _ in enumerate(connectors)]
+        for path, config in zip(paths, connectors, strict=True):
+            path.write_text(json.dumps(config), encoding="utf-8")
+        first, second = (import_paths(paths, ImportOptions()) for _ in range(2))
+    assert (first.pipeline, str(first.report)) == (second.pipeline, str(second.report))
+    assert SECRET not in first.pipeline + str(first.report)
+    assert yaml.safe_load(first.pipeline)["name"]
+    for path, config in zip(paths, connectors, strict=True):
+        missing = [key for key in config if not is_named(key, path.name, first.pipeline, first.report)]
+        assert not missing, first.pipeline + str(first.report)
+
+
+def is_named(key: str, file: str, pipeline: str, report: Report) -> bool:
+    in_report = any(key in finding.keys and finding.place == file for finding in report.findings)
+    comments = [line.partition("  # ")[2] for line in pipeline.splitlines()]
+    cited = [part.partition(": ")[2] for line in comments for part in line.split("; ") if part.startswith(f"{file}: ")]
+    return in_report or any(write_key(key) in f"{part}, ".split(", ") for part in cited)

@@ -1,0 +1,163 @@
+"""Single message transforms as transforms of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace_import.import_report import Kind
+
+KAFKA, DEBEZIUM = "org.apache.kafka.connect.transforms.", "io.debezium.transforms."
+PREDICATES = f"{KAFKA}predicates."
+SOURCE = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
+UNWRAP = {"type": f"{DEBEZIUM}ExtractNewRecordState"}
+TOPIC = "_headrace_topic RLIKE '^(?:a\\\\.b)$'"
+
+
+def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
+    """Return a connector with a chain of SMTs and the predicates ``topic``, ``header`` and ``tombstone``."""
+    options = {f"transforms.t{n}.{name}": value for n, smt in enumerate(smts) for name, value in smt.items()}
+    predicates = {
+        "predicates": "topic,header",
+        "predicates.topic.type": f"{PREDICATES}TopicNameMatches",
+        "predicates.topic.pattern": "a\\.b",
+        "predicates.header.type": f"{PREDICATES}HasHeaderKey",
+        "predicates.header.name": "it's",
+        "predicates.tombstone.type": f"{PREDICATES}RecordIsTombstone",
+    }
+    return SOURCE | {"transforms": ",".join(f"t{n}" for n in range(len(smts)))} | options | predicates | others
+
+
+@pytest.mark.parametrize(
+    ("smt", "steps"),
+    [
+        ({"type": "Cast$Value", "spec": "a:int32,b:string"}, [{"cast": {"columns": {"a": "int32", "b": "string"}}}]),
+        (
+            {"type": "ReplaceField$Value", "include": "a,b", "exclude": "c", "renames": "a:x"},
+            [{"keep": {"columns": ["a", "b"]}}, {"drop": {"columns": ["c"]}}, {"rename": {"columns": {"a": "x"}}}],
+        ),
+        (
+            {"type": "InsertField$Value", "offset.field": "o!", "static.field": "s", "static.value": "7"},
+            [{"insert": {"static.field": "s", "offset.field": "o!", "static.value": "7"}}],
+        ),
+        (
+            {"type": "TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "dd.MM.yyyy"},
+            [{"timestamp": {"field": "at", "target.type": "Date", "format": "dd.MM.yyyy"}}],
+        ),
+        ({"type": "Flatten$Value", "delimiter": "_"}, [{"flatten": {"delimiter": "_"}}]),
+        ({"type": "MaskField$Value", "fields": "a"}, [{"mask": {"columns": {"a": {"empty": True}}}}]),
+        (
+            {"type": "MaskField$Value", "fields": "a", "replacement": "x"},
+            [{"mask": {"columns": {"a": {"replacement": "x", "keep_type": True}}}}],
+        ),
+        ({"type": "ExtractField$Value", "field": "after"}, [{"unwrap": {}}]),
+        ({"type": "Filter", "predicate": "topic"}, [{"filter": {"when": TOPIC}}]),
+        ({"type": "Filter", "predicate": "topic", "negate": "true"}, [{"filter": {"when": f"NOT ({TOPIC})"}}]),
+        (
+            {"type": "Filter", "predicate": "header"},
+            [{"filter": {"when": "exists(_headrace_headers, h -> h.key = 'it\\'s')"}}],
+        ),
+        (
+            {"type": "Cast$Value", "spec": "a:int32", "predicate": "header", "negate": "true"},
+            [
+                {
+                    "cast": {
+                        "columns": {"a": "int32"},
+                        "when": "NOT coalesce(exists(_headrace_headers, h -> h.key = 'it\\'s'), false)",
+                    }
+                }
+            ],
+        ),
+    ],
+)
+def test_kafka_connects_smts(smt: dict[str, str], steps: Any, importer: Any) -> None:
+    pipeline = importer.load(make_config(UNWRAP, smt | {"type": KAFKA + smt["type"]}))
+    assert pipeline["transforms"] == [{"unwrap": {}}, *steps]
+
+
+def test_unwrap_has_all_options(importer: Any) -> None:
+    options = {
+        "delete.tombstone.handling.mode": "rewrite",
+        "add.fields": "op,source.ts_ms",
+        "add.headers": "db",
+        "add.headers.prefix": "h_",
+        "drop.fields.header.name": "dropped",
+        "replace.null.with.default": "false",
+    }
+    expected = options | {"replace.null.with.default": False}
+    assert importer.load(make_config(UNWRAP | options))["transforms"] == [{"unwrap": expected}]
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ({}, "drop"),
+        ({"delete.tombstone.handling.mode": "rewrite-with-tombstone"}, "rewrite"),
+        ({"delete.tombstone.handling.mode": "tombstone"}, "drop"),
+        ({"delete.handling.mode": "none"}, "drop"),
+        ({"delete.handling.mode": "rewrite", "drop.tombstones": "false"}, "rewrite"),
+    ],
+)
+def test_unwrap_for_objects_removes_no_rows(options: dict[str, str], mode: str, importer: Any) -> None:
+    sink = {
+        "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+        "topics.regex": "shop.*",
+        "s3.bucket.name": "b",
+        "flush.size": "1",
+    }
+    pipeline = importer.load(make_config(UNWRAP | options), sink)
+    assert pipeline["transforms"] == [{"unwrap": {"delete.tombstone.handling.mode": mode}}]
+
+
+def test_routers_become_rules_and_other_topics_stay(importer: Any) -> None:
+    router = {"type": f"{KAFKA}RegexRouter", "regex": "shop\\.(\\w+)\\.(.*)", "replacement": "lake.$1_$2"}
+    pipeline = importer.load(make_config(router))
+    assert pipeline["tables"] == [{"source": "/shop\\.(\\w+)\\.(.*)/", "target": "lake.{1}_{2}"}, {"source": "*"}]
+
+
+def test_logical_tables(importer: Any) -> None:
+    router = {"type": f"{DEBEZIUM}ByLogicalTableRouter", "topic.regex": "(.*)_\\d+", "topic.replacement": "$1"}
+    assert importer.load(make_config(router))["tables"][0] == {
+        "source": "/(.*)_\\d+/",
+        "target": "{1}",
+        "logical.table": True,
+    }
+
+
+def test_key_columns(importer: Any) -> None:
+    smts = (
+        {"type": f"{KAFKA}ValueToKey", "fields": "id"},
+        {"type": f"{KAFKA}ExtractField$Key", "field": "id"},
+    )
+    assert importer.load(make_config(*smts))["tables"] == [{"source": "*", "key": ["id"]}]
+
+
+@pytest.mark.parametrize(
+    ("smt", "fix"),
+    [
+        ({"type": "com.acme.Enrich", "url": "http://x"}, "transform plugin"),
+        ({"type": f"{KAFKA}HoistField$Value", "field": "all"}, "compute"),
+        ({"type": f"{KAFKA}TimestampRouter"}, "partition"),
+        ({"type": f"{KAFKA}Cast$Key", "spec": "a:int32"}, "without `$Key`"),
+        ({"type": f"{KAFKA}Cast$Value", "spec": "int32"}, "cast"),
+        ({"type": f"{KAFKA}Cast$Value", "spec": "a:int32", "predicate": "tombstone"}, "tombstones"),
+        ({"type": f"{DEBEZIUM}Filter", "language": "jsr223.groovy", "condition": "value.op == 'u'"}, "filter"),
+        ({"type": f"{DEBEZIUM}outbox.EventRouter"}, "connector"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "(", "replacement": "x"}, "tables"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "a", "replacement": "a/b"}, "target"),
+        ({"type": f"{DEBEZIUM}ExtractNewRecordState", "predicate": "topic"}, "tables"),
+    ],
+)
+def test_smt_without_counterpart_is_reported_with_the_nearest(smt: dict[str, str], fix: str, importer: Any) -> None:
+    result = importer.run(importer.write("a.json", make_config(smt)))
+    importer.check(result)
+    (found,) = [f for f in result.report.findings if "transforms.t0.type" in f.keys]
+    assert found.kind is Kind.NOT_IMPORTED
+    assert {f"transforms.t0.{name}" for name in smt} == set(found.keys)
+    assert fix in str(found.fix)
+
+
+def test_transforms_may_stay_in_the_connector(importer: Any) -> None:
+    pipeline = importer.load(make_config(UNWRAP, {"type": f"{KAFKA}Flatten$Value"}), keep_transforms=True)
+    assert pipeline["transforms"] == [{"unwrap": {}}]  # of headrace: rows that are flat already stay as they are

@@ -29,7 +29,7 @@ def import_files(
 ) -> None:
     """Write a pipeline file from existing configuration files.
 
-    Connectors of Kafka Connect as JSON, and properties of its workers. All files together become one pipeline. A report on stderr
+    Connectors of Kafka Connect as JSON, properties of its workers, and jobs of Hudi Streamer. All files together become one pipeline. A report on stderr
     lists every option that is not in the pipeline file, the reason, and what to do.
     """
     from headrace.sdk import ConfigError

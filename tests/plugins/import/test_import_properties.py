@@ -94,7 +94,7 @@ def make_connector(draw: st.DrawFn, base: dict[str, str]) -> dict[str, Any]:
     return config | base
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from([POSTGRES, S3, ICEBERG]).flatmap(make_connector), min_size=1, max_size=1)
     | st.tuples(make_connector(POSTGRES), make_connector(S3) | make_connector(ICEBERG))

@@ -1,0 +1,1 @@
+"""Configurations of Hudi Streamer, formerly DeltaStreamer: properties and command lines."""

@@ -1,0 +1,96 @@
+"""Jobs of Hudi Streamer from properties and command lines, with the files that they include."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace_import.import_report import Kind, Report
+from headrace_import.input_files import parse_properties, read_text
+from headrace_import.settings import Settings
+
+_INCLUDE = "include"
+#: Options of HoodieMultiTableStreamer: the tables, and the properties file of each.
+_INGESTION = tuple(f"hoodie.{name}.ingestion." for name in ("streamer", "deltastreamer"))
+_TABLES, _FILE = "tablesToBeIngested", ".configFile"
+
+
+def is_streamer(options: dict[str, str]) -> bool:
+    """Return whether properties are those of Hudi Streamer."""
+    return any(key.startswith("hoodie.") for key in options)
+
+
+@dataclass
+class StreamerFiles:
+    """Files of one import: properties and command lines, by path."""
+
+    properties: dict[Path, dict[str, str]] = field(default_factory=dict)
+    commands: dict[Path, dict[str, str]] = field(default_factory=dict)
+
+    def list_jobs(self, report: Report) -> list[Settings]:
+        """Return one job for each properties file, joined with its command line, or for each table of several."""
+        jobs: list[Settings] = []
+        joined: set[Path] = set()
+        for path, options in self.properties.items():
+            command = self._find_command(path)
+            joined |= {command} if command else set()
+            jobs += _split_tables(
+                [*([command] if command else []), path], {**options, **self.commands.get(command or path, {})}, report
+            )
+        for path, options in self.commands.items():
+            if path not in joined:
+                jobs += self._read_command(path, options, report)
+        return jobs
+
+    def _find_command(self, path: Path) -> Path | None:
+        """Return the command line that names a properties file, or the only one for the only file."""
+        named = [file for file, options in self.commands.items() if Path(options.get("--props", "")).name == path.name]
+        if not named and len(self.commands) == len(self.properties) == 1:
+            named = list(self.commands)
+        return named[0] if named else None
+
+    def _read_command(self, path: Path, options: dict[str, str], report: Report) -> list[Settings]:
+        """Return the jobs of a command line whose properties are next to it, or that has all of them itself."""
+        props = path.parent / Path(options.get("--props") or "none").name
+        if not props.is_file():
+            jobs = list(_split_tables([path], options, report))
+            if options.get("--props"):
+                why, fix = "the properties file was not given", f"give {props.name} to `headrace import` as well"
+                report.add(Kind.TO_DO, path.name, ["--props"], why, fix)
+            return jobs
+        return list(_split_tables([path, props], {**read_properties(props), **options}, report))
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the options of a file and of the file that it includes. ConfigError if one of them cannot be read."""
+    options = parse_properties(read_text(path), str(path))
+    included = options.get(_INCLUDE, "")
+    if not included:
+        return options
+    base = path.parent / Path(included).name
+    return {**parse_properties(read_text(base), str(base)), **options}
+
+
+def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report) -> Iterator[Settings]:
+    """Yield the job, or those of the tables of a HoodieMultiTableStreamer."""
+    place = " + ".join(path.name for path in paths)
+    ingestion = {key: value for key, value in options.items() if key.startswith(_INGESTION)}
+    tables = next((value for key, value in ingestion.items() if key.endswith(_TABLES)), "")
+    if not tables:
+        job = Settings(place, options, report)
+        job.ignore([_INCLUDE], "its options are part of the job")
+        yield job
+        return
+    main = Settings(place, ingestion, report)
+    main.ignore([key for key in ingestion if key.endswith((_TABLES, _FILE))], "each table is a rule of `tables:`")
+    main.report_unknown([])
+    shared = {key: value for key, value in options.items() if key not in ingestion}
+    for table in filter(None, map(str.strip, tables.split(","))):
+        file = next(
+            (value for key, value in ingestion.items() if key.endswith(f".{table}{_FILE}")), f"{table}.properties"
+        )
+        path = paths[-1].parent / Path(file).name
+        job = Settings(f"{place} + {path.name}", {**shared, **read_properties(path)}, report)
+        job.ignore([_INCLUDE], "its options are part of the job")
+        yield job

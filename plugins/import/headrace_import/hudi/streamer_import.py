@@ -1,0 +1,247 @@
+"""Pipeline from the jobs of Hudi Streamer, one table of the pipeline for each."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from headrace.sdk import ConfigError
+from headrace_import.connect.kafka_client import ClientInputs
+from headrace_import.hudi.table_options import read_table_options
+from headrace_import.import_report import Kind, Report
+from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
+from headrace_import.settings import Settings
+
+_ROOT, _TOPIC, _REGISTRY = "source.dfs.root", "source.kafka.topic", "schemaprovider.registry.url"
+_LIMITS = {"kafka.source.maxEvents": "maxOffsetsPerTrigger", "source.kafka.maxEvents": "maxOffsetsPerTrigger"}
+_STARTS = {"earliest": "earliest", "latest": "latest"}
+_FORMATS = (("avro", "avro"), ("json", "json"), ("parquet", "parquet"))
+_PREFIXES = ("hoodie.streamer.", "hoodie.deltastreamer.")
+#: Arguments of spark-submit.
+_SUBMIT = (
+    "--class",
+    "--master",
+    "--deploy-mode",
+    "--jars",
+    "--packages",
+    "--exclude-packages",
+    "--repositories",
+    "--driver-*",
+    "--executor-*",
+    "--num-executors",
+    "--name",
+    "--props",
+    "--files",
+)
+#: Options without meaning in a pipeline, with the reason.
+_WITHOUT_MEANING = (
+    (("--continuous", "--min-sync-interval-seconds"), "`headrace run` without `--available-now` is continuous"),
+    (_SUBMIT, "`headrace package` and `spark:` replace the arguments of spark-submit"),
+    (
+        ("hoodie.datasource.hive_sync.*", "hoodie.datasource.meta.sync.*", "--enable-*sync", "--sync-tool-classes"),
+        "headrace registers tables itself: `sync`",
+    ),
+    (
+        ("hoodie.*streamer.schemaprovider.*", "--schemaprovider-class"),
+        "headrace reads the schemas of records and files",
+    ),
+    (("schema.registry.url",), "the address of the schema provider has the registry"),
+    (("group.id", "enable.auto.commit", "*.deserializer"), "Spark sets it"),
+    (("--source-class",), "the options of the source and `value:` name the source and the format"),
+    (("auto.offset.reset",), "headrace starts at `earliest`"),
+)
+#: Options with an effect that headrace does not have, with the reason and the fix.
+_REJECTED = (
+    (("--transformer-class", "*.transformer.*"), "a transformer is not imported", "`compute` and `filter` with SQL"),
+    (("--source-limit",), "a limit in bytes", "`maxFilesPerTrigger` or `maxOffsetsPerTrigger`"),
+    (("--checkpoint", "--initial-checkpoint-provider"), "headrace has a checkpoint of its own", "`startingOffsets`"),
+)
+#: Options that are imported, as suggestions for unknown names.
+_HANDLED = (
+    "--target-base-path",
+    "--target-table",
+    "--table-type",
+    "--source-class",
+    "--op",
+    "--enable-sync",
+    "hoodie.streamer.source.dfs.root",
+    "hoodie.streamer.source.kafka.topic",
+)
+#: Option of a catalog → option of Hudi's sync.
+_CATALOG = {
+    "database": "hoodie.datasource.hive_sync.database",
+    "hive.metastore.uris": "hoodie.datasource.hive_sync.metastore.uris",
+}
+_LOOK_BACK = "headrace does not continue a table of Hudi Streamer, and loads a new one"
+
+
+def import_streamer(jobs: Sequence[Settings], report: Report, bootstrap_servers: str | None) -> Block:
+    """Return the pipeline without its name. ConfigError for jobs that do not fit together."""
+    draft, rules = Block(), [Block() for _ in jobs]
+    roots = [find_option(job, _ROOT) for job in jobs]
+    topics = [find_option(job, _TOPIC) for job in jobs]
+    if all(roots):
+        source = _read_files(jobs, rules, report)
+    elif all(topics):
+        source = _read_kafka(jobs, rules, report, bootstrap_servers)
+    else:
+        fix = (
+            "name `hoodie.streamer.source.dfs.root` or `hoodie.streamer.source.kafka.topic`, the same one for all files"
+        )
+        raise ConfigError("the source of the job is not known", where=jobs[0].place, fix=fix)
+    draft.entries["source"] = source
+    sink = _read_sink(jobs, rules, report)
+    draft.entries["tables"] = Blocks(rules)
+    if debezium := [job for job in jobs if "Debezium" in job.get("--source-class")]:
+        comment = "; ".join(job.cite("--source-class") for job in debezium)
+        draft.entries["transforms"] = Blocks([Block({"unwrap": Block(comment=comment)})])
+    draft.entries["sink"] = Block({"hudi": sink})
+    _add_interval(draft, jobs)
+    _add_spark(draft, jobs)
+    draft.add("checkpoint", "checkpoints", "default: choose a durable folder")
+    for job in jobs:
+        job.report_replaced(list_comments(draft))
+        _report_rest(job)
+    return draft
+
+
+def find_option(job: Settings, name: str) -> str | None:
+    """Return the option of Hudi Streamer that the job has, with its present or its older prefix."""
+    return job.find(*(f"{prefix}{name}" for prefix in _PREFIXES))
+
+
+def _read_files(jobs: Sequence[Settings], rules: Sequence[Block], report: Report) -> Block:
+    files, paths, comments = Block(), [], []
+    for job, rule in zip(jobs, rules, strict=True):
+        key = find_option(job, _ROOT) or ""
+        paths.append(job.read(key))
+        comments.append(job.cite(key))
+        rule.add("source", _find_topic(job.get(key)), job.cite(key))
+    folders = {path.rstrip("/") for path in paths}
+    path = paths[0] if len(folders) == 1 else _find_parent(paths)
+    files.add("path", path, "; ".join(comments))
+    owner = next((job for job in jobs if job.get("--source-class")), None)
+    kind = owner.get("--source-class").rpartition(".")[2].lower() if owner else "avro"
+    form = next((form for form, start in _FORMATS if start in kind), None)
+    if owner and form:
+        files.add("format", form, owner.cite("--source-class"))
+        return Block({"files": files})
+    files.add("format", form or "avro", "default: the source class is not known")
+    fix = "check `format`, or give the command line with --source-class as well"
+    report.add(Kind.TO_DO, jobs[0].place, (), "the format of the files is not known", fix)
+    return Block({"files": files})
+
+
+def _read_kafka(
+    jobs: Sequence[Settings], rules: Sequence[Block], report: Report, bootstrap_servers: str | None
+) -> Block:
+    kafka, value = Block(), Line("json", "default: no job has a schema registry")
+    ClientInputs(jobs, bootstrap_servers, report).write(kafka)
+    topics, comments, source = [], [], Block({"kafka": kafka})
+    for job, rule in zip(jobs, rules, strict=True):
+        key = find_option(job, _TOPIC) or ""
+        topics.append(job.read(key))
+        comments.append(job.cite(key))
+        rule.add("source", job.read(key), job.cite(key))
+        for name, option in _LIMITS.items():
+            if limit := find_option(job, name):
+                kafka.add(option, int(job.get(limit)) if job.get(limit).isdigit() else job.read(limit), job.cite(limit))
+        if job.get("auto.offset.reset").lower() in _STARTS:
+            kafka.add("startingOffsets", job.get("auto.offset.reset").lower(), job.cite("auto.offset.reset"))
+    kafka.add("subscribe", list(dict.fromkeys(topics)), "; ".join(comments))
+    source.entries["value"] = value
+    for job in jobs:
+        if address := find_option(job, _REGISTRY):
+            registry = Block()
+            registry.add("registry", re.sub(r"/subjects/.*", "", job.read(address)), job.cite(address))
+            source.entries["value"] = Block({"avro": registry})
+    return source
+
+
+def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report) -> Block:
+    sink = Block()
+    base = next((job for job in jobs if job.get("--target-base-path")), None)
+    if base:
+        parent = posixpath.dirname(base.read("--target-base-path").rstrip("/")) or "."
+        sink.add("path", f"{parent}/headrace", f"{base.cite('--target-base-path')}; a new folder")
+    else:
+        sink.add("path", "hudi/", "default: no command line names the folder")
+    report.add(Kind.TO_DO, jobs[0].place, (), _LOOK_BACK, "choose a `path` that no other writer uses")
+    for job, rule in zip(jobs, rules, strict=True):
+        options = read_table_options(job, rule)
+        if options.entries:
+            rule.entries["sink"] = Block({"hudi": options})
+    _add_sync(sink, jobs)
+    return sink
+
+
+def _add_sync(sink: Block, jobs: Sequence[Settings]) -> None:
+    """Add the catalog of the first job that has one."""
+    keys = (
+        "--enable-sync",
+        "--enable-hive-sync",
+        "hoodie.datasource.hive_sync.enable",
+        "hoodie.datasource.meta.sync.enable",
+    )
+    for job in jobs:
+        key = next((key for key in keys if job.get(key).lower() == "true"), None)
+        if key and "sync" not in sink.entries:
+            is_glue = "Glue" in job.get("--sync-tool-classes")
+            catalog = Block(comment=job.cite(key, "--sync-tool-classes"))
+            for option, name in _CATALOG.items():
+                if job.get(name) and not (is_glue and "uris" in option):
+                    catalog.add(option, job.read(name), job.cite(name))
+            sink.entries["sync"] = Block({"glue" if is_glue else "hive": catalog})
+        elif not key:
+            names = [name for name in job.list_keys("hoodie.datasource.hive_sync.") if name in job.list_remaining()]
+            job.reject(names, "no option switches the sync on", "`sync: {hive: {database: …}}`, or `glue`", Kind.TO_DO)
+
+
+def _add_interval(draft: Block, jobs: Sequence[Settings]) -> None:
+    for job in jobs:
+        key = "--min-sync-interval-seconds"
+        if job.get(key).isdigit() and job.get(key) != "0":
+            draft.add("min.sync.interval", f"{job.get(key)} seconds", job.cite(key))
+
+
+def _add_spark(draft: Block, jobs: Sequence[Settings]) -> None:
+    spark = Block()
+    for job in jobs:
+        for key in job.list_keys("spark."):
+            if key in (
+                "spark.serializer",
+                "spark.sql.extensions",
+                "spark.kryo.registrator",
+                "spark.sql.catalog.spark_catalog",
+            ):
+                job.ignore([key], "headrace sets it for the sink")
+            else:
+                spark.add(key, job.read(key), job.cite(key))
+    if spark.entries:
+        draft.entries["spark"] = spark
+
+
+def _report_rest(job: Settings) -> None:
+    for patterns, why in _WITHOUT_MEANING:
+        job.ignore_matches(patterns, why)
+    for patterns, why, fix in _REJECTED:
+        job.reject([key for key in job.list_remaining() if any(fnmatchcase(key, glob) for glob in patterns)], why, fix)
+    job.report_unknown(_HANDLED)
+
+
+def _find_topic(path: str) -> str:
+    """Return the nearest folder of a path that is not a partition, which names the topic of the files."""
+    parts = [part for part in path.split("/") if part and "=" not in part]
+    return parts[-1] if parts else "*"
+
+
+def _find_parent(paths: Sequence[str]) -> str:
+    split = [path.split("/") for path in paths]
+    common: list[str] = []
+    for level in zip(*split, strict=False):
+        if len(set(level)) > 1:
+            break
+        common.append(level[0])
+    return "/".join(common) + "/"

@@ -1,0 +1,92 @@
+"""Options of one table of Hudi Streamer as a rule of ``tables:``."""
+
+from __future__ import annotations
+
+from headrace_import.import_report import Kind
+from headrace_import.pipeline_draft import Block
+from headrace_import.settings import Settings
+
+_WRITE = "hoodie.datasource.write."
+_KEY, _PARTITION = f"{_WRITE}recordkey.field", f"{_WRITE}partitionpath.field"
+_TYPE = ("--table-type", f"{_WRITE}table.type", "hoodie.table.type")
+#: Options by which Hudi Streamer orders and merges records.
+_ORDERING = (
+    "--source-ordering-field",
+    "--payload-class",
+    "--merge-mode",
+    f"{_WRITE}precombine.field",
+    f"{_WRITE}payload.class",
+    "hoodie.table.precombine.field",
+    "hoodie.table.ordering.fields",
+    "hoodie.write.record.merge.mode",
+    "hoodie.record.merge.mode",
+    "hoodie.compaction.payload.class",
+)
+_DUPLICATES = ("--filter-dupes", f"{_WRITE}insert.drop.duplicates")
+_OWN = (
+    f"{_WRITE}keygenerator.class",
+    f"{_WRITE}keygenerator.type",
+    "hoodie.populate.meta.fields",
+    f"{_WRITE}drop.partition.columns",
+)
+#: Indexes that find a row in all partitions.
+_GLOBAL = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX")
+_SYNC = "hoodie.datasource.hive_sync."
+
+
+def read_table_options(job: Settings, rule: Block) -> Block:
+    """Complete the rule with key and target, and return the options of the sink."""
+    _add_target(job, rule)
+    if job.get(_KEY):
+        rule.add("key", [name.strip() for name in job.get(_KEY).split(",")], job.cite(_KEY))
+    options = Block()
+    kind = job.find(*_TYPE)
+    if kind:
+        options.add("table.type", job.read(kind), job.cite(kind))
+    _add_operation(job, options)
+    job.ignore(_ORDERING, "headrace orders changes by their position in the database's log")
+    job.ignore(_DUPLICATES, "a record that is read twice has no effect")
+    job.reject(
+        [k for k in _OWN if k in job.list_remaining()], "headrace makes the record keys and keeps the partition columns"
+    )
+    _check_index(job)
+    job.ignore(
+        [k for k in job.list_keys("hoodie.") if not job.get(k) and k in job.list_remaining()], "the option has no value"
+    )
+    for key in job.list_keys("hoodie."):
+        if key in job.list_remaining() and not key.startswith(
+            ("hoodie.streamer.", "hoodie.deltastreamer.", _SYNC, "hoodie.datasource.meta.sync")
+        ):
+            options.add(key, job.read(key), job.cite(key))
+    return options
+
+
+def _add_target(job: Settings, rule: Block) -> None:
+    key = job.find("--target-table", "hoodie.table.name", f"{_SYNC}table", "hoodie.datasource.write.table.name")
+    if key is None:
+        return
+    database = job.get(f"{_SYNC}database")
+    target = f"{database}.{job.read(key)}" if database else job.read(key)
+    rule.add("target", target, job.cite(key, f"{_SYNC}database"))
+    names = ("hoodie.table.name", f"{_SYNC}table", f"{_WRITE}table.name")
+    job.ignore([name for name in names if name in job.list_remaining()], "`target` names the table")
+
+
+def _add_operation(job: Settings, options: Block) -> None:
+    key = job.find("--op", f"{_WRITE}operation")
+    if key is None:
+        return
+    if job.get(key).upper() == "UPSERT":
+        options.add("mode", "upsert", job.cite(key))
+    elif job.get(key).upper() in ("INSERT", "BULK_INSERT"):
+        options.add("mode", "append", job.cite(key))
+    else:
+        job.reject([key], "headrace has no such operation", "`mode` is upsert, append or changelog", Kind.TO_DO)
+    job.ignore([k for k in (f"{_WRITE}operation",) if k in job.list_remaining()], "`mode` has the operation")
+
+
+def _check_index(job: Settings) -> None:
+    key = "hoodie.index.type"
+    if job.get(_PARTITION) and job.get(key) and job.get(key).upper() not in _GLOBAL:
+        fix = "without the option, headrace uses GLOBAL_SIMPLE"
+        job.reject([key], "the index searches one partition, and a row may move to another", fix)

@@ -1,0 +1,157 @@
+"""Jobs of Hudi Streamer as pipelines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from tests.support.dist import ROOT
+
+from headrace.cli.main import cli
+from headrace_import.import_report import Kind
+
+SEED = ROOT / "tests/data/seed_configs"
+JOBS = sorted(SEED.glob("deltastreamer*.properties"))
+COMMAND = r"""#!/bin/sh
+# a comment
+spark-submit --master yarn --conf spark.executor.memory=4g --conf spark.serializer=org.apache.spark.serializer.KryoSerializer \
+  --class org.apache.hudi.utilities.streamer.HoodieStreamer s3://jars/hudi-utilities-bundle.jar \
+  --props orders.properties --source-class org.apache.hudi.utilities.sources.debezium.PostgresDebeziumSource \
+  --payload-class org.apache.hudi.common.model.debezium.PostgresDebeziumAvroPayload --source-ordering-field _event_lsn \
+  --op UPSERT --table-type COPY_ON_WRITE --target-base-path s3://lake/silver/orders --target-table orders \
+  --continuous --min-sync-interval-seconds 60 --enable-sync --sync-tool-classes org.apache.hudi.aws.sync.AwsGlueCatalogSyncTool \
+  --hoodie-conf hoodie.datasource.hive_sync.database=shop --transformer-class com.acme.Mask --mystery 1
+"""
+PROPERTIES = """
+bootstrap.servers=broker:9092
+auto.offset.reset=earliest
+sasl.jaas.config=hunter2
+hoodie.streamer.source.kafka.topic=shop.public.orders
+hoodie.streamer.kafka.source.maxEvents=500000
+hoodie.streamer.schemaprovider.registry.url=http://registry:8081/subjects/shop.public.orders-value/versions/latest
+hoodie.datasource.write.recordkey.field=id
+hoodie.datasource.write.partitionpath.field=country
+hoodie.datasource.write.precombine.field=_event_lsn
+hoodie.index.type=BLOOM
+hoodie.streamer.source.kafka.topik=x
+"""
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda path: path.stem)
+def test_each_published_job_becomes_a_valid_pipeline(file: Path, importer: Any) -> None:
+    result = importer.run(file)
+    importer.check(result)
+    assert "unknown options" not in str(result.report)
+
+
+def test_jobs_become_tables_with_their_own_options(importer: Any) -> None:
+    result = importer.run(
+        *(SEED / f"deltastreamer_{name}_file_based_schema.properties" for name in ("artists", "artworks"))
+    )
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"] == {"files": {"path": "s3://<your_data_lake_bucket>/topics/", "format": "avro"}}
+    artists, artworks = pipeline["tables"]
+    assert {key: artists[key] for key in ("source", "target", "key")} == {
+        "source": "moma.public.artists",
+        "target": "moma.artists",
+        "key": ["artist_id"],
+    }
+    assert artists["sink"]["hudi"]["hoodie.datasource.write.partitionpath.field"] == "nationality"
+    assert artworks["sink"]["hudi"]["hoodie.datasource.write.partitionpath.field"] == "classification"
+    assert artists["sink"]["hudi"]["hoodie.upsert.shuffle.parallelism"] == "2"  # of the included file
+
+
+def test_command_line_and_properties_become_one_table(
+    importer: Any, tmp_path: Path, monkeypatch: Any, find_keys: Any
+) -> None:
+    monkeypatch.setenv("SASL_JAAS_CONFIG", "secret")
+    (tmp_path / "orders.properties").write_text(PROPERTIES, encoding="utf-8")
+    (tmp_path / "run.sh").write_text(COMMAND, encoding="utf-8")
+    result = importer.run(tmp_path / "run.sh", tmp_path / "orders.properties")
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline) == {
+        "name": "run",
+        "source": {
+            "kafka": {
+                "bootstrap.servers": "broker:9092",
+                "kafka.sasl.jaas.config": "${env:SASL_JAAS_CONFIG}",
+                "maxOffsetsPerTrigger": 500000,
+                "startingOffsets": "earliest",
+                "subscribe": ["shop.public.orders"],
+            },
+            "value": {"avro": {"registry": "http://registry:8081"}},
+        },
+        "tables": [
+            {
+                "source": "shop.public.orders",
+                "target": "shop.orders",
+                "key": ["id"],
+                "sink": {
+                    "hudi": {
+                        "table.type": "COPY_ON_WRITE",
+                        "mode": "upsert",
+                        "hoodie.datasource.write.partitionpath.field": "country",
+                    }
+                },
+            }
+        ],
+        "transforms": [{"unwrap": {}}],
+        "sink": {"hudi": {"path": "s3://lake/silver/headrace", "sync": {"glue": {"database": "shop"}}}},
+        "min.sync.interval": "60 seconds",
+        "spark": {"spark.executor.memory": "4g"},
+        "checkpoint": "checkpoints/run",
+    }
+    assert find_keys(result, Kind.UNKNOWN) == {"--mystery", "hoodie.streamer.source.kafka.topik"}
+    assert find_keys(result, Kind.NOT_IMPORTED) == {"--transformer-class", "hoodie.index.type"}
+    named = result.pipeline + str(result.report)
+    keys = [line.partition("=")[0] for line in PROPERTIES.split()]
+    keys += [word for word in COMMAND.split() if word.startswith("--") and word not in ("--conf", "--hoodie-conf")]
+    assert [key for key in keys if key not in named] == []
+    assert "hunter2" not in named
+
+
+def test_multi_table_streamer(importer: Any, tmp_path: Path) -> None:
+    main = (
+        "hoodie.streamer.ingestion.tablesToBeIngested=shop.orders,shop.people\n"
+        "hoodie.streamer.ingestion.shop.orders.configFile=s3://conf/orders.properties\n"
+        "hoodie.streamer.ingestion.shop.people.configFile=s3://conf/people.properties\n"
+        "bootstrap.servers=broker:9092\n"
+    )
+    (tmp_path / "main.properties").write_text(main, encoding="utf-8")
+    for name in ("orders", "people"):
+        text = f"hoodie.streamer.source.kafka.topic={name}\nhoodie.datasource.write.recordkey.field={name}_id\n"
+        (tmp_path / f"{name}.properties").write_text(text, encoding="utf-8")
+    result = importer.run(tmp_path / "main.properties")
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"]["kafka"] == {"bootstrap.servers": "broker:9092", "subscribe": ["orders", "people"]}
+    assert pipeline["tables"] == [
+        {"source": "orders", "key": ["orders_id"]},
+        {"source": "people", "key": ["people_id"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "error"),
+    [
+        ({"a.properties": "hoodie.table.name=a"}, "the source of the job is not known"),
+        ({"a.properties": "hoodie.table.name=a\ninclude=none.properties"}, "No such file"),
+        ({"a.sh": "spark-submit --class HoodieStreamer 'open"}, "not a command line"),
+        (
+            {
+                "a.properties": "hoodie.streamer.source.dfs.root=a",
+                "b.json": '{"connector.class": "io.debezium.connector.mysql.MySqlConnector"}',
+            },
+            "these files do not make one pipeline",
+        ),
+    ],
+)
+def test_wrong_jobs(files: dict[str, str], error: str, tmp_path: Path) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    result = CliRunner().invoke(cli, ["import", *(str(tmp_path / name) for name in files)])
+    assert (result.exit_code, error in result.stderr) == (2, True), result.stderr

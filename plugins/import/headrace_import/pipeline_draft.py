@@ -66,8 +66,7 @@ def _write_block(block: Block, indent: str) -> Iterator[str]:
             yield _with_comment(start, node.comment)
             yield from (f"{indent}  - {_scalar(value)}" for value in node.value)
         else:
-            text = f"[{_scalar(node.value[0])}]" if isinstance(node.value, list) else _scalar(node.value)
-            yield _with_comment(f"{start} {text}", node.comment)
+            yield _with_comment(f"{start} {_scalar(node.value)}", node.comment)
 
 
 def _write_mapping(start: str, node: Block, indent: str) -> Iterator[str]:
@@ -91,7 +90,8 @@ def _with_comment(text: str, comment: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """Return a scalar as YAML on one line."""
-    style = '"' if isinstance(value, str) and not value.isprintable() else None
+    """Return a scalar, or a list of one, as YAML on one line."""
+    is_printable = all(str(item).isprintable() for item in (value if isinstance(value, list) else [value]))
+    style = None if is_printable else '"'
     text = yaml.safe_dump(value, default_style=style, default_flow_style=True, width=_UNBROKEN, allow_unicode=True)
     return str(text).removesuffix("\n").removesuffix("\n...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,13 @@ ICEBERG = {
 def test_topics_of_debezium(config: dict[str, str], topics: Any, importer: Any) -> None:
     kafka = importer.load(config)["source"]["kafka"]
     assert kafka.get("subscribe", kafka.get("subscribePattern")) == topics
+
+
+def test_prefix_may_be_a_reference(importer: Any, tmp_path: Path) -> None:
+    (tmp_path / "db.properties").write_text("prefix=shop", encoding="utf-8")
+    prefix = f"${{file:{tmp_path}/db.properties:prefix}}"
+    kafka = importer.load(POSTGRES | {"topic.prefix": prefix, "table.include.list": "public.a"})["source"]["kafka"]
+    assert kafka["subscribe"] == [f"{prefix}.public.a"]
 
 
 def test_source_alone_becomes_tables_of_rows(importer: Any) -> None:

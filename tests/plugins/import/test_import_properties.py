@@ -113,6 +113,45 @@ def test_every_option_is_in_a_comment_or_in_the_report(connectors: Any) -> None:
         assert not missing, first.pipeline + str(first.report)
 
 
+STREAMER = {
+    "hoodie.streamer.source.dfs.root": ["s3://a/b"],
+    "hoodie.streamer.source.kafka.topic": ["t"],
+    "hoodie.datasource.write.recordkey.field": ["a", "a,b", ""],
+    "hoodie.datasource.write.partitionpath.field": ["a", ""],
+    "hoodie.index.type": ["BLOOM", "GLOBAL_BLOOM"],
+    "hoodie.datasource.write.operation": ["upsert", "insert", "delete"],
+    "hoodie.datasource.hive_sync.enable": ["true", "false"],
+    "hoodie.datasource.hive_sync.database": ["d"],
+    "hoodie.datasource.hive_sync.table": ["t"],
+    "hoodie.table.name": ["t"],
+    "hoodie.datasource.write.precombine.field": ["ts"],
+    "hoodie.deltastreamer.schemaprovider.registry.url": ["http://r/subjects/a"],
+    "hoodie.parquet.small.file.limit": ["1"],
+    "hoodie.streamer.transformer.sql": ["select 1"],
+    "bootstrap.servers": ["b:1"],
+    "auto.offset.reset": ["latest", "none"],
+    "sasl.jaas.config": [SECRET],
+    "unknown": ["1"],
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {"hoodie.streamer.source.dfs.root": st.just("s3://a/b")},
+        optional={k: st.sampled_from(v) for k, v in STREAMER.items() if "dfs" not in k},
+    )
+)
+def test_every_option_of_a_job_is_in_a_comment_or_in_the_report(options: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "job.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in options.items()), encoding="utf-8")
+        result = import_paths([path], ImportOptions())
+    assert SECRET not in result.pipeline + str(result.report)
+    missing = [key for key in options if not is_named(key, path.name, result.pipeline, result.report)]
+    assert not missing, result.pipeline + str(result.report)
+
+
 def is_named(key: str, file: str, pipeline: str, report: Report) -> bool:
     in_report = any(key in finding.keys and finding.place == file for finding in report.findings)
     comments = [line.partition("  # ")[2] for line in pipeline.splitlines()]

@@ -102,4 +102,4 @@ def _is_name(item: str) -> bool:
 
 def _sanitize(name: str) -> str:
     """Return the topic for a name, as Debezium replaces invalid characters."""
-    return re.sub(r"[^a-zA-Z0-9._-]", "_", name)
+    return name if "${" in name else re.sub(r"[^a-zA-Z0-9._-]", "_", name)

@@ -50,5 +50,7 @@ class Topics:
 
 
 def quote_pattern(name: str) -> str:
-    """Return a regular expression for a name."""
+    """Return a regular expression for a name. A name with a reference stays as it is."""
+    if "${" in name:
+        return name
     return re.sub(r"([^\w-])", r"[\1]", name).replace("[^]", r"\^").replace("[\\]", r"\\")

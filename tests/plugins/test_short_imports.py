@@ -15,8 +15,12 @@ FAMILIES = ["headrace_sources", "headrace_sinks", "headrace_transforms"]
 
 
 def list_plugin_paths(package: ModuleType) -> dict[str, str]:
-    """Return class name → module of each plugin that the hooks of a package list."""
-    hooks = [value for name, value in vars(package).items() if name.startswith("headrace_") and callable(value)]
+    """Return class name → module of each plugin that the hooks of a package list. Commands are not classes."""
+    hooks = [
+        value
+        for name, value in vars(package).items()
+        if name.startswith("headrace_") and name != "headrace_commands" and callable(value)
+    ]
     paths = [path.partition(":") for hook in hooks for path in hook().values()]
     return {name: module for module, _, name in paths}
 

@@ -116,6 +116,8 @@ class KafkaSource(NativeSource):
         if context.replay is not None:
             present = self._drop_deleted(context, context.replay)
             return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in present.items()}
+        if self._shares is None:  # the first batch of the stream
+            read_newest_offsets(context.spark)
         ranges = self._ranges(context)
         return {topic: partial(self._read, topic=topic, offsets=offsets) for topic, offsets in ranges.items()}
 
@@ -260,7 +262,6 @@ class KafkaSource(NativeSource):
 
     def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
         if self._shares is None:
-            read_newest_offsets(spark)
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
             admin = self._admin(spark)
             self._topic_ids = TopicIds(stream, admin.ids)

@@ -246,7 +246,7 @@ class DeltaSink(Sink):
         check_names(rows.schema, properties)
         if batch.mode == "upsert":
             rows = rows.where(~_is_deleted())
-        # An append is rejected in a folder with data files and without a log, as a killed first batch leaves it.
+        # An append would continue a table that another writer has created in the meantime, without a look at its columns.
         writer = rows.drop(DELETED).write.format("delta").mode("errorifexists").options(**properties)
         with mark_commits(spark, batch, BatchVersion.after(None, batch)):
             (writer.partitionBy(*columns) if columns else writer).save(path)

@@ -134,7 +134,7 @@ def test_folder_with_files_of_another_program_is_rejected(target: Target, tmp_pa
     assert not (folder / "_delta_log").exists()
     for file in folder.glob("*_SUCCESS*"):
         file.unlink()
-    target.write_again(PEOPLE, put(1, 1, "a"))  # the other files may be those of a killed first batch
+    target.write(PEOPLE, put(1, 1, "a"))  # the other files may be those of a killed first batch
     assert target.rows() == [{"id": 1, "name": "a"}]
 
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
 from headrace.sdk import Changes, ConfigError, DataError, Transform, TransformConfig
+from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.conditions import apply_when
 from headrace.sdk.options import did_you_mean
 from headrace.sdk.rows import list_images, reject_rows, row_scope, row_types
 from headrace_transforms.mask_rules import EXAMPLES, MaskRule
-from headrace_transforms.mask_values import make_mask
+from headrace_transforms.mask_values import make_mask, make_pads
 from headrace_transforms.value_mask import ValueMask
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from headrace_transforms.mask_tokens import Pads
 
 #: Fields of the source block that hold the SQL statement of a change: of MySQL and MariaDB, and of Oracle.
 STATEMENTS = ("query", "redo_sql")
+#: Columns of the pads of keys, while a mask is planned.
+_PAD = PREFIX + "pad_"
 #: A salt or key with fewer characters causes a warning.
 SECRET_CHARACTERS = 16
 
@@ -132,15 +140,18 @@ class Mask(Transform):
             return changes
         types = {fold_name(column): kind for column, kind in row_types(changes).items()}
         masks = {}
+        changes, pads = _add_pads(changes, rules)
         for name, rule in rules.items():
             try:
-                masks[name] = make_mask(name, rule, types[fold_name(name)], session)
+                masks[name] = make_mask(name, rule, types[fold_name(name)], session, pads.get(name))
             except DataError:
                 if changes.table is not None or not rule.only_in:
                     raise
                 masks[name] = make_mask(name, MaskRule(nullify=True), types[fold_name(name)], session)
         changes = _reject_unmaskable(changes, {column: masks[name] for column, name in found.items()})
-        return _nullify_statements(changes.map_rows(values=masks))
+        result = changes.map_rows(values=masks)
+        own = [name for name in result.frame.columns if name.startswith(_PAD)]
+        return _nullify_statements(replace(result, frame=result.frame.drop(*own)))
 
     def _reject_derived(self, changes: Changes) -> None:
         """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
@@ -165,6 +176,24 @@ class Mask(Transform):
                     fix=did_you_mean(name, changes.row_columns),
                 )
         return found
+
+
+def _add_pads(changes: Changes, rules: Mapping[str, MaskRule]) -> tuple[Changes, dict[str, Pads]]:
+    """Return the changes with the pads of the keys of tokens as columns, and these columns by the rule's name.
+
+    Spark 4 rejects a subquery, which hides a key from plans, in the functions of lists that tokens use.
+    """
+    from pyspark.sql import functions as F
+
+    columns: dict[str, Column] = {}
+    pads: dict[str, Pads] = {}
+    for number, (name, rule) in enumerate(rules.items()):
+        if rule.token is not None:
+            names = f"{_PAD}{number}_inner", f"{_PAD}{number}_outer"
+            made = make_pads(rule.token.key.get_secret_value(), changes.frame.sparkSession)
+            columns |= dict(zip(names, made, strict=True))
+            pads[name] = F.col(names[0]), F.col(names[1])
+    return (replace(changes, frame=changes.frame.withColumns(columns)) if columns else changes), pads
 
 
 def _reject_unmaskable(changes: Changes, masks: Mapping[str, ValueMask]) -> Changes:

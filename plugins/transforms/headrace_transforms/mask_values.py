@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
 
+    from headrace_transforms.mask_tokens import Pads
+
 #: Block size of SHA-256 in bytes, to which HMAC pads its key.
 _BLOCK = 64
 #: Type → its empty value, as a SQL expression. Strings, lists and maps have one; other types cannot be emptied.
@@ -34,12 +36,12 @@ _EMPTY = {
 }
 
 
-def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> ValueMask:
-    """Return the mask of a column. DataError if the rule does not take the column's type."""
+def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession, pads: Pads | None = None) -> ValueMask:
+    """Return the mask of a column. DataError if the rule does not take the column's type. ``pads``: those of the key of a token."""
     if rule.empty or rule.keep_type:
         return ValueMask(_mask_with_type(name, rule, kind, session))
     try:
-        return _mask_part(rule, kind, session) or ValueMask(_mask_column(rule, session))
+        return _mask_part(rule, kind, pads) or ValueMask(_mask_column(rule, session))
     except UnsupportedTypeError as error:
         raise DataError(
             f"the column {name!r} is {kind.simpleString()}, and the mask `{rule.kind}` takes {error.args[0]}",
@@ -47,10 +49,10 @@ def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession) 
         ) from None
 
 
-def _mask_part(rule: MaskRule, kind: DataType, session: SparkSession) -> ValueMask | None:
+def _mask_part(rule: MaskRule, kind: DataType, pads: Pads | None) -> ValueMask | None:
     """Return a mask that depends on the column's type, or keeps a part of the value."""
-    if rule.token is not None:
-        return make_token(rule.token.shape, _make_pads(rule.token.key.get_secret_value(), session), kind)
+    if rule.token is not None and pads is not None:
+        return make_token(rule.token.shape, pads, kind)
     if rule.partial is not None:
         return keep_parts(rule.partial)
     if rule.date_trunc is not None:
@@ -76,7 +78,7 @@ def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Co
     if rule.nullify:
         return lambda value: F.when(F.lit(False), value)
     if rule.hmac_sha256:
-        pads = _make_pads(rule.hmac_sha256.key.get_secret_value(), session)
+        pads = make_pads(rule.hmac_sha256.key.get_secret_value(), session)
         return lambda value: compute_hmac(value.cast("string"), pads)
     bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
     assert config is not None
@@ -103,7 +105,7 @@ def _mask_with_type(name: str, rule: MaskRule, kind: DataType, session: SparkSes
     return lambda column: F.when(column.isNotNull(), value)
 
 
-def _make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:
+def make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:
     """Return the key's two pads of HMAC. They are computed here, and no plan contains them."""
     from pyspark.sql import functions as F
 

@@ -213,6 +213,14 @@ def test_every_page_is_in_the_index() -> None:
     assert unlisted == []
 
 
+def test_each_decision_has_a_number_of_its_own() -> None:
+    files = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
+    numbers = [file.name[:4] for file in files]
+    assert len(numbers) == len(set(numbers))
+    for file in files:
+        assert file.read_text(encoding="utf-8").startswith(f"# {file.name[:4]}: "), file.name
+
+
 def test_batch_lifecycle_names_existing_code() -> None:
     page = (ROOT / "docs/batch-lifecycle.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:engine|upsert)/[\w/]+\.py)`(?:, `(?:\w+\.)?(\w+)`)?", page)

@@ -8,6 +8,7 @@ from enum import Enum
 from textwrap import fill
 
 from headrace.sdk.options import escape_controls
+from headrace_import.references import hide_salt
 
 _WIDTH = 110
 
@@ -57,8 +58,8 @@ class Report:
 
 
 def write_key(key: str) -> str:
-    """Return the name of an option without line breaks."""
-    return escape_controls(key)
+    """Return the name of an option without line breaks and salts."""
+    return escape_controls(hide_salt(key))
 
 
 def _paragraph(text: str, start: str) -> str:

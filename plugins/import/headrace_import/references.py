@@ -10,24 +10,41 @@ _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
 _SAME = ("env", "file", "secretManager", "ssm")
 #: Names of options whose values are secrets.
 _SECRET_KEY = re.compile(
-    r"passw|secret|token|jaas|credential|private|access\.key|user\.info|\.keystore\.key|(^|[._-])api[._-]?key",
+    r"passw|passphrase|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
+    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key",
     re.IGNORECASE,
 )
 #: Options whose names look like those of secrets.
 _PUBLIC_KEY = re.compile(r"credentials?\.(source|provider)|credentials\.provider\.class|token\.endpoint", re.IGNORECASE)
-_URL_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+#: The name that a user gave to a transform or predicate.
+_ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
+#: The password may contain a slash. Digits before a slash, a comma or the end are a port.
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{1,5}(?:[/,?\s]|$))[^\s\"'<>@]+@")
 #: A query parameter or property with a secret inside of a value.
-_INNER_SECRET = re.compile(r"(passw(or)?d|secret|token)\s*=", re.IGNORECASE)
+_INNER_SECRET = re.compile(
+    r"(passw(or)?d|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"\s*(Basic|Bearer)\s+\S", re.IGNORECASE)
+#: The salt of a mask of Debezium is a part of the option's name.
+_SALT = re.compile(r"(\.with\.salt\.).+")
 
 
 def find_clear_secret(key: str, value: str) -> bool:
     """Return whether the value of an option contains a secret that is not a reference."""
-    without_references = _REFERENCE.sub("", value).strip()
-    if not without_references:
+    name, text = _ALIAS.sub("", key), _REFERENCE.sub("", value)
+    if not text.strip():
         return False
-    if _URL_PASSWORD.search(value) or _INNER_SECRET.search(value):
+    if any(pattern.search(text) for pattern in (_URL_PASSWORD, _INNER_SECRET)) or _LOGIN.match(text):
         return True
-    return bool(_SECRET_KEY.search(key)) and not _PUBLIC_KEY.search(key)
+    if "jaas" in name.lower() and text != value:  # a login module with references
+        return False
+    return bool(_SECRET_KEY.search(name)) and not _PUBLIC_KEY.search(name)
+
+
+def hide_salt(key: str) -> str:
+    """Return the name of an option without the salt that it contains."""
+    return _SALT.sub(r"\1******", key)
 
 
 def name_variable(key: str) -> str:

@@ -39,6 +39,11 @@ SECRETS = (
     "aws.secret.access.key",
     "iceberg.catalog.token",
     "consumer.override.sasl.jaas.config",
+    "iceberg.hadoop.fs.azure.account.key.acct.dfs.core.windows.net",
+    "iceberg.hadoop.fs.azure.sas.box.acct.blob.core.windows.net",
+    "iceberg.catalog.adls.auth.shared-key.account.key",
+    "iceberg.catalog.adls.connection-string.acct",
+    "iceberg.catalog.header.Authorization",
 )
 SECRET = "hunter-secret-2"
 SMTS = (

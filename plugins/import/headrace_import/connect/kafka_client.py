@@ -20,9 +20,10 @@ _BOOTSTRAP = (
     "database.history.kafka.bootstrap.servers",
     "signal.kafka.bootstrap.servers",
 )
+_OVERRIDE = "consumer.override."
 #: Starts of the names of consumer options, in the order of their precedence.
 _PREFIXES = (
-    "consumer.override.",
+    _OVERRIDE,
     "iceberg.kafka.",
     "consumer.",
     "schema.history.internal.consumer.",
@@ -101,6 +102,8 @@ def _list_consumer_options(settings: Settings) -> dict[str, str]:
 def _iterate_options(settings: Settings) -> Iterator[tuple[str, str]]:
     for prefix in _PREFIXES:
         for key in settings.list_keys(prefix):
+            if prefix != _OVERRIDE and key.startswith(_OVERRIDE):
+                continue
             name = key.removeprefix(prefix)
             is_of_history = "history" in prefix
             if not is_of_history or name.startswith(_SECURITY):

@@ -1,0 +1,52 @@
+"""Secrets in clear text, and values that only look like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace_import.import_report import write_key
+from headrace_import.references import find_clear_secret
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";'
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("database.password", "pw"),
+        ("iceberg.hadoop.fs.azure.account.key.acct.dfs.core.windows.net", "AbC=="),
+        ("iceberg.hadoop.fs.azure.sas.box.acct.blob.core.windows.net", "sv=2024&sig=AbC"),
+        ("iceberg.catalog.adls.connection-string.acct", "AccountName=a;AccountKey=AbC=="),
+        ("iceberg.catalog.header.Authorization", "AbC"),
+        ("iceberg.catalog.header.X-Login", "Bearer AbC"),
+        ("schema.registry.url", "http://user:a/b@registry:8081"),
+        ("schema.registry.url", "http://a:8081,http://user:pw@b:8081"),
+        ("sasl.jaas.config", JAAS.format("pw")),
+        ("consumer.override.sasl.jaas.config", JAAS.format("pw").replace('"u"', "${env:USER}")),
+    ],
+)
+def test_secret_is_found(key: str, value: str) -> None:
+    assert find_clear_secret(key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("database.password", "${file:/etc/a.properties:password}"),
+        ("sasl.jaas.config", JAAS.format("${file:/etc/kafka.properties:pw}")),
+        ("schema.registry.url", "http://${env:USER}:${env:PASSWORD}@registry:8081"),
+        ("schema.registry.url", "http://a:8081/path,http://b:8081"),
+        ("transforms.maskToken.replacement", "xxx"),
+        ("message.key.columns", "shop.orders:id"),
+        ("key.converter", "org.apache.kafka.connect.json.JsonConverter"),
+        ("s3.credentials.provider.class", "com.example.Provider"),
+    ],
+)
+def test_other_value_is_copied(key: str, value: str) -> None:
+    assert not find_clear_secret(key, value)
+
+
+def test_salt_in_the_name_of_an_option_is_hidden() -> None:
+    assert (
+        write_key("column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K") == "column.mask.hash.v2.SHA-256.with.salt.******"
+    )

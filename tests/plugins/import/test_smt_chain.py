@@ -52,11 +52,14 @@ def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
             [{"mask": {"columns": {"a": {"replacement": "x", "keep_type": True}}}}],
         ),
         ({"type": "ExtractField$Value", "field": "after"}, [{"unwrap": {}}]),
-        ({"type": "Filter", "predicate": "topic"}, [{"filter": {"when": TOPIC}}]),
-        ({"type": "Filter", "predicate": "topic", "negate": "true"}, [{"filter": {"when": f"NOT ({TOPIC})"}}]),
+        ({"type": "Filter", "predicate": "topic"}, [{"filter": {"when": TOPIC, "updates": "drop"}}]),
+        (
+            {"type": "Filter", "predicate": "topic", "negate": "true"},
+            [{"filter": {"when": f"NOT ({TOPIC})", "updates": "drop"}}],
+        ),
         (
             {"type": "Filter", "predicate": "header"},
-            [{"filter": {"when": "exists(_headrace_headers, h -> h.key = 'it\\'s')"}}],
+            [{"filter": {"when": "exists(_headrace_headers, h -> h.key = 'it\\'s')", "updates": "drop"}}],
         ),
         (
             {"type": "Cast$Value", "spec": "a:int32", "predicate": "header", "negate": "true"},
@@ -161,3 +164,19 @@ def test_smt_without_counterpart_is_reported_with_the_nearest(smt: dict[str, str
 def test_transforms_may_stay_in_the_connector(importer: Any) -> None:
     pipeline = importer.load(make_config(UNWRAP, {"type": f"{KAFKA}Flatten$Value"}), keep_transforms=True)
     assert pipeline["transforms"] == [{"unwrap": {}}]  # of headrace: rows that are flat already stay as they are
+
+
+def test_predicate_after_a_router_is_not_imported(importer: Any, find_keys: Any) -> None:
+    router = {"type": f"{KAFKA}RegexRouter", "regex": "shop\\.(.*)", "replacement": "$1"}
+    mask = {"type": f"{KAFKA}MaskField$Value", "fields": "email", "predicate": "topic"}
+    result = importer.run(importer.write("routed.json", make_config(UNWRAP, router, mask)))
+    assert "mask:" not in result.pipeline
+    assert "transforms.t2.type" in find_keys(result, Kind.NOT_IMPORTED)
+    before = importer.load(make_config(UNWRAP, mask, router))["transforms"]
+    assert [name for step in before for name in step] == ["unwrap", "mask"]
+
+
+def test_empty_prefix_of_added_fields_is_kept(importer: Any) -> None:
+    unwrap = UNWRAP | {"add.fields": "op,ts_ms", "add.fields.prefix": ""}
+    [step] = importer.load(make_config(unwrap))["transforms"]
+    assert step["unwrap"]["add.fields.prefix"] == ""

@@ -34,8 +34,12 @@ def read_topics(settings: Settings) -> Topics:
     prefix, databases = settings.get(prefix_key), _list_databases(settings)
     keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
     included = settings.find(*_INCLUDED)
-    if included and all(map(_is_name, split_list(settings.get(included)))):
-        tables = [item.replace("\\.", ".") for item in split_list(settings.get(included))]
+    if included:
+        level = CLASSES[settings.get("connector.class")]
+        outer = [f"{level}.include.list", f"{level}.whitelist", f"{level}.exclude.list", f"{level}.blacklist"]
+        settings.ignore([key for key in outer if settings.get(key)], f"`{included}` names the tables of the topics")
+    if included and all(map(_is_name, _list_names(settings.get(included)))):
+        tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
         parts = [
             [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
         ]
@@ -61,18 +65,18 @@ def read_dialects(settings: Settings) -> Block | None:
 def _make_pattern(settings: Settings, included: str | None) -> tuple[str, list[str]]:
     """Return a regular expression of ``schema.table``, and the options that give it."""
     if included:
-        return f"(?:{'|'.join(split_list(settings.get(included)))})", [included]
+        return f"(?:{'|'.join(_list_names(settings.get(included)))})", [included]
     keys, parts = [], []
     level = CLASSES[settings.get("connector.class")]
     if excluded := settings.find(*_EXCLUDED):
         keys.append(excluded)
-        parts.append(f"(?!(?:{'|'.join(split_list(settings.get(excluded)))})$)")
+        parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(excluded)))})$)")
     if outer := settings.find(f"{level}.include.list", f"{level}.whitelist"):
         keys.append(outer)
-        return "".join([*parts, f"(?:{'|'.join(split_list(settings.get(outer)))})[.].+"]), keys
+        return "".join([*parts, f"(?:{'|'.join(_list_names(settings.get(outer)))})[.].+"]), keys
     if outer := settings.find(f"{level}.exclude.list", f"{level}.blacklist"):
         keys.append(outer)
-        parts.append(f"(?!(?:{'|'.join(split_list(settings.get(outer)))})[.])")
+        parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(outer)))})[.])")
     return "".join([*parts, "[^.]+[.].+"]), keys
 
 
@@ -80,6 +84,11 @@ def _list_databases(settings: Settings) -> list[str]:
     """Return the databases in the topics of SQL Server, which follow the prefix since Debezium 2."""
     is_sqlserver = settings.get("connector.class").endswith("SqlServerConnector")
     return split_list(settings.get("database.names")) if is_sqlserver else []
+
+
+def _list_names(text: str) -> list[str]:
+    """Return the items of a list of names or regular expressions. Debezium compares the whole name, with and without anchors."""
+    return [re.sub(r"^\^|(?<!\\)\$$", "", item) for item in split_list(text)]
 
 
 def _join_names(names: list[str]) -> str:

@@ -100,9 +100,10 @@ def make_step(smt: Smt, name: str) -> tuple[Block, Block]:
 
 
 def copy_options(smt: Smt, options: Block, *names: str) -> None:
-    """Copy the options with the same names that the SMT has."""
+    """Copy the options with the same names that the SMT has. Only an empty prefix differs from a missing option."""
     for name in names:
-        if smt.get(name):
+        has_prefix = name.endswith(".prefix") and smt.settings.has(smt.prefix + name)
+        if smt.get(name) or has_prefix:
             options.add(name, typed(smt.read(name)), smt.cite(name))
 
 

@@ -134,6 +134,9 @@ def _import_smt(smt: Smt, chain: Chain, *, appends_only: bool) -> None:
     condition = read_condition(smt)
     if condition and smt.class_name in _WITHOUT_CONDITION:
         raise NotImportableError(*_WITHOUT_CONDITION[smt.class_name])
+    if condition and condition.topics and chain.rules:
+        why = "its predicate compares the name that a router before it gave to the topic; headrace compares the topic's own name"
+        raise NotImportableError(why, "add the transform with `tables:`, which compares the target")
     if chain.rules and smt.class_name in _ROUTERS:
         raise NotImportableError("one router of a chain is imported", "write its result in `target:` of `tables:`")
     result = mapper(smt)
@@ -142,8 +145,8 @@ def _import_smt(smt: Smt, chain: Chain, *, appends_only: bool) -> None:
         assert isinstance(options, Block)
         if condition:
             options.add("when", condition.sql, smt.settings.cite(*condition.keys))
-        if name == "filter" and appends_only:
-            options.add("updates", "drop", "the sink only appends")
+        if name == "filter":
+            options.add("updates", "drop", "Kafka Connect leaves out the record, and the stored row stays")
         if name == "unwrap" and appends_only:
             keep_deleted_rows(options)
     chain.steps += result.steps

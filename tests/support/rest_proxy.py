@@ -10,7 +10,6 @@ import base64
 import json
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.local_server import LocalServer
+from tests.support.faulty_server import FaultyServer
 
 from headrace_stack import IcebergRest
 
@@ -37,7 +36,7 @@ class Fault:
     is_after_commit: bool = False
 
 
-class RestProxy(LocalServer):
+class RestProxy(FaultyServer[Fault]):
     """Proxy to ``rest``; the client ``headrace`` has the password ``secret``, and tokens expire after ``token_seconds``."""
 
     def __init__(self, rest: IcebergRest, *, token_seconds: float = 3600, requires_token: bool = True) -> None:
@@ -46,12 +45,10 @@ class RestProxy(LocalServer):
         self.token_seconds, self.requires_token = token_seconds, requires_token
         #: Properties that the catalog adds to a table for clients that ask for credentials.
         self.issue_credentials: Callable[[], Mapping[str, str]] = dict
-        #: Methods and paths of all requests but reports of metrics, and the numbers of issued tokens and injected faults.
+        #: Methods and paths of all requests but reports of metrics, and the number of issued tokens.
         self.asked: list[tuple[str, str]] = []
-        self.tokens_issued = self.faults_sent = 0
+        self.tokens_issued = 0
         self._ends: dict[str, float] = {}
-        self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
-        self._lock = threading.Lock()
 
     @property
     def properties(self) -> dict[str, str]:
@@ -64,30 +61,13 @@ class RestProxy(LocalServer):
             "scope": "catalog",
         }
 
-    def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD POST DELETE", path: str = "") -> None:
-        """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address.
-
-        Reports of metrics get none, as Iceberg sends them in the background and ignores the response.
-        """
-        remaining = times
-
-        def choose(method: str, address: str) -> Fault | None:
-            nonlocal remaining
-            if remaining and method in methods.split() and path in address:
-                remaining -= 1
-                return fault
-            return None
-
-        self._fault, self.faults_sent = choose, 0
-
     def find_fault(self, method: str, path: str) -> Fault | None:
+        """Return the fault of a request. Reports of metrics get none, as Iceberg sends them in the background and ignores the response."""
+        if path.endswith("/metrics"):
+            return None
         with self._lock:
-            if path.endswith("/metrics"):
-                return None
             self.asked.append((method, path))
-            fault = self._fault(method, path)
-            self.faults_sent += fault is not None
-            return fault
+        return super().find_fault(method, path)
 
     def issue_token(self) -> str:
         with self._lock:

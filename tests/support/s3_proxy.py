@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import socket
 import struct
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection
@@ -21,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from tests.support.local_server import LocalServer
+from tests.support.faulty_server import FaultyServer
 
 from headrace_stack import S3
 
@@ -46,7 +45,7 @@ class Fault:
     is_silent: bool = False
 
 
-class S3Proxy(LocalServer):
+class S3Proxy(FaultyServer[Fault]):
     """Proxy to ``s3``; requests selected by ``fail`` get a fault."""
 
     def __init__(self, s3: S3) -> None:
@@ -54,7 +53,6 @@ class S3Proxy(LocalServer):
         self.s3 = s3
         #: Network delay of each request, in seconds.
         self.delay = 0.0
-        self.faults_sent = 0
         #: Methods and addresses of all requests.
         self.asked: list[tuple[str, str]] = []
         #: Received session tokens, and those that have expired.
@@ -64,31 +62,10 @@ class S3Proxy(LocalServer):
         #: Seconds for which listings omit a new object, as in S3 before December 2020.
         self.lists_late_by = 0.0
         self._written_at: dict[str, float] = {}
-        self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
-        self._lock = threading.Lock()
 
     @property
     def hadoop_options(self) -> dict[str, str]:
         return {**self.s3.hadoop_options, "fs.s3a.endpoint": self.endpoint_url}
-
-    def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
-        """Inject a fault into the next ``times`` requests with one of these methods and ``path`` in their address."""
-        remaining = times
-
-        def choose(method: str, address: str) -> Fault | None:
-            nonlocal remaining
-            if remaining and method in methods.split() and path in address:
-                remaining -= 1
-                return fault
-            return None
-
-        self._fault, self.faults_sent = choose, 0
-
-    def find_fault(self, method: str, path: str) -> Fault | None:
-        with self._lock:
-            fault = self._fault(method, path)
-            self.faults_sent += fault is not None
-            return fault
 
     def has_expired(self, method: str, token: str | None) -> bool:
         """Return whether a session token has expired when a request with it arrives."""

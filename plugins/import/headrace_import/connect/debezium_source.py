@@ -35,9 +35,8 @@ def read_topics(settings: Settings) -> Topics:
     keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
     included = settings.find(*_INCLUDED)
     if included:
-        level = CLASSES[settings.get("connector.class")]
-        outer = [f"{level}.include.list", f"{level}.whitelist", f"{level}.exclude.list", f"{level}.blacklist"]
-        settings.ignore([key for key in outer if settings.get(key)], f"`{included}` names the tables of the topics")
+        outer = [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
+        settings.ignore(outer, f"`{included}` names the tables of the topics")
     if included and all(map(_is_name, _list_names(settings.get(included)))):
         tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
         parts = [
@@ -67,17 +66,23 @@ def _make_pattern(settings: Settings, included: str | None) -> tuple[str, list[s
     if included:
         return f"(?:{'|'.join(_list_names(settings.get(included)))})", [included]
     keys, parts = [], []
-    level = CLASSES[settings.get("connector.class")]
+    included_outer, excluded_outer = _list_outer_keys(settings)
     if excluded := settings.find(*_EXCLUDED):
         keys.append(excluded)
         parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(excluded)))})$)")
-    if outer := settings.find(f"{level}.include.list", f"{level}.whitelist"):
+    if outer := settings.find(*included_outer):
         keys.append(outer)
         return "".join([*parts, f"(?:{'|'.join(_list_names(settings.get(outer)))})[.].+"]), keys
-    if outer := settings.find(f"{level}.exclude.list", f"{level}.blacklist"):
+    if outer := settings.find(*excluded_outer):
         keys.append(outer)
         parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(outer)))})[.])")
     return "".join([*parts, "[^.]+[.].+"]), keys
+
+
+def _list_outer_keys(settings: Settings) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the options that include and exclude whole schemas or databases, each with its older name."""
+    level = CLASSES[settings.get("connector.class")]
+    return (f"{level}.include.list", f"{level}.whitelist"), (f"{level}.exclude.list", f"{level}.blacklist")
 
 
 def _list_databases(settings: Settings) -> list[str]:

@@ -20,7 +20,7 @@ def read_condition(smt: Smt) -> Condition | None:
     if kind == "TopicNameMatches":
         pattern = settings.get(f"{prefix}pattern")
         sql = f"_headrace_topic RLIKE {_quote(f'^(?:{pattern})$')}"
-        return Condition(f"NOT ({sql})" if negate else sql, keys, topics=pattern, negate=negate)
+        return Condition(f"NOT ({sql})" if negate else sql, keys, topics=pattern)
     if kind == "HasHeaderKey":
         sql = f"exists(_headrace_headers, h -> h.key = {_quote(settings.get(f'{prefix}name'))})"
         return Condition(f"NOT coalesce({sql}, false)" if negate else sql, keys)

@@ -25,7 +25,6 @@ class Condition:
     sql: str
     keys: Sequence[str]
     topics: str | None = None
-    negate: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ def read_newest_offsets(spark: SparkSession) -> None:
     session: Any = spark  # no public API has the query's sources
     jvm, shared = session._jvm, session._jsparkSession.sharedState()  # noqa: SLF001
     execution = shared.activeStreamingQueries().get(jvm.java.util.UUID.fromString(query))
-    streams = execution.sources().iterator() if execution is not None else None
-    limit = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
-    while streams is not None and streams.hasNext():
+    if execution is None:
+        return
+    streams, limits = execution.sources().iterator(), jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
+    while streams.hasNext():
         stream = streams.next()
         if stream.getClass().getSimpleName() == "KafkaMicroBatchStream":
-            stream.latestOffset(stream.initialOffset(), limit)
+            stream.latestOffset(stream.initialOffset(), limits.allAvailable())

@@ -56,8 +56,8 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
         # Once a table has caught up, a repeated batch is written directly instead of being added to the backlog.
         waits = added and not (applied and applied[-1].last >= added[-1])
         if step == "add" or (step == "repeat" and waits):
-            backlog.add(batch if step == "add" else added[-1], ranges_of(batch), "now", "full")
             added += [batch] if step == "add" else []
+            backlog.add(added[-1], ranges_of(added[-1]), "now", "full")
         elif step == "begin":
             restarted, started = started, backlog.begin()
             assert restarted is None or restarted == started  # a started part does not change

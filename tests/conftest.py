@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # Fixtures that start one server of each kind per test process.
 pytest_plugins = ["headrace_stack.fixtures"]
+
+# Programs of tests are killed, or run once with the jars of their environment.
+os.environ.setdefault("HEADRACE_CLASS_ARCHIVES", "off")
 
 # The tests must also pass on a slow machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -94,7 +98,7 @@ def start_session() -> Iterator[SparkSession]:
         plugins.append(HudiSink(path="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         # The archive would contain the classes of thousands of plans, which no other process loads.
-        patch.delenv("HEADRACE_CLASS_ARCHIVES", raising=False)
+        patch.setenv("HEADRACE_CLASS_ARCHIVES", "off")
         session = build_session(
             plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
         )

@@ -76,10 +76,12 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
     The session ends with the command, so that the rows that the block has read can be printed first.
     """
     from headrace.pipeline import redact_errors_of
+    from headrace.runtime.java.jvm import without_new_archive
 
     with Spinner() as spinner:
         pipeline = load_pipeline(file)
-        spark = start_session(pipeline, spinner)
+        with without_new_archive():
+            spark = start_session(pipeline, spinner)
         spinner.step(step)
         with redact_errors_of(pipeline):
             yield pipeline, spark
@@ -89,12 +91,15 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
 @contextmanager
 def open_checkpoint(file: str) -> Iterator[tuple[Pipeline, SparkSession | None]]:
     """Load the pipeline of a file to read its progress; a session starts only when nothing else can read the checkpoint."""
+    from headrace.runtime.java.jvm import without_new_archive
+
     spark = None
     with Spinner() as spinner:
         pipeline = load_pipeline(file)
         if pipeline.needs_spark_for_status:
             click.echo(f"starting Spark: only Hadoop can read the checkpoint {pipeline.checkpoint}", err=True)
-            spark = start_session(pipeline, spinner)
+            with without_new_archive():
+                spark = start_session(pipeline, spinner)
         spinner.step("reading the checkpoint")
         yield pipeline, spark
     if spark:

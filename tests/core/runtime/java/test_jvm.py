@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.runtime.jars.ivy import spark_home
-from headrace.runtime.java.jvm import JAVA_OPTIONS, list_class_path, start_jvm
+from headrace.runtime.java.jvm import JAVA_OPTIONS, list_class_path, start_jvm, without_new_archive
 from headrace.runtime.java.private_files import PrivateFiles, to_properties
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     jars = tmp_path / "spark" / "jars"
     jars.mkdir(parents=True)
     shutil.copy(jar, jars)
-    monkeypatch.delenv("HEADRACE_CLASS_ARCHIVES", raising=False)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setattr(SparkContext, "_gateway", None)
@@ -116,13 +115,18 @@ def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     return start
 
 
-def test_class_archives_are_used_if_configured(
-    submit: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("configured", [True, False])
+def test_class_archives_are_in_the_cache_or_a_folder(
+    submit: Callable[..., str], configured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [submit() for _ in range(4)] == ["-Da=b"] * 4
-    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "my classes"))
-    assert [submit() for _ in range(3)] == ["-Da=b"] * 3
-    prefix = re.escape(f"{tmp_path}/my classes/")
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", "off")
+    assert [submit() for _ in range(2)] == ["-Da=b"] * 2
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "my classes") if configured else "")
+    with without_new_archive():
+        assert [submit() for _ in range(2)] == ["-Da=b"] * 2
+    assert submit() == "-Da=b"
+    prefix = re.escape(f"{tmp_path}/my classes/" if configured else f"{tmp_path}/cache/classes/")
     assert re.fullmatch(rf'-Da=b "-XX:ArchiveClassesAtExit={prefix}\w+\.\d+\.half" "-Xlog:cds\*=off"', submit())
 
 

@@ -8,6 +8,8 @@ Kafka Connect writes infinity as a string.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from headrace_sources.limits import DECIMAL_CHARACTERS, EXPONENT_DIGITS, INFINITE_NUMBERS
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
 
 #: A number with an extreme exponent outside a string.
 _NUMBER = rf"(?<=[\[:,\s])-?[0-9.]++[eE][-+]?[0-9]{{{EXPONENT_DIGITS + 1},}}"
-#: The sign before the exponent of an extreme number in a string.
-_EXPONENT = rf"(?<=[0-9.])[eE](?=[-+]?[0-9]{{{EXPONENT_DIGITS + 1}}})"
+#: The sign before the exponent of an extreme number in a string. Patterns that start with the rarest character are the fastest.
+_EXPONENT = rf"[eE](?<=[0-9.][eE])(?=[-+]?[0-9]{{{EXPONENT_DIGITS + 1}}})"
 #: The quote and first character of a string that looks like a very long decimal.
 _LONG = rf'"[-+.,0-9eE](?=[-+.,0-9eE]{{{DECIMAL_CHARACTERS}}})'
 #: Escape sequence for a character of a number. No writer escapes such characters.
 _ESCAPED = r"(?<!\\)((?:\\\\)*+)\\u00(?:2[bBdDeE]|3[0-9]|[46]5)"
-_EXTREME = f"{_EXPONENT}|{_LONG}|{_ESCAPED}"
-#: Digits of a number, or of its exponent, that may exceed a double. Text may contain them, too.
-_LARGE = r"[0-9.][eE]\+?[0-9]{3}|(?<![0-9])[0-9]{309}"
+#: Digits of a number, or of its exponent, that may exceed a double. Text may contain them, too. Each alternative is tried once per
+#: number, at its last digit.
+_LARGE = r"[0-9](?![0-9])(?:\.?[eE]\+?[0-9]{3}|(?<=[0-9]{309}))"
 #: A number with them outside a string.
 _LARGE_NUMBER = r"(?<=[\[:,\s])-?(?:[0-9.]++[eE]\+?[0-9]{3,}+|[0-9]{309,}+[0-9.eE+-]*+)(?=[\s,\]}])"
 #: Description of a record with half of a surrogate pair.
@@ -42,17 +44,23 @@ def parse_json(text: Column, schema: StructType, options: Mapping[str, str]) -> 
     """Return the struct of a JSON string, as Spark's ``from_json`` does. An extreme decimal and a number above a double do not fit."""
     from pyspark.sql import functions as F
 
-    has_decimal, has_double = _has_type(schema, "decimal"), _has_type(schema, "double", "float")
-    patterns = [pattern for pattern, is_needed in ((_EXTREME, has_decimal), (_LARGE, has_double)) if is_needed]
-    if not patterns:
+    def parse(text: Column) -> Column:
         return F.from_json(text, schema, dict(options))
+
+    has_decimal, has_double = _has_type(schema, "decimal"), _has_type(schema, "double", "float")
     # Strings may contain anything, such as hexadecimal digits. If the record still fits its type with the numbers replaced, none of
     # them is in a decimal or a double.
     spoiled = spoil_extreme_numbers(text) if has_decimal else text
     spoiled = spoil_infinite_numbers(spoiled) if has_double else spoiled
-    corrupt = F.from_json(spoiled, schema, dict(options)).getField(options["columnNameOfCorruptRecord"])
-    safe = F.when((spoiled != text) & corrupt.isNotNull(), spoiled).otherwise(text)
-    return F.from_json(F.when(text.rlike("|".join(patterns)), safe).otherwise(text), schema, dict(options))
+    is_corrupt = parse(spoiled).getField(options["columnNameOfCorruptRecord"]).isNotNull()
+    safe = parse(F.when((spoiled != text) & is_corrupt, spoiled).otherwise(text))
+    # An extreme decimal must be found before the parse; infinity is found faster in its result.
+    parsed = F.when(_is_extreme(text), safe).otherwise(parse(text)) if has_decimal else parse(text)
+    if not has_double:
+        return parsed
+    return F.transform(  # the only element: a lambda computes the struct once
+        F.array(parsed), lambda parsed: F.when(_has_infinity(parsed, schema), safe).otherwise(parsed)
+    ).getItem(0)
 
 
 def keep_utf8(text: Column) -> Column:
@@ -78,7 +86,15 @@ def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:
     result = text
     for pattern, replacement in ((_NUMBER, instead), (_EXPONENT, "x"), (_LONG, '"x'), (_ESCAPED, "$1x")):
         result = F.regexp_replace(result, pattern, replacement)
-    return F.when(text.rlike(_EXTREME), result).otherwise(text)
+    return F.when(_is_extreme(text), result).otherwise(text)
+
+
+def _is_extreme(text: Column) -> Column:
+    """Return whether a string may have an extreme number. An alternation would try each pattern at each character."""
+    from pyspark.sql import functions as F
+
+    is_long = (F.length(text) > DECIMAL_CHARACTERS) & text.rlike(_LONG)
+    return text.rlike(_EXPONENT) | is_long | (text.contains(r"\u00") & text.rlike(_ESCAPED))
 
 
 def spoil_infinite_numbers(text: Column, instead: str = "true") -> Column:
@@ -93,6 +109,24 @@ def spoil_infinite_numbers(text: Column, instead: str = "true") -> Column:
         F.regexp_replace(text, _LARGE_NUMBER, instead)
     )
     return F.when(text.rlike(_LARGE), result).otherwise(text)
+
+
+def _has_infinity(value: Column, data_type: DataType) -> Column:
+    """Return whether a double or float is infinite."""
+    from pyspark.sql import functions as F, types as T
+
+    if isinstance(data_type, T.StructType):
+        found = [
+            _has_infinity(value.getField(field.name), field.dataType)
+            for field in data_type
+            if _has_type(field.dataType, "double", "float")
+        ]
+        return F.coalesce(reduce(or_, found), F.lit(False))
+    if isinstance(data_type, T.ArrayType):
+        return F.exists(value, lambda element: _has_infinity(element, data_type.elementType))
+    if isinstance(data_type, T.MapType):
+        return F.exists(F.map_values(value), lambda element: _has_infinity(element, data_type.valueType))
+    return F.coalesce(F.abs(value) == float("inf"), F.lit(False))
 
 
 def _has_type(data_type: DataType, *names: str) -> bool:

@@ -30,6 +30,7 @@ from headrace.cli.main import cli
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
 from headrace.engine.commands.replay import replay
+from headrace.errors import LoginError
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.jars.jar_choice import list_coordinates
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
@@ -395,11 +396,11 @@ class TestFaults:
             (
                 SKEWED,
                 "HEAD",
-                ConfigError,
+                LoginError,
                 "S3 denied the request (403) without a reason: the keys, the permissions or the clock",
             ),
-            (EXPIRED, "GET", ConfigError, "the session token has expired"),
-            (EXPIRED, "HEAD", ConfigError, "the bucket is in another region, the session token has expired"),
+            (EXPIRED, "GET", LoginError, "the session token has expired"),
+            (EXPIRED, "HEAD", LoginError, "the bucket is in another region, the session token has expired"),
             (MOVED, "HEAD", ConfigError, "the bucket is in another region"),
             (MALFORMED, "GET", ConfigError, "the bucket is in another region"),
             (Fault(403, "AccessDenied", "You may not."), "GET", ConfigError, "access denied: You may not"),

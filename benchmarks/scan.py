@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from headrace_transforms.scan.findings import find_personal_data
+from headrace_transforms.scan.samples import Sample
 
 COLUMNS = Path(__file__).parents[1] / "tests/data/pii/columns.jsonl"
 
@@ -20,7 +21,7 @@ def count_results(min_confidence: float = 0.5) -> Counter[tuple[str, str]]:
     for line in COLUMNS.read_text(encoding="utf-8").splitlines():
         column = json.loads(line)
         values = [value for value in column["values"] if value]
-        found = find_personal_data({column["name"]: values}, min_confidence)
+        found = find_personal_data([Sample((column["name"],), values)], min_confidence)
         counts[column["label"], found[0].detector.kind if found else ""] += 1
     return counts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from headrace.cli.main import cli
 from headrace.config.model import PipelineConfig
 from headrace_transforms import Mask
 from headrace_transforms.scan.findings import find_personal_data
+from headrace_transforms.scan.samples import Sample
 
 ROWS = [
     {"id": n, "email": f"canary{n}@example.org", "client": f"198.51.100.{n}", "home": {"Tel.": f"+41 79 471 10 {n:02}"}}
@@ -93,6 +95,13 @@ def test_formats_have_the_same_report(tmp_path: Path) -> None:
         ("a.avro", b"canary", "its content is damaged"),
         ("a.parquet", b"canary", "its content is damaged"),
         ("a.json.gz", b"canary", "cannot be read"),
+        pytest.param(
+            "a.json.gz", gzip.compress(b'{"a": "canary"}')[:-9], "its content is damaged (EOFError)", id="truncated"
+        ),
+        ("a.csv", b"name,home\ncanary,a,b\n", "row 2 has more fields than the first line"),
+        ("a.csv", b"canary@example.org;079 471 10 10\n", "the first line has values, not the names of columns"),
+        ("a.csv", b"mail,mail\ncanary,b\n", "two columns have the same name"),
+        pytest.param("a.jsonl", b'{"a":' * 9_000, "its content is damaged (RecursionError)", id="deep"),
     ],
 )
 def test_file_that_cannot_be_read_is_named_without_its_content(
@@ -113,7 +122,41 @@ def test_columns_without_personal_data(tmp_path: Path) -> None:
 def test_few_matches_by_chance_are_not_confident() -> None:
     """One in ten numbers has the check digit of a card."""
     one, many = ["4111111111111111"], ["4111111111111111", "4242424242424242", "5555555555554444"]
-    [single], [several] = find_personal_data({"n": one}, 0), find_personal_data({"n": many}, 0)
+    [single], [several] = (find_personal_data([Sample(("n",), values)], 0) for values in (one, many))
     assert (single.detector.kind, several.detector.kind) == ("card", "card")
     assert single.confidence == pytest.approx(0.9)
     assert several.confidence == pytest.approx(0.999)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiter_of_csv_is_found(delimiter: str, tmp_path: Path) -> None:
+    path, notes = tmp_path / "a.csv", "x" * 200_000
+    rows = [["notes", "email"], *([notes, f"canary{n}@example.org"] for n in range(9))]
+    path.write_text("".join(f"{delimiter.join(row)}\n" for row in rows))
+    assert scan(path).output.startswith("email  email")
+
+
+def test_document_with_one_list_has_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"email": f"canary{n}@example.org"} for n in range(9)]))
+    assert scan(path).output.startswith("email  email")
+
+
+def test_structs_may_be_nested_deeply(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a":' * 900 + '"canary@example.org"' + "}" * 900)
+    result = scan(path)
+    assert (result.exit_code, "a: {nullify: true}" in result.output) == (0, True)
+
+
+def test_rules_fit_the_types_and_the_columns(tmp_path: Path) -> None:
+    cards = [4111111111111111, 4242424242424242, 5555555555554444]
+    rows = [
+        {"card": card, "emails": [f"canary{card}@example.org"], "home.mail": f"{card}@example.org"} for card in cards
+    ]
+    block = scan(write_jsonl(tmp_path / "a.jsonl", rows)).output.partition("\n\n")[2]
+    assert yaml.safe_load(block)["transforms"][1]["mask"]["columns"] == {
+        "card": {"hmac_sha256": {"key": "${env:MASK_KEY}"}},
+        "emails": {"nullify": True},
+        "home.mail": {"token": {"format": "email", "key": "${env:MASK_KEY}"}},
+    }

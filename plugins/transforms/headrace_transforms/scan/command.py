@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import click
@@ -26,15 +26,13 @@ def scan(files: tuple[Path, ...], *, limit: int, min_confidence: float) -> None:
 
     FILES are JSON lines, CSV, Parquet or Avro files of one table: rows, or Debezium's change events.
     """
-    samples = [sample_columns(read_rows(path), limit) for path in files]
-    names = dict.fromkeys(chain.from_iterable(samples))
-    columns = {name: list(chain.from_iterable(sample.get(name, ()) for sample in samples)) for name in names}
-    findings = find_personal_data(columns, min_confidence)
+    samples = sample_columns(chain.from_iterable(islice(read_rows(path), limit) for path in files))
+    findings = find_personal_data(samples, min_confidence)
     if not findings:
-        click.echo(f"none of {len(columns)} columns looks like personal data")
+        click.echo(f"none of {len(samples)} columns looks like personal data")
         return
-    width = max(len(finding.column) for finding in findings)
+    width = max(len(finding.name) for finding in findings)
     for finding in findings:
         counts = f"{finding.matched:,} of {finding.values:,} values"
-        click.echo(f"{finding.column:{width}}  {finding.detector.kind:11}  {finding.confidence:4.0%}  {counts}")
+        click.echo(f"{finding.name:{width}}  {finding.detector.kind:11}  {finding.confidence:4.0%}  {counts}")
     click.echo(f"\n{write_block(findings)}")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from headrace_transforms.scan.checksums import is_iban, is_luhn, is_national_id
 
 _KEY = 'key: "${env:MASK_KEY}"'
-_HASH = f"{{hmac_sha256: {{{_KEY}}}}}"
+#: Rule that takes every type but lists and structs.
+HASH_RULE = f"{{hmac_sha256: {{{_KEY}}}}}"
 #: Frequent given names of several languages. They make a name probable, and no name must be one of them.
 _GIVEN = frozenset(
     """
@@ -64,6 +65,11 @@ class Detector:
     matches_named: Callable[[str], bool] | None = None
     #: Values that also match if a fifth of the values do; None: no others.
     resembles: Callable[[str], bool] | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a single value that matches is hardly of another kind."""
+        return self.chance <= 0.1
 
 
 def split_words(name: str) -> str:
@@ -152,7 +158,7 @@ def _is_formed_id(text: str) -> bool:
 #: The first of equally confident detectors decides.
 DETECTORS = (
     Detector("email", _is_email, _words("e? ?mails?", "mail"), 0.001, f"{{token: {{format: email, {_KEY}}}}}"),
-    Detector("iban", _is_iban, _words("iban", "account"), 0.01, _HASH),
+    Detector("iban", _is_iban, _words("iban", "account"), 0.01, HASH_RULE),
     Detector("card", _is_card, _words("cards?", "pan", "credit"), 0.1, f"{{token: {{format: card, {_KEY}}}}}"),
     Detector(
         "national id",
@@ -173,7 +179,7 @@ DETECTORS = (
             "insee",
         ),
         0.05,
-        _HASH,
+        HASH_RULE,
     ),
     Detector("ip", _is_ip, _words("ip", "ipv4", "ipv6", "host", "client"), 0.05, "{ip_network: {}}", _is_ip_or_version),
     Detector(
@@ -189,7 +195,7 @@ DETECTORS = (
         _is_address,
         _words("address", "adresse", "street", "strasse", "addr", "direccion", "indirizzo", "rue", "line"),
         0.2,
-        _HASH,
+        HASH_RULE,
         _is_named_address,
     ),
     Detector(
@@ -214,7 +220,7 @@ DETECTORS = (
             *("apellido", "patient", "owner", "author", "employee", "customer", "fname", "lname"),
         ),
         0.3,
-        _HASH,
+        HASH_RULE,
         _is_named_name,
         _is_formed_name,
     ),

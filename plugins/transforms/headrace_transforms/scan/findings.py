@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace_transforms.scan.detectors import DETECTORS, Detector, split_words
+from headrace_transforms.scan.detectors import DETECTORS, HASH_RULE, Detector, split_words
+from headrace_transforms.scan.samples import Sample
 
+_NULLIFY = "{nullify: true}"
 #: Factor of the chance of a match in a column whose name also fits.
 _NAMED = 0.1
 #: Share of the values from which on others that resemble them also match.
@@ -17,7 +19,11 @@ _RESEMBLANCE = 0.2
 class Finding:
     """Column that looks like personal data. It holds no value."""
 
+    name: str
+    #: Column of the table that has the values.
     column: str
+    #: Rule of ``mask`` for the column.
+    rule: str
     detector: Detector
     confidence: float
     #: Number of values that match, and of all values.
@@ -25,18 +31,16 @@ class Finding:
     values: int
 
 
-def find_personal_data(columns: Mapping[str, list[str]], min_confidence: float) -> list[Finding]:
+def find_personal_data(samples: Iterable[Sample], min_confidence: float) -> list[Finding]:
     """Return the columns that look like personal data, each as its most probable kind."""
-    found = (
-        max((_judge(name, values, d) for d in DETECTORS), key=lambda f: f.confidence)
-        for name, values in columns.items()
-    )
+    found = (max((_judge(sample, d) for d in DETECTORS), key=lambda f: f.confidence) for sample in samples)
     return [finding for finding in found if finding.confidence >= min_confidence]
 
 
-def _judge(name: str, values: list[str], detector: Detector) -> Finding:
+def _judge(sample: Sample, detector: Detector) -> Finding:
     """Return the confidence: the share of values that match, times the probability that they do not match by chance."""
-    is_named = detector.words.search(split_words(name)) is not None
+    values = sample.values
+    is_named = detector.words.search(split_words(sample.name)) is not None
     matches = detector.matches_named if is_named and detector.matches_named else detector.matches
     # Repeated values are one observation.
     distinct = {value: matches(value) for value in set(values)}
@@ -44,15 +48,23 @@ def _judge(name: str, values: list[str], detector: Detector) -> Finding:
         distinct = {value: is_match or detector.resembles(value) for value, is_match in distinct.items()}
     matched, hits = sum(distinct[value] for value in values), sum(distinct.values())
     chance = (detector.chance * (_NAMED if is_named else 1)) ** hits if hits else 1
-    return Finding(name, detector, matched / max(1, len(values)) * (1 - chance), matched, len(values))
+    confidence = matched / max(1, len(values)) * (1 - chance)
+    rule = _find_rule(sample, detector)
+    return Finding(sample.name, sample.path[0], rule, detector, confidence, matched, len(values))
+
+
+def _find_rule(sample: Sample, detector: Detector) -> str:
+    """Return a rule that takes the type of the column. Lists and structs are masked as a whole."""
+    if sample.has_list or len(sample.path) > 1:
+        return _NULLIFY
+    return HASH_RULE if sample.has_other_type else detector.rule
 
 
 def write_block(findings: Iterable[Finding]) -> str:
     """Return the part of a pipeline file that tags and masks the columns. A field of a struct is masked with its whole column."""
     rules: dict[str, str] = {}
     for finding in findings:
-        column, _, field = finding.column.partition(".")
-        rules[column] = "{nullify: true}" if field else rules.get(column, finding.detector.rule)
+        rules[finding.column] = finding.rule if finding.column not in rules else _NULLIFY
     names = {column: column if column.isidentifier() else '"' + column.replace('"', '\\"') + '"' for column in rules}
     lines = [
         "tags:",

@@ -5,14 +5,36 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
 from headrace.sdk import ConfigError
+from headrace_transforms.scan.detectors import DETECTORS
 
 _LIBRARY = "pip install 'headrace[scan]'"
+_DELIMITERS = ",;\t|"
+#: Characters of the longest field of a CSV file.
+_LONGEST_FIELD = 1 << 27
+#: Characters of a value that are examined. Personal data is short, and patterns are slow on long texts.
+_LONGEST_VALUE = 1000
+
+
+@dataclass
+class Sample:
+    """Values of a column, or of a field of a struct, as texts. ``path``: the column, and the names of the fields."""
+
+    path: tuple[str, ...]
+    values: list[str] = field(default_factory=list)
+    #: Whether a value is no text in the file, and whether it is an element of a list.
+    has_other_type: bool = False
+    has_list: bool = False
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
 
 
 def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -28,7 +50,9 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise ConfigError(f"{path}: the package {error.name} is not installed", fix=_LIBRARY) from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}", fix="check the path") from None
-    except (ValueError, KeyError) as error:
+    except _CsvError as error:
+        raise ConfigError(f"{path}: {error}", fix=error.fix) from None
+    except Exception as error:  # noqa: BLE001 - each library has errors of its own for a damaged file
         # The error may quote a value.
         raise ConfigError(
             f"{path}: its content is damaged ({type(error).__name__})",
@@ -36,25 +60,38 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         ) from None
 
 
-def sample_columns(rows: Iterable[Mapping[str, Any]], limit: int) -> dict[str, list[str]]:
-    """Return column → its values that are not empty, of the first rows. Fields of structs have a path: ``address.street``."""
-    columns: dict[str, list[str]] = {}
-    for row in islice(rows, limit):
-        for name, value in _list_values(row, ""):
+def sample_columns(rows: Iterable[Mapping[str, Any]]) -> list[Sample]:
+    """Return the values of each column and of each field of a struct, without empty ones."""
+    samples: dict[tuple[str, ...], Sample] = {}
+    for row in rows:
+        for path, value, is_element in _list_values(row):
             if text := str(value).strip():
-                columns.setdefault(name, []).append(text)
-    return columns
+                sample = samples.setdefault(path, Sample(path))
+                sample.values.append(text[:_LONGEST_VALUE])
+                sample.has_other_type |= not isinstance(value, str)
+                sample.has_list |= is_element
+    return list(samples.values())
 
 
-def _list_values(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _list_values(inner, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _list_values(inner, path)
-    elif value is not None and not isinstance(value, bool | bytes):
-        yield path, value
+def _list_values(row: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
+    """Yield path, value, and whether it is an element of a list. A loop, because structs may be nested deeply."""
+    stack: list[tuple[tuple[str, ...], Any, bool]] = [((), row, False)]
+    while stack:
+        path, value, is_element = stack.pop()
+        if isinstance(value, Mapping):
+            stack += reversed([((*path, str(name)), inner, is_element) for name, inner in value.items()])
+        elif isinstance(value, list):
+            stack += [(path, inner, True) for inner in reversed(value)]
+        elif value is not None and not isinstance(value, bool | bytes):
+            yield path, value, is_element
+
+
+class _CsvError(Exception):
+    """A CSV file is not a header and rows with the same fields. Its message has no value."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 def _find_row(event: Any) -> Mapping[str, Any]:
@@ -69,11 +106,30 @@ def _find_row(event: Any) -> Mapping[str, Any]:
 def _read_json(file: IO[bytes]) -> Iterator[Any]:
     for line in file:
         if line.strip():
-            yield json.loads(line)
+            document = json.loads(line)
+            yield from document if isinstance(document, list) else [document]
 
 
 def _read_csv(file: IO[bytes]) -> Iterator[Any]:
-    yield from csv.DictReader(line.decode("utf-8-sig") for line in file)
+    csv.field_size_limit(_LONGEST_FIELD)
+    lines = (line.decode("utf-8-sig") for line in file)
+    header = next(lines, "")
+    delimiter = max(_DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+    reader = csv.reader(chain([header], lines), delimiter=delimiter)
+    names = next(reader, [])
+    _check_header(names)
+    for number, values in enumerate(reader, 2):
+        if any(values[len(names) :]):
+            raise _CsvError(f"row {number} has more fields than the first line", "quote values with a delimiter")
+        yield dict(zip(names, values, strict=False))
+
+
+def _check_header(names: Sequence[str]) -> None:
+    """Raise if the first line has values: the report prints the names of columns."""
+    if any(detector.matches(name.strip()) for detector in DETECTORS if detector.is_strict for name in names):
+        raise _CsvError("the first line has values, not the names of columns", "add a first line with the names")
+    if len(set(names)) < len(names):
+        raise _CsvError("two columns have the same name", "rename one of them")
 
 
 def _read_parquet(file: IO[bytes]) -> Iterator[Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from textwrap import fill
 
 from headrace.sdk.options import escape_controls
@@ -35,12 +37,22 @@ class Finding:
 
 @dataclass
 class Report:
-    """All findings of an import. It never contains values of options, which may be secrets."""
+    """All findings of an import. The text never contains values of options, which may be secrets."""
 
     findings: list[Finding] = field(default_factory=list)
+    #: Environment variable → the value that it replaces.
+    _variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add(self, kind: Kind, place: str, keys: Iterable[str], why: str, fix: str | None = None) -> None:
-        self.findings.append(Finding(kind, place, tuple(keys), why, fix))
+        finding = Finding(kind, place, tuple(keys), why, fix)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def name_variable(self, key: str, value: str) -> str:
+        """Return the environment variable for a value: the name of its option, with a number for a second value."""
+        name = re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_") or "VALUE"
+        names = (f"{name}_{number}" if number > 1 else name for number in count(1))
+        return next(name for name in names if self._variables.setdefault(name, value) == value)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -47,11 +47,6 @@ def hide_salt(key: str) -> str:
     return _SALT.sub(r"\1******", key)
 
 
-def name_variable(key: str) -> str:
-    """Return the environment variable for the value of an option."""
-    return re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_") or "VALUE"
-
-
 def translate_references(value: str) -> tuple[str, list[str]]:
     """Return a value with headrace's references, and the config providers that headrace does not have."""
     foreign: list[str] = []

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from headrace.sdk.options import did_you_mean
 from headrace_import.import_report import Kind, Report, write_key
-from headrace_import.references import find_clear_secret, name_variable, translate_references
+from headrace_import.references import find_clear_secret, translate_references
 
 
 class Settings:
@@ -44,21 +44,28 @@ class Settings:
         self._cited += present
         return f"{escape_place(self.place)}: {', '.join(map(write_key, present))}" if present else ""
 
-    def read(self, key: str) -> str:
-        """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``."""
+    def read(self, key: str, note: str = "") -> str:
+        """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``.
+
+        ``note``: what the report adds about the value of the variable.
+        """
         value = self.get(key)
         if find_clear_secret(key, value):
-            variable = name_variable(key)
+            variable = self.report.name_variable(key, value)
             why = "the secret in clear text is not copied"
             self.report.add(
-                Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}, or use `${{file:…}}`"
+                Kind.TO_DO,
+                self.place,
+                [key],
+                why,
+                f"set the environment variable {variable}{note}, or use `${{file:…}}`",
             )
             return f"${{env:{variable}}}"
         text, foreign = translate_references(value)
         if foreign:
-            variable = name_variable(key)
+            variable = self.report.name_variable(key, value)
             why = f"headrace has no config provider {', '.join(foreign)}"
-            self.report.add(Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}")
+            self.report.add(Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}{note}")
             return f"${{env:{variable}}}"
         return text
 

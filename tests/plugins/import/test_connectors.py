@@ -199,3 +199,37 @@ def test_iceberg_debezium_transform_names_the_tables(importer: Any) -> None:
 def test_two_sinks_of_the_same_topics_share_one_read(importer: Any) -> None:
     pipeline = importer.load(S3, ICEBERG | {"iceberg.tables": "shop.orders"})
     assert [list(sink) for sink in pipeline["sinks"]] == [["s3"], ["iceberg"]]
+
+
+@pytest.mark.parametrize("owner", ["source", "sink"])
+def test_router_does_not_name_the_tables_of_the_iceberg_sink(owner: str, importer: Any) -> None:
+    router = {
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": "shop\\.public\\.(.*)",
+        "transforms.route.replacement": "$1",
+    }
+    sink = ICEBERG | {"iceberg.tables": "db.all", "iceberg.tables.default-id-columns": "id"}
+    configs = [sink | router] if owner == "sink" else [POSTGRES | router, sink | {"topics": "orders"}]
+    assert importer.load(*configs)["tables"] == [{"source": "*", "target": "db.all", "key": ["id"]}]
+
+
+def test_each_bucket_keeps_its_credentials(importer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"{name}_2", "example")
+    sinks = [
+        S3 | {"s3.bucket.name": n, "aws.access.key.id": f"id-{n}", "aws.secret.access.key": f"hunter-{n}"} for n in "ab"
+    ]
+    assert importer.load(*sinks)["spark"] == {
+        "spark.hadoop.fs.s3a.bucket.a.access.key": "${env:AWS_ACCESS_KEY_ID}",
+        "spark.hadoop.fs.s3a.bucket.a.secret.key": "${env:AWS_SECRET_ACCESS_KEY}",
+        "spark.hadoop.fs.s3a.bucket.b.access.key": "${env:AWS_ACCESS_KEY_ID_2}",
+        "spark.hadoop.fs.s3a.bucket.b.secret.key": "${env:AWS_SECRET_ACCESS_KEY_2}",
+    }
+
+
+def test_format_of_keys_is_to_check_without_a_converter(importer: Any) -> None:
+    avro = {"value.converter": "io.confluent.connect.avro.AvroConverter"}
+    avro["value.converter.schema.registry.url"] = "http://r:8081"
+    result = importer.run(importer.write("a.json", POSTGRES | avro))
+    assert "key.converter\n    no input names the converter of the keys" in str(result.report)

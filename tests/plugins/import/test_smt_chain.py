@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from headrace_import.import_report import Kind
 
 KAFKA, DEBEZIUM = "org.apache.kafka.connect.transforms.", "io.debezium.transforms."
+CONFLUENT = "io.confluent.connect.transforms."
 PREDICATES = f"{KAFKA}predicates."
 SOURCE = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
 UNWRAP = {"type": f"{DEBEZIUM}ExtractNewRecordState"}
@@ -149,7 +151,17 @@ def test_key_columns(importer: Any) -> None:
         ({"type": f"{DEBEZIUM}outbox.EventRouter"}, "connector"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "(", "replacement": "x"}, "tables"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "a", "replacement": "a/b"}, "target"),
-        ({"type": f"{DEBEZIUM}ExtractNewRecordState", "predicate": "topic"}, "tables"),
+        ({"type": f"{DEBEZIUM}ExtractNewRecordState", "predicate": "header"}, "tables"),
+        (
+            {"type": f"{CONFLUENT}Filter$Value", "filter.condition": "$[?(@.a == 1)]", "filter.type": "include"},
+            "condition",
+        ),
+        ({"type": f"{CONFLUENT}ExtractTopic$Value", "field": "kind"}, "route.by.field"),
+        (
+            {"type": f"{KAFKA}TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "YYYY-MM-dd"},
+            "year",
+        ),
+        ({"type": f"{KAFKA}ReplaceField$Value", "exclude": "before,source"}, "after `unwrap`"),
     ],
 )
 def test_smt_without_counterpart_is_reported_with_the_nearest(smt: dict[str, str], fix: str, importer: Any) -> None:
@@ -161,9 +173,46 @@ def test_smt_without_counterpart_is_reported_with_the_nearest(smt: dict[str, str
     assert fix in str(found.fix)
 
 
-def test_transforms_may_stay_in_the_connector(importer: Any) -> None:
-    pipeline = importer.load(make_config(UNWRAP, {"type": f"{KAFKA}Flatten$Value"}), keep_transforms=True)
-    assert pipeline["transforms"] == [{"unwrap": {}}]  # of headrace: rows that are flat already stay as they are
+@pytest.mark.parametrize(
+    "deletes",
+    [{}, {"delete.handling.mode": "rewrite"}, {"delete.tombstone.handling.mode": "rewrite", "predicate": "topic"}],
+)
+def test_transforms_may_stay_in_the_connector(deletes: dict[str, str], importer: Any) -> None:
+    config = make_config(UNWRAP | deletes, {"type": f"{KAFKA}Flatten$Value"})
+    mode = {name: value for name, value in deletes.items() if name != "predicate"}
+    assert importer.load(config, keep_transforms=True)["transforms"] == [{"unwrap": mode}]
+
+
+def test_unwrap_for_some_topics_keeps_its_options(importer: Any, find_keys: Any) -> None:
+    unwrap = UNWRAP | {"delete.tombstone.handling.mode": "rewrite", "predicate": "topic"}
+    result = importer.run(importer.write("a.json", make_config(unwrap)))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["transforms"] == [{"unwrap": {"delete.tombstone.handling.mode": "rewrite"}}]
+    assert "transforms.t0.predicate" in find_keys(result, Kind.TO_DO)
+
+
+def test_changes_of_envelopes_are_not_imported(importer: Any, find_keys: Any) -> None:
+    drop = {"type": f"{KAFKA}ReplaceField$Value", "exclude": "source"}
+    sink = {"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "a", "s3.bucket.name": "b"}
+    chain = make_config(drop, UNWRAP) | sink | {"flush.size": "1"}
+    result = importer.run(importer.write("a.json", chain))
+    importer.check(result)
+    assert "transforms.t0.exclude" in find_keys(result, Kind.NOT_IMPORTED)
+    assert "drop:" not in result.pipeline
+
+
+def test_topic_after_a_router_is_not_inserted(importer: Any, find_keys: Any) -> None:
+    router = {"type": f"{KAFKA}RegexRouter", "regex": "shop\\.(.*)", "replacement": "$1"}
+    insert = {"type": f"{KAFKA}InsertField$Value", "topic.field": "topic"}
+    result = importer.run(importer.write("a.json", make_config(UNWRAP, router, insert)))
+    assert "transforms.t2.topic.field" in find_keys(result, Kind.NOT_IMPORTED)
+
+
+@pytest.mark.parametrize("options", [{}, {"key.enforce.uniqueness": "false"}])
+def test_keys_of_shards_are_to_check(options: dict[str, str], importer: Any, find_keys: Any) -> None:
+    router = {"type": f"{DEBEZIUM}ByLogicalTableRouter", "topic.regex": "(.*)_\\d+", "topic.replacement": "$1"}
+    result = importer.run(importer.write("a.json", make_config(router | options)))
+    assert ("transforms.t0.type" in find_keys(result, Kind.TO_DO)) is not bool(options)
 
 
 def test_predicate_after_a_router_is_not_imported(importer: Any, find_keys: Any) -> None:

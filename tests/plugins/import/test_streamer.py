@@ -15,6 +15,7 @@ from headrace_import.import_report import Kind
 
 SEED = ROOT / "tests/data/seed_configs"
 JOBS = sorted(SEED.glob("deltastreamer*.properties"))
+VARIABLE = "${env:HOODIE_STREAMER_SCHEMAPROVIDER_REGISTRY_URL}"
 COMMAND = r"""#!/bin/sh
 # a comment
 spark-submit --master yarn --conf spark.executor.memory=4g --conf spark.serializer=org.apache.spark.serializer.KryoSerializer \
@@ -133,6 +134,20 @@ def test_multi_table_streamer(importer: Any, tmp_path: Path) -> None:
         {"source": "orders", "key": ["orders_id"]},
         {"source": "people", "key": ["people_id"]},
     ]
+
+
+def test_source_class_gives_the_format(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    address = "http://user:hunter2@registry:8081/subjects/orders-value/versions/latest"
+    text = PROPERTIES.replace("http://registry:8081/subjects/shop.public.orders-value/versions/latest", address)
+    (tmp_path / "orders.properties").write_text(text, encoding="utf-8")
+    for source, expected in {"Json": "json", "Avro": {"avro": {"registry": VARIABLE}}}.items():
+        command = COMMAND.replace("debezium.PostgresDebeziumSource", f"{source}KafkaSource")
+        (tmp_path / "run.sh").write_text(command, encoding="utf-8")
+        result = importer.run(tmp_path / "run.sh", tmp_path / "orders.properties")
+        assert yaml.safe_load(result.pipeline)["source"]["value"] == expected
+        is_told = "without its path" in " ".join(str(result.report).split())
+        assert is_told is (source == "Avro")
+        assert "hunter2" not in result.pipeline + str(result.report)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from headrace_import.connect.smt import (
     Imported,
     NotImportableError,
@@ -14,6 +16,9 @@ from headrace_import.pipeline_draft import Block, Line
 
 #: Option of several SMTs of Kafka Connect 3.8 and later.
 _NULLS = "replace.null.with.default"
+#: Quoted text of a SimpleDateFormat, and its letters that patterns of Spark do not have, or for something else.
+_TEXT = re.compile(r"'[^']*'")
+_OTHER_LETTERS = frozenset("YwWuF")
 
 
 def import_cast(smt: Smt) -> Imported:
@@ -62,6 +67,9 @@ def import_timestamp_converter(smt: Smt) -> Imported:
     """Import the conversion of a time."""
     if not smt.get("field") or not smt.get("target.type"):
         raise NotImportableError("a conversion of a whole value has no meaning for rows", "name a column: `timestamp`")
+    if letters := sorted(set(_TEXT.sub("", smt.get("format"))) & _OTHER_LETTERS):
+        why = f"the letters {', '.join(letters)} of its format have another meaning in Spark"
+        raise NotImportableError(why, "`timestamp` with a pattern of Spark: `y` is the year, `d` the day of the month")
     step, options = make_step(smt, "timestamp")
     copy_options(smt, options, "field", "target.type", "format", "unix.precision")
     return _finish(smt, step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.sdk import ConfigError
 from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, s3_sink
@@ -12,7 +12,7 @@ from headrace_import.connect.converters import has_converter, ignore_converters,
 from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.smt import split_list
-from headrace_import.connect.smt_chain import Chain, import_chain, keep_chain
+from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
 from headrace_import.connect.topics import Topics
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
@@ -129,6 +129,10 @@ def _read_formats(inputs: ConnectInputs) -> Block:
             "give the properties of the worker as well",
         )
         inputs.report.add(Kind.TO_DO, "value.converter", (), why, fix)
+    if "key" not in formats.entries:
+        why = "no input names the converter of the keys; headrace reads them in the format of the values"
+        fix = "give the properties of the worker as well, or set `key:`"
+        inputs.report.add(Kind.TO_DO, "key.converter", (), why, fix)
     for settings in order:
         ignore_converters(settings)
     return formats
@@ -136,22 +140,30 @@ def _read_formats(inputs: ConnectInputs) -> Block:
 
 def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chain]:
     """Return the chains of SMTs of the sources, then those of the sinks."""
-    appends_only = bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks))
-    chains = []
-    for settings in inputs.sources:
-        if keep_transforms:
-            keep_chain(settings)
-            continue
-        chain = import_chain(settings, appends_only=appends_only)
-        if chain.comment:
-            why = "the pipeline applies these transforms, so the connector must not apply them as well"
-            fix = "remove them from the connector, or import with --keep-transforms"
-            inputs.report.add(Kind.TO_DO, settings.place, ["transforms"], why, fix)
-        chains.append(chain)
-    chains += [import_chain(settings, appends_only=appends_only) for settings in inputs.sinks]
-    _check_one_chain(inputs.sources, chains[: len(inputs.sources)], "source")
-    _check_one_chain(inputs.sinks, chains[-len(inputs.sinks) :] if inputs.sinks else [], "sink")
-    return [chain for chain in chains if chain.comment]
+    use = ChainUse(
+        appends_only=bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks)),
+        names_tables=bool(inputs.sinks) and all(map(_is_iceberg, inputs.sinks)),
+    )
+    kept = [keep_chain(settings, use) for settings in inputs.sources if keep_transforms]
+    chains = [_import_source_chain(settings, use) for settings in inputs.sources if not keep_transforms]
+    are_rows = any(chain.unwraps for chain in [*kept, *chains])
+    of_sinks = replace(use, has_envelopes=any(map(_is_debezium, inputs.sources)) and not are_rows)
+    chains += [import_chain(settings, of_sinks) for settings in inputs.sinks]
+    count = len(inputs.sinks)
+    _check_one_chain(inputs.sources, chains[: len(chains) - count], "source")
+    _check_one_chain(inputs.sinks, chains[len(chains) - count :], "sink")
+    if not any(chain.unwraps for chain in chains):
+        chains = [*[chain for chain in kept if chain.unwraps][:1], *chains]
+    return [chain for chain in chains if chain.comment or chain.steps]
+
+
+def _import_source_chain(settings: Settings, use: ChainUse) -> Chain:
+    chain = import_chain(settings, replace(use, has_envelopes=_is_debezium(settings)))
+    if chain.comment:
+        why = "the pipeline applies these transforms, so the connector must not apply them as well"
+        fix = "remove them from the connector, or import with --keep-transforms"
+        settings.report.add(Kind.TO_DO, settings.place, ["transforms"], why, fix)
+    return chain
 
 
 def _check_one_chain(settings: Sequence[Settings], chains: Sequence[Chain], kind: str) -> None:
@@ -166,12 +178,7 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
     routed = [rule for chain in chains for rule in chain.rules]
     rules = [
         *routed,
-        *(
-            rule
-            for s in inputs.sinks
-            if s.get("connector.class") in iceberg_sink.CLASSES
-            for rule in iceberg_sink.read_rules(s)
-        ),
+        *(rule for s in inputs.sinks if _is_iceberg(s) for rule in iceberg_sink.read_rules(s)),
     ]
     keys = [chain.key for chain in chains if chain.key]
     if not rules and not keys:
@@ -186,8 +193,8 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
 
 def _write_transforms(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
     steps = [step for chain in chains for step in chain.steps]
-    comment = "; ".join(chain.comment for chain in chains)
-    is_debezium = any(s.get("connector.class") in debezium_source.CLASSES for s in inputs.sources)
+    comment = "; ".join(chain.comment for chain in chains if chain.comment)
+    is_debezium = any(map(_is_debezium, inputs.sources))
     if is_debezium and not inputs.sinks and not any(chain.unwraps for chain in chains):
         steps.insert(0, Block({"unwrap": Block(comment="default: the topics have envelopes, and the tables rows")}))
     if steps:
@@ -209,10 +216,12 @@ def _write_dialects(draft: Block, inputs: ConnectInputs) -> None:
 def _write_sinks(draft: Block, inputs: ConnectInputs) -> None:
     sinks, spark, folder = [], Block(), "checkpoints"
     for settings in inputs.sinks:
-        module = s3_sink if settings.get("connector.class") == s3_sink.CLASS else iceberg_sink
-        sinks.append(module.read_sink(settings))
-        spark.entries.update(module.read_spark(settings).entries)
-        if module is s3_sink:
+        if _is_iceberg(settings):
+            sinks.append(iceberg_sink.read_sink(settings))
+            _add_spark(spark, iceberg_sink.read_spark(settings), settings)
+        else:
+            sinks.append(s3_sink.read_sink(settings))
+            _add_spark(spark, s3_sink.read_spark(settings, has_others=len(inputs.sinks) > 1), settings)
             folder = f"{s3_sink.read_bucket(settings)}/_checkpoints"
     if not sinks:
         options = Block(comment=f"default: {_DEFAULT_SINK}")
@@ -228,6 +237,16 @@ def _write_sinks(draft: Block, inputs: ConnectInputs) -> None:
     draft.add("checkpoint", folder, "default: choose a durable folder")
 
 
+def _add_spark(spark: Block, added: Block, settings: Settings) -> None:
+    """Add the Spark settings of a sink. ConfigError if another sink has another value."""
+    for name, line in added.entries.items():
+        assert isinstance(line, Line)
+        present = spark.entries.setdefault(name, line)
+        if isinstance(present, Line) and present.value != line.value:
+            fix = "import each sink into a pipeline file of its own"
+            raise ConfigError(f"the sinks have different values of `{name}`", where=settings.place, fix=fix)
+
+
 def _report_rest(inputs: ConnectInputs) -> None:
     for settings in inputs.workers:
         ignore_known_options(settings, "worker")
@@ -238,6 +257,14 @@ def _report_rest(inputs: ConnectInputs) -> None:
     for settings in inputs.sinks:
         group = "s3-sink" if settings.get("connector.class") == s3_sink.CLASS else "iceberg-sink"
         ignore_known_options(settings, "every", group)
+
+
+def _is_debezium(settings: Settings) -> bool:
+    return settings.get("connector.class") in debezium_source.CLASSES
+
+
+def _is_iceberg(settings: Settings) -> bool:
+    return settings.get("connector.class") in iceberg_sink.CLASSES
 
 
 def _is_append_only(settings: Settings) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from headrace_import.connect.smt import Imported, NotImportableError, Smt
+from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 
 _GROUP = re.compile(r"\$(?:(\d)|\{(\w+)\})")
@@ -25,7 +26,12 @@ def import_logical_table_router(smt: Smt) -> Imported:
         key for key in smt.list_keys() if key.startswith(f"{smt.prefix}key.") and key in smt.settings.list_remaining()
     ]
     why = "headrace adds no field to the key: the key columns must be unique across the source tables"
-    smt.settings.reject(keys, why, "name unique key columns with `key:` in `tables:`")
+    fix = "name unique key columns with `key:` in `tables:`, or leave the SMT in the connector"
+    if smt.get("key.enforce.uniqueness").lower() == "false":
+        smt.settings.ignore(keys, "headrace adds no field to the key")
+    else:
+        smt.settings.reject(keys, why, fix)
+        smt.settings.report.add(Kind.TO_DO, smt.settings.place, [smt.type_key], why, fix)
     smt.settings.ignore_matches([f"{smt.prefix}*"], "headrace makes no schema names")
     return Imported(rules=[rule])
 

@@ -74,18 +74,19 @@ def read_sink(settings: Settings) -> Block:
     return Block({"s3": options})
 
 
-def read_spark(settings: Settings) -> Block:
-    """Return the Spark settings for the connector's region and credentials."""
+def read_spark(settings: Settings, *, has_others: bool) -> Block:
+    """Return the Spark settings for the connector's region and credentials. ``has_others``: other sinks have buckets of their own."""
     spark = Block()
+    start = f"spark.hadoop.fs.s3a.bucket.{settings.get('s3.bucket.name')}" if has_others else "spark.hadoop.fs.s3a"
     pairs = {
-        "s3.region": "spark.hadoop.fs.s3a.endpoint.region",
-        "aws.access.key.id": "spark.hadoop.fs.s3a.access.key",
-        "aws.secret.access.key": "spark.hadoop.fs.s3a.secret.key",
-        "store.url": "spark.hadoop.fs.s3a.endpoint",
+        "s3.region": "endpoint.region",
+        "aws.access.key.id": "access.key",
+        "aws.secret.access.key": "secret.key",
+        "store.url": "endpoint",
     }
     for key, name in pairs.items():
         if settings.get(key):
-            spark.add(name, settings.read(key), settings.cite(key))
+            spark.add(f"{start}.{name}", settings.read(key), settings.cite(key))
     return spark
 
 

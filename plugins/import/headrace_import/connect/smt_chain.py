@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace_import.connect.column_smts import (
     import_cast,
@@ -18,6 +19,7 @@ from headrace_import.connect.column_smts import (
     import_unwrap,
     keep_deleted_rows,
 )
+from headrace_import.connect.nearest_smts import CUSTOM, find_nearest
 from headrace_import.connect.predicates import PREDICATE_OPTIONS, read_condition
 from headrace_import.connect.routing_smts import (
     import_logical_table_router,
@@ -26,7 +28,16 @@ from headrace_import.connect.routing_smts import (
     reject_key_smt,
     report_extract_key,
 )
-from headrace_import.connect.smt import Imported, NotImportableError, Smt, split_list
+from headrace_import.connect.smt import (
+    Condition,
+    Imported,
+    NotImportableError,
+    Smt,
+    copy_options,
+    make_step,
+    split_list,
+)
+from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
@@ -45,34 +56,6 @@ _MAPPERS: Mapping[str, Callable[[Smt], Imported]] = {
     "ByLogicalTableRouter": import_logical_table_router,
     "ValueToKey": import_value_to_key,
 }
-#: SMTs without a counterpart → why, and what to do.
-_NEAREST: Mapping[str, tuple[str, str]] = {
-    "DropHeaders": ("a table has no headers", "remove it"),
-    "HeaderFrom": ("a table has no headers", "`add.headers` of `unwrap` adds fields of the event as columns"),
-    "InsertHeader": ("a table has no headers", "`insert` adds a column"),
-    "HoistField": ("the columns of the rows are not in this file", '`compute: {columns: {all: "struct(a, b)"}}`'),
-    "SetSchemaMetadata": ("a table has no schema name", "remove it"),
-    "TimestampRouter": ("a row would move to another table with every update", "partition the table by a date"),
-    "ExtractNewDocumentState": ("it needs the connector", "leave it in the connector: headrace reads its rows"),
-    "ExtractChangedRecordState": ("its headers are for consumers of the topic", "remove it"),
-    "ContentBasedRouter": ("its expression is Groovy or JavaScript", "`route.by.field` in `tables:`"),
-    "PartitionRouting": ("partitions of a topic have no meaning for a table", "remove it"),
-    "HeaderToValue": ("transforms do not read headers as columns", "add the value in the connector"),
-    "TimezoneConverter": (
-        "the columns are not in this file",
-        "`compute: {columns: {at: \"from_utc_timestamp(at, 'Europe/Zurich')\"}}`",
-    ),
-    "TimescaleDb": ("it needs the connector", "leave it in the connector"),
-    "SchemaChangeEventFilter": ("it needs the connector", "leave it in the connector"),
-    "DecodeLogicalDecodingMessageContent": ("it needs the connector", "leave it in the connector"),
-    "EventRouter": ("the outbox pattern is not supported", "leave it in the connector"),
-    "ActivateTracingSpan": ("tracing is not supported", "remove it"),
-    "VectorToJsonConverter": ("it is not supported", "leave it in the connector"),
-    "KafkaMetadataTransform": (
-        "its struct of metadata has no counterpart",
-        "`insert` adds topic, partition, offset and timestamp",
-    ),
-}
 _ROUTERS = ("RegexRouter", "ByLogicalTableRouter")
 _NO_WHEN = ("`unwrap` has no condition", "select tables with `unwrap: {tables: […]}`")
 _NO_RULE = ("a rule of `tables:` has no condition", "write a rule for the topics in `tables:`")
@@ -81,7 +64,25 @@ _WITHOUT_CONDITION = {
     **dict.fromkeys(("ExtractNewRecordState", "ExtractField", "DebeziumTransform"), _NO_WHEN),
     **dict.fromkeys((*_ROUTERS, "ValueToKey"), _NO_RULE),
 }
-_CUSTOM = ("a class of your own has no counterpart", "use `compute` or `filter` with SQL, or write a transform plugin")
+#: SMTs that change the columns of the value that they receive, of a row or of an envelope.
+_OF_COLUMNS = ("Cast", "ReplaceField", "InsertField", "TimestampConverter", "Flatten", "MaskField")
+_UNWRAPS = ("ExtractNewRecordState", "DebeziumTransform")
+_NEW_TOPIC = re.compile(r"Router$|Routing$|^ExtractTopic$")
+#: Options of ``unwrap`` for deletes.
+_DELETES = ("delete.tombstone.handling.mode", "delete.handling.mode", "drop.tombstones")
+
+
+@dataclass(frozen=True)
+class ChainUse:
+    """Facts about the pipeline of a chain.
+
+    ``appends_only``: its sinks cannot remove rows; ``names_tables``: they name their tables, whatever the names of the topics;
+    ``has_envelopes``: the first SMT receives Debezium's envelopes.
+    """
+
+    appends_only: bool = False
+    names_tables: bool = False
+    has_envelopes: bool = False
 
 
 @dataclass
@@ -92,24 +93,29 @@ class Chain:
     rules: list[Block] = field(default_factory=list)
     key: Block | None = None
     comment: str = ""
+    #: Whether an SMT gives the topics other names.
+    is_routed: bool = False
 
     @property
     def unwraps(self) -> bool:
         return any("unwrap" in step.entries for step in self.steps)
 
 
-def import_chain(settings: Settings, *, appends_only: bool) -> Chain:
-    """Return the SMTs of a connector in their order. ``appends_only``: its sink cannot remove rows."""
+def import_chain(settings: Settings, use: ChainUse) -> Chain:
+    """Return the SMTs of a connector in their order."""
     chain = Chain()
     aliases = split_list(settings.get("transforms"))
-    for alias in aliases:
+    for number, alias in enumerate(aliases):
         smt, before = Smt(settings, alias), settings.snapshot()
+        unwraps_later = any(Smt(settings, later).class_name in _UNWRAPS for later in aliases[number + 1 :])
+        has_envelopes = not chain.unwraps and (use.has_envelopes or unwraps_later)
         try:
-            _import_smt(smt, chain, appends_only=appends_only)
+            _import_smt(smt, chain, replace(use, has_envelopes=has_envelopes))
         except NotImportableError as error:
             settings.restore(before)
             remaining = [key for key in smt.list_keys() if key in settings.list_remaining()]
             settings.reject(remaining, f"{smt.class_name or 'an SMT without `type`'}: {error.why}", error.fix)
+        chain.is_routed |= bool(_NEW_TOPIC.search(smt.class_name))
     if chain.steps or chain.rules or chain.key:
         chain.comment = settings.cite("transforms")
     else:
@@ -118,50 +124,86 @@ def import_chain(settings: Settings, *, appends_only: bool) -> Chain:
     return chain
 
 
-def keep_chain(settings: Settings) -> None:
-    """Report the SMTs of a source connector that stay in the connector."""
+def keep_chain(settings: Settings, use: ChainUse) -> Chain:
+    """Report the SMTs of a source connector that stay in the connector. The chain has its handling of deletes, if it writes rows."""
+    chain = Chain()
+    for alias in split_list(settings.get("transforms")):
+        smt = Smt(settings, alias)
+        if smt.is_builtin and smt.class_name == "ExtractNewRecordState":
+            step, options = make_step(smt, "unwrap")
+            copy_options(smt, options, *_DELETES)
+            if use.appends_only:
+                keep_deleted_rows(options)
+            chain.steps = [step]
     settings.ignore(
         [*settings.list_keys("transforms"), *settings.list_keys("predicates")],
         "the connector applies its transforms before headrace reads the topic",
     )
+    return chain
 
 
-def _import_smt(smt: Smt, chain: Chain, *, appends_only: bool) -> None:
+def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
     if report_extract_key(smt, chain.key):
         return
     mapper = _find_mapper(smt)
     reject_key_smt(smt)
     condition = read_condition(smt)
-    if condition and smt.class_name in _WITHOUT_CONDITION:
-        raise NotImportableError(*_WITHOUT_CONDITION[smt.class_name])
-    if condition and condition.topics and chain.rules:
-        why = "its predicate compares the name that a router before it gave to the topic; headrace compares the topic's own name"
-        raise NotImportableError(why, "add the transform with `tables:`, which compares the target")
-    if chain.rules and smt.class_name in _ROUTERS:
+    if smt.class_name in _ROUTERS and use.names_tables and not condition:
+        smt.settings.ignore(smt.list_keys(), "the sink names its tables, whatever the names of the topics")
+        return
+    _check_condition(smt, condition, chain)
+    if chain.is_routed and smt.class_name in _ROUTERS:
         raise NotImportableError("one router of a chain is imported", "write its result in `target:` of `tables:`")
+    if chain.is_routed and smt.get("topic.field"):
+        why = "a router before it changes the name of the topic; headrace inserts the topic's own name"
+        raise NotImportableError(why, "`insert: {topic.field: …}`, if the topic's own name is what you need")
     result = mapper(smt)
+    if use.has_envelopes and smt.class_name in _OF_COLUMNS:
+        why = "it changes the fields of Debezium's envelopes, because no `unwrap` is before it"
+        raise NotImportableError(why, "add the transform after `unwrap`, if it is for columns of the rows")
     for step in result.steps:
-        (name, options), *_ = step.entries.items()
-        assert isinstance(options, Block)
-        if condition:
-            options.add("when", condition.sql, smt.settings.cite(*condition.keys))
-        if name == "filter":
-            options.add("updates", "drop", "Kafka Connect leaves out the record, and the stored row stays")
-        if name == "unwrap" and appends_only:
-            keep_deleted_rows(options)
+        _complete_step(smt, step, condition, use)
     chain.steps += result.steps
     chain.rules += result.rules
     chain.key = result.key or chain.key
 
 
+def _check_condition(smt: Smt, condition: Condition | None, chain: Chain) -> None:
+    """Raise for a predicate that the transform cannot have, or that would compare another name."""
+    if condition is None:
+        return
+    if condition.topics and chain.is_routed:
+        why = "its predicate compares the name that a router before it gave to the topic; headrace compares the topic's own name"
+        raise NotImportableError(why, "add the transform with `tables:`, which compares the target")
+    if smt.class_name in _WITHOUT_CONDITION and not (condition.topics and smt.class_name in _UNWRAPS):
+        raise NotImportableError(*_WITHOUT_CONDITION[smt.class_name])
+
+
+def _complete_step(smt: Smt, step: Block, condition: Condition | None, use: ChainUse) -> None:
+    """Add what follows from the predicate and the sink."""
+    (name, options), *_ = step.entries.items()
+    assert isinstance(options, Block)
+    if condition and name == "unwrap":
+        options.comment += f"; {smt.settings.cite(*condition.keys)}"
+        why = "`unwrap` applies to all topics of the pipeline, the SMT to the topics of its predicate"
+        fix = "select tables with `unwrap: {tables: […]}`, if some topics have no envelopes"
+        smt.settings.report.add(Kind.TO_DO, smt.settings.place, [f"{smt.prefix}predicate"], why, fix)
+    elif condition:
+        options.add("when", condition.sql, smt.settings.cite(*condition.keys))
+    if name == "filter":
+        options.add("updates", "drop", "Kafka Connect leaves out the record, and the stored row stays")
+    if name == "unwrap" and use.appends_only:
+        keep_deleted_rows(options)
+
+
 def _find_mapper(smt: Smt) -> Callable[[Smt], Imported]:
     """Return the function that imports an SMT. NotImportableError with the nearest transform if there is none."""
-    if smt.get("type").startswith("io.debezium.") and smt.class_name == "Filter":
-        raise NotImportableError("its condition is Groovy or JavaScript", "`filter: {condition: …}` with SQL")
+    kind = smt.get("type")
     if not smt.is_builtin:
-        raise NotImportableError(*_CUSTOM)
-    if smt.class_name not in _MAPPERS:
-        raise NotImportableError(*_NEAREST.get(smt.class_name, _CUSTOM))
+        raise NotImportableError(*CUSTOM)
+    is_other_filter = smt.class_name == "Filter" and not kind.startswith("org.apache.kafka.")
+    if smt.class_name not in _MAPPERS or is_other_filter:
+        raise NotImportableError(*find_nearest(kind, smt.class_name))
     return _MAPPERS[smt.class_name]
 
 

@@ -137,7 +137,7 @@ def _read_files(jobs: Sequence[Settings], rules: Sequence[Block], report: Report
 def _read_kafka(
     jobs: Sequence[Settings], rules: Sequence[Block], report: Report, bootstrap_servers: str | None
 ) -> Block:
-    kafka, value = Block(), Line("json", "default: no job has a schema registry")
+    kafka = Block()
     ClientInputs(jobs, bootstrap_servers, report).write(kafka)
     topics, comments, source = [], [], Block({"kafka": kafka})
     for job, rule in zip(jobs, rules, strict=True):
@@ -151,13 +151,46 @@ def _read_kafka(
         if job.get("auto.offset.reset").lower() in _STARTS:
             kafka.add("startingOffsets", job.get("auto.offset.reset").lower(), job.cite("auto.offset.reset"))
     kafka.add("subscribe", list(dict.fromkeys(topics)), "; ".join(comments))
-    source.entries["value"] = value
-    for job in jobs:
-        if address := find_option(job, _REGISTRY):
-            registry = Block()
-            registry.add("registry", re.sub(r"/subjects/.*", "", job.read(address)), job.cite(address))
-            source.entries["value"] = Block({"avro": registry})
+    source.entries["value"] = _read_format(jobs)
     return source
+
+
+def _read_format(jobs: Sequence[Settings]) -> Line | Block:
+    """Return the format of the values. ConfigError for jobs with different ones."""
+    kinds = {job.place: _find_format(job) for job in jobs}
+    if len(set(kinds.values())) > 1:
+        fix = "import each job into a pipeline file of its own"
+        raise ConfigError("the jobs read records of different formats", where=", ".join(kinds), fix=fix)
+    with_registry = [job for job in jobs if find_option(job, _REGISTRY)]
+    if "json" in kinds.values() or not with_registry:
+        for job in with_registry:
+            job.reject(
+                [find_option(job, _REGISTRY) or ""], "JSON records name no schema; headrace finds their types itself"
+            )
+        owner = next((job for job in jobs if "Json" in job.get("--source-class")), None)
+        return Line("json", owner.cite("--source-class") if owner else "default: no job has a schema registry")
+    registry = Block()
+    for job in reversed(with_registry):
+        address = find_option(job, _REGISTRY) or ""
+        has_path = "/subjects/" in job.get(address)
+        text = job.read(address, " to the address without its path `/subjects/…`" if has_path else "")
+        registry.add("registry", re.sub(r"/subjects/.*", "", text), job.cite(address))
+    return Block({"avro": registry})
+
+
+def _find_format(job: Settings) -> str:
+    """Return the format of the records by the source class; without one, by the registry."""
+    kind = job.get("--source-class").rpartition(".")[2]
+    if "Json" in kind:
+        return "json"
+    is_known = ("Avro" in kind or "Debezium" in kind) and find_option(job, _REGISTRY)
+    if kind and not is_known:
+        why = f"headrace has no format for the records of {kind} without the registry of a schema"
+        job.report.add(Kind.TO_DO, job.place, ["--source-class"], why, "check `value:`: json or avro")
+    if not kind and find_option(job, _REGISTRY):
+        fix = "check `value:`, or give the command line with --source-class as well"
+        job.report.add(Kind.TO_DO, job.place, (), "the source class is not known; a registry suggests avro", fix)
+    return "avro" if find_option(job, _REGISTRY) else "json"
 
 
 def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report) -> Block:

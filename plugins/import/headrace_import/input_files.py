@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from headrace.sdk import ConfigError
 
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -51,6 +53,37 @@ def parse_json(text: str, where: str) -> Any:
         raise ConfigError("not a configuration: JSON nested too deeply", where=where, fix="correct the file") from None
 
 
+def parse_yaml(text: str, where: str) -> Any:
+    """Return a YAML document. ConfigError with the line, also for a key that a mapping has twice."""
+    try:
+        return yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
+        raise ConfigError(f"not valid YAML: {error.problem}", where=place, fix="correct the file") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError("not valid YAML", where=where, fix="correct the file") from None
+
+
+def flatten_mapping(mapping: Mapping[str, Any], start: str = "") -> dict[str, str]:
+    """Return the scalars of nested mappings by their paths with dots. A list becomes a text with commas."""
+    flat: dict[str, str] = {}
+    for key, value in mapping.items():
+        path = f"{start}{key}"
+        if isinstance(value, Mapping):
+            flat |= flatten_mapping(value, f"{path}.")
+        else:
+            flat[path] = write_scalar(value)
+    return flat
+
+
+def write_scalar(value: Any) -> str:
+    """Return a value of JSON or YAML as the text of an option."""
+    if isinstance(value, list):
+        return ",".join(map(write_scalar, value))
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
+
+
 def parse_properties(text: str, where: str) -> dict[str, str]:
     """Return the pairs of a properties file. ConfigError for a key with two different values."""
     pairs: dict[str, str] = {}
@@ -63,6 +96,24 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
             place = f"{where}, line {number}"
             raise ConfigError(f"the file has two values for `{key}`", where=place, fix="remove one of them")
     return pairs
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Loader that rejects aliases, which may expand without limits, and a key that a mapping has twice."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not supported", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - of the base class
+        names: set[Any] = set()
+        for key, _ in node.value:
+            if isinstance(key.value, str) and key.value in names:
+                raise yaml.MarkedYAMLError(problem=f"the key `{key.value}` is there twice", problem_mark=key.start_mark)
+            names |= {key.value} if isinstance(key.value, str) else set()
+        return super().construct_mapping(node, deep)
 
 
 def _make_object(pairs: list[tuple[str, Any]], where: str) -> Mapping[str, Any]:

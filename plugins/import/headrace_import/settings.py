@@ -13,11 +13,21 @@ from headrace_import.references import find_clear_secret, translate_references
 class Settings:
     """Options of a connector, a worker or a properties file, without those whose value is null.
 
-    ``place``: the file, and in a file of several connectors the connector, for comments and the report.
+    ``place``: the file, and in a file of several connectors the connector, for comments and the report. ``spelling``: option →
+    its name in the file, for files that have the options of a connector under other names.
     """
 
-    def __init__(self, place: str, options: Mapping[str, str], report: Report, *, name: str = "") -> None:
+    def __init__(
+        self,
+        place: str,
+        options: Mapping[str, str],
+        report: Report,
+        *,
+        name: str = "",
+        spelling: Mapping[str, str] | None = None,
+    ) -> None:
         self.place, self.name, self.report = place, name, report
+        self._spelling = spelling or {}
         self._options = dict(options)
         self._accounted: set[str] = set()
         self._cited: list[str] = []
@@ -42,7 +52,9 @@ class Settings:
         present = [key for key in keys if key in self._options]
         self._accounted.update(present)
         self._cited += present
-        return f"{escape_place(self.place)}: {', '.join(map(write_key, present))}" if present else ""
+        return (
+            f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""
+        )
 
     def read(self, key: str, note: str = "") -> str:
         """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``.
@@ -51,21 +63,15 @@ class Settings:
         """
         value = self.get(key)
         if find_clear_secret(key, value):
-            variable = self.report.name_variable(key, value)
+            variable = self.report.name_variable(self.spell(key), value)
             why = "the secret in clear text is not copied"
-            self.report.add(
-                Kind.TO_DO,
-                self.place,
-                [key],
-                why,
-                f"set the environment variable {variable}{note}, or use `${{file:…}}`",
-            )
+            self.add_to_do([key], why, f"set the environment variable {variable}{note}, or use `${{file:…}}`")
             return f"${{env:{variable}}}"
         text, foreign = translate_references(value)
         if foreign:
-            variable = self.report.name_variable(key, value)
+            variable = self.report.name_variable(self.spell(key), value)
             why = f"headrace has no config provider {', '.join(foreign)}"
-            self.report.add(Kind.TO_DO, self.place, [key], why, f"set the environment variable {variable}{note}")
+            self.add_to_do([key], why, f"set the environment variable {variable}{note}")
             return f"${{env:{variable}}}"
         return text
 
@@ -74,7 +80,15 @@ class Settings:
         present = [key for key in keys if key in self._options]
         self._accounted.update(present)
         if present:
-            self.report.add(kind, self.place, present, why, fix)
+            self.report.add(kind, self.place, map(self.spell, present), why, fix)
+
+    def add_to_do(self, keys: Iterable[str], why: str, fix: str | None = None) -> None:
+        """Report options to check before a run. They do not count as imported."""
+        self.report.add(Kind.TO_DO, self.place, map(self.spell, keys), why, fix)
+
+    def spell(self, key: str) -> str:
+        """Return the name of an option in the file."""
+        return self._spelling.get(key, key)
 
     def ignore(self, keys: Iterable[str], why: str) -> None:
         """Report options that have no meaning for a pipeline."""
@@ -91,7 +105,8 @@ class Settings:
         parts = [part.removeprefix(place) for text in comments for part in text.split("; ") if part.startswith(place)]
         named = {name for part in parts for name in (part, *part.split(", "))}
         reported = {key for finding in self.report.findings if finding.place == self.place for key in finding.keys}
-        lost = [key for key in dict.fromkeys(self._cited) if write_key(key) not in named and key not in reported]
+        cited = {key: self.spell(key) for key in self._cited}
+        lost = [key for key, name in cited.items() if write_key(name) not in named and name not in reported]
         self.reject(lost, "another option here replaces it")
 
     def list_remaining(self) -> list[str]:
@@ -111,7 +126,8 @@ class Settings:
         names = [name for name in known if "*" not in name]
         for key in (key for key in self.list_remaining() if key.startswith(prefix)):
             near = did_you_mean(key, names)
-            fix = near if near.startswith("did you mean") else None
+            start = self.spell(key).removesuffix(key) if self.spell(key).endswith(key) else ""
+            fix = near.replace("'", f"'{start}", 1) if near.startswith("did you mean") else None
             self.reject([key], "headrace does not know this option", fix, Kind.UNKNOWN)
 
 

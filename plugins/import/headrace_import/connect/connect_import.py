@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from headrace.sdk import ConfigError
 from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, s3_sink
 from headrace_import.connect.converters import has_converter, ignore_converters, read_format
+from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.smt import split_list
@@ -31,6 +32,17 @@ class ConnectInputs:
     sources: list[Settings] = field(default_factory=list)
     sinks: list[Settings] = field(default_factory=list)
     workers: list[Settings] = field(default_factory=list)
+    servers: list[DebeziumServer] = field(default_factory=list)
+
+    @property
+    def has_kinesis(self) -> bool:
+        return any(server.sink_type == "kinesis" for server in self.servers)
+
+    def add_server(self, server: DebeziumServer) -> None:
+        """Add the source and the sink of Debezium Server."""
+        self.add_connector(server.source)
+        self.sinks += [server.sink] if server.sink else []
+        self.servers.append(server)
 
     def add_connector(self, settings: Settings) -> None:
         """Add a connector by its class. ConfigError for a class that headrace cannot replace."""
@@ -51,12 +63,19 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     if not inputs.sources and not inputs.sinks:
         fix = "give the JSON file of a connector as well"
         raise ConfigError("no input is a connector", where=inputs.workers[0].place, fix=fix)
+    if inputs.has_kinesis and len(inputs.sources) > 1:
+        fix = "import each source into a pipeline file of its own"
+        raise ConfigError("a pipeline reads one stream", where=_list_places(inputs.sources), fix=fix)
     draft, kafka = Block(), Block()
     clients = [*inputs.sinks, *inputs.sources, *inputs.workers]
-    ClientInputs(clients, bootstrap_servers, inputs.report).write(kafka)
+    if not inputs.has_kinesis:
+        ClientInputs(clients, bootstrap_servers, inputs.report).write(kafka)
     is_routed = _is_routed(inputs) and not keep_transforms
-    _read_topics(inputs, is_routed=is_routed).write(kafka)
+    topics = _read_topics(inputs, is_routed=is_routed)
+    topics.write(kafka)
     draft.entries["source"] = Block({"kafka": kafka, **_read_formats(inputs).entries})
+    for server in inputs.servers:
+        server.write_source(draft, topics)
     chains = _import_chains(inputs, keep_transforms=keep_transforms)
     _write_tables(draft, inputs, chains)
     _write_transforms(draft, inputs, chains)
@@ -64,12 +83,16 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     _write_sinks(draft, inputs)
     for settings in clients:
         settings.report_replaced(list_comments(draft))
+    for server in inputs.servers:
+        server.report_defaults(list_comments(draft))
     _report_rest(inputs)
     return draft
 
 
 def _is_routed(inputs: ConnectInputs) -> bool:
     """Return whether transforms of a source give its topics other names; report it."""
+    if inputs.has_kinesis:
+        return False
     routed = [s for s in inputs.sources if any(_ROUTER.search(s.get(key)) for key in s.list_keys("transforms."))]
     for settings in routed:
         fix = "check the topics of the source, and the names under `tables:`"
@@ -80,7 +103,7 @@ def _is_routed(inputs: ConnectInputs) -> bool:
 def _read_topics(inputs: ConnectInputs, *, is_routed: bool) -> Topics:
     """Return the topics of the sinks. Without a sink, or if headrace applies a router of a source, those of the sources."""
     written = [_read_source_topics(settings) for settings in inputs.sources]
-    if not inputs.sinks or is_routed:
+    if (not any(s.find("topics", "topics.regex") for s in inputs.sinks) and written) or is_routed:
         first, *others = written
         for other in others:
             first = first.join(other)
@@ -142,7 +165,7 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     """Return the chains of SMTs of the sources, then those of the sinks."""
     use = ChainUse(
         appends_only=bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks)),
-        names_tables=bool(inputs.sinks) and all(map(_is_iceberg, inputs.sinks)),
+        without_routers=_find_reason_without_routers(inputs),
     )
     kept = [keep_chain(settings, use) for settings in inputs.sources if keep_transforms]
     chains = [_import_source_chain(settings, use) for settings in inputs.sources if not keep_transforms]
@@ -157,12 +180,21 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     return [chain for chain in chains if chain.comment or chain.steps]
 
 
+def _find_reason_without_routers(inputs: ConnectInputs) -> str:
+    """Return why the names of topics do not name the tables; empty if they do."""
+    if any(server.find_stream() for server in inputs.servers):
+        return "it stays in Debezium Server, because it names the stream"
+    if inputs.sinks and all(map(_is_iceberg, inputs.sinks)):
+        return "the sink names its tables, whatever the names of the topics"
+    return ""
+
+
 def _import_source_chain(settings: Settings, use: ChainUse) -> Chain:
     chain = import_chain(settings, replace(use, has_envelopes=_is_debezium(settings)))
     if chain.comment:
         why = "the pipeline applies these transforms, so the connector must not apply them as well"
         fix = "remove them from the connector, or import with --keep-transforms"
-        settings.report.add(Kind.TO_DO, settings.place, ["transforms"], why, fix)
+        settings.add_to_do(["transforms"], why, fix)
     return chain
 
 
@@ -178,12 +210,14 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
     routed = [rule for chain in chains for rule in chain.rules]
     rules = [
         *routed,
+        *(rule for server in inputs.servers for rule in server.read_rules()),
         *(rule for s in inputs.sinks if _is_iceberg(s) for rule in iceberg_sink.read_rules(s)),
     ]
     keys = [chain.key for chain in chains if chain.key]
     if not rules and not keys:
         return
-    if not any(isinstance(line := rule.entries["source"], Line) and line.value == "*" for rule in rules):
+    has_rest = any(isinstance(line := rule.entries["source"], Line) and line.value == "*" for rule in rules)
+    if not has_rest and not inputs.has_kinesis:
         rules.append(Block({"source": Line("*", "all other topics" if rules else "all topics")}))
     if keys:
         for rule in rules:
@@ -210,7 +244,7 @@ def _write_dialects(draft: Block, inputs: ConnectInputs) -> None:
             draft.entries["dialects"] = dialects
         elif dialects:
             why = "the first source has another placeholder"
-            settings.report.add(Kind.TO_DO, settings.place, ["unavailable.value.placeholder"], why, "import it alone")
+            settings.add_to_do(["unavailable.value.placeholder"], why, "import it alone")
 
 
 def _write_sinks(draft: Block, inputs: ConnectInputs) -> None:
@@ -248,6 +282,8 @@ def _add_spark(spark: Block, added: Block, settings: Settings) -> None:
 
 
 def _report_rest(inputs: ConnectInputs) -> None:
+    for server in inputs.servers:
+        server.report_rest()
     for settings in inputs.workers:
         ignore_known_options(settings, "worker")
     for settings in inputs.sources:

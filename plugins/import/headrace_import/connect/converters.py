@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.smt import split_list
-from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
 
@@ -93,7 +92,7 @@ def read_format(settings: Settings, part: str) -> Line | Block:
     elif kind in _TEXT:
         node = Line("json", settings.cite(key))
         why = "the converter does not name the format of the values; the file names json"
-        settings.report.add(Kind.TO_DO, settings.place, [key], why, "check `value:`")
+        settings.add_to_do([key], why, "check `value:`")
     else:
         raise _make_error(settings, key)
     _ignore_options(settings, key)
@@ -109,13 +108,15 @@ def ignore_converters(settings: Settings) -> None:
 def _read_registry(settings: Settings, key: str, registry: _Registry) -> Block:
     options, url = Block(comment=settings.cite(key)), f"{key}.{registry.url}"
     if not settings.get(url):
-        where = f"{settings.place}, {key}"
-        raise ConfigError("the converter has no address of a schema registry", where=where, fix=f"add `{url}`")
+        where = f"{settings.place}, {settings.spell(key)}"
+        raise ConfigError(
+            "the converter has no address of a schema registry", where=where, fix=f"add `{settings.spell(url)}`"
+        )
     value = settings.read(url)
     first = value if value.startswith("${") else split_list(value)[0]
     options.add("registry", first, settings.cite(url))
     if first != value:
-        settings.report.add(Kind.TO_DO, settings.place, [url], "headrace uses the first address of the registry")
+        settings.add_to_do([url], "headrace uses the first address of the registry")
     for option, name in _LOGIN.items():
         if settings.get(f"{key}.{option}"):
             options.add(name, settings.read(f"{key}.{option}"), settings.cite(f"{key}.{option}"))
@@ -133,7 +134,7 @@ def _read_glue(settings: Settings, key: str) -> Block:
 
 def _omit_keys(settings: Settings, key: str) -> Line:
     why = "headrace reads no keys with this converter"
-    settings.report.add(Kind.TO_DO, settings.place, [key], why, "name the key columns with `key:` in `tables:`")
+    settings.add_to_do([key], why, "name the key columns with `key:` in `tables:`")
     return Line("none", settings.cite(key))
 
 
@@ -151,6 +152,6 @@ def _make_error(settings: Settings, key: str) -> ConfigError:
     names = ", ".join(name.rpartition(".")[2] for name in (_JSON, *_WITH_REGISTRY))
     return ConfigError(
         "headrace has no format for the records of this converter",
-        where=f"{settings.place}, {key}",
+        where=f"{settings.place}, {settings.spell(key)}",
         fix=f"use one of {names} and AWSKafkaAvroConverter in the connector that writes the topics",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.topics import Topics, quote_pattern
-from headrace_import.import_report import Kind
 from headrace_import.settings import Settings
 
 CLASSES = ("io.confluent.connect.jdbc.JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
@@ -13,7 +12,7 @@ CLASSES = ("io.confluent.connect.jdbc.JdbcSourceConnector", "io.aiven.connect.jd
 def read_topics(settings: Settings) -> Topics:
     """Return the topics of a connector."""
     why = "a JDBC source does not see deletes, and may miss changes between two polls"
-    settings.report.add(Kind.TO_DO, settings.place, ["connector.class"], why, "replace it with a Debezium connector")
+    settings.add_to_do(["connector.class"], why, "replace it with a Debezium connector")
     prefix = settings.get("topic.prefix")
     if settings.get("query"):
         return Topics((prefix,), comment=settings.cite("topic.prefix", "query"))

@@ -14,10 +14,15 @@ def ignore_known_options(settings: Settings, *groups: str) -> None:
     """Report the remaining options: those of these groups with the reason, and the others as unknown."""
     known: list[str] = []
     for group in groups:
-        for entry in _read_groups()[group]:
-            settings.ignore_matches(entry["options"], entry["why"])
-            known += entry["options"]
+        for options, why in list_reasons(group):
+            settings.ignore_matches(options, why)
+            known += options
     settings.report_unknown([*known, *_HANDLED])
+
+
+def list_reasons(group: str) -> list[tuple[list[str], str]]:
+    """Return the options of a group, as globs, with the reason."""
+    return [(entry["options"], entry["why"]) for entry in _read_groups()[group]]
 
 
 @cache

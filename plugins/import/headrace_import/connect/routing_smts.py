@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from headrace_import.connect.smt import Imported, NotImportableError, Smt
-from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 
 _GROUP = re.compile(r"\$(?:(\d)|\{(\w+)\})")
@@ -31,7 +30,7 @@ def import_logical_table_router(smt: Smt) -> Imported:
         smt.settings.ignore(keys, "headrace adds no field to the key")
     else:
         smt.settings.reject(keys, why, fix)
-        smt.settings.report.add(Kind.TO_DO, smt.settings.place, [smt.type_key], why, fix)
+        smt.settings.add_to_do([smt.type_key], why, fix)
     smt.settings.ignore_matches([f"{smt.prefix}*"], "headrace makes no schema names")
     return Imported(rules=[rule])
 

@@ -37,7 +37,6 @@ from headrace_import.connect.smt import (
     make_step,
     split_list,
 )
-from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
@@ -76,12 +75,12 @@ _DELETES = ("delete.tombstone.handling.mode", "delete.handling.mode", "drop.tomb
 class ChainUse:
     """Facts about the pipeline of a chain.
 
-    ``appends_only``: its sinks cannot remove rows; ``names_tables``: they name their tables, whatever the names of the topics;
+    ``appends_only``: its sinks cannot remove rows; ``without_routers``: why names of topics do not name the tables;
     ``has_envelopes``: the first SMT receives Debezium's envelopes.
     """
 
     appends_only: bool = False
-    names_tables: bool = False
+    without_routers: str = ""
     has_envelopes: bool = False
 
 
@@ -148,8 +147,8 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
     mapper = _find_mapper(smt)
     reject_key_smt(smt)
     condition = read_condition(smt)
-    if smt.class_name in _ROUTERS and use.names_tables and not condition:
-        smt.settings.ignore(smt.list_keys(), "the sink names its tables, whatever the names of the topics")
+    if smt.class_name in _ROUTERS and use.without_routers and not condition:
+        smt.settings.ignore(smt.list_keys(), use.without_routers)
         return
     _check_condition(smt, condition, chain)
     if chain.is_routed and smt.class_name in _ROUTERS:
@@ -187,7 +186,7 @@ def _complete_step(smt: Smt, step: Block, condition: Condition | None, use: Chai
         options.comment += f"; {smt.settings.cite(*condition.keys)}"
         why = "`unwrap` applies to all topics of the pipeline, the SMT to the topics of its predicate"
         fix = "select tables with `unwrap: {tables: […]}`, if some topics have no envelopes"
-        smt.settings.report.add(Kind.TO_DO, smt.settings.place, [f"{smt.prefix}predicate"], why, fix)
+        smt.settings.add_to_do([f"{smt.prefix}predicate"], why, fix)
     elif condition:
         options.add("when", condition.sql, smt.settings.cite(*condition.keys))
     if name == "filter":

@@ -186,10 +186,10 @@ def _find_format(job: Settings) -> str:
     is_known = ("Avro" in kind or "Debezium" in kind) and find_option(job, _REGISTRY)
     if kind and not is_known:
         why = f"headrace has no format for the records of {kind} without the registry of a schema"
-        job.report.add(Kind.TO_DO, job.place, ["--source-class"], why, "check `value:`: json or avro")
+        job.add_to_do(["--source-class"], why, "check `value:`: json or avro")
     if not kind and find_option(job, _REGISTRY):
         fix = "check `value:`, or give the command line with --source-class as well"
-        job.report.add(Kind.TO_DO, job.place, (), "the source class is not known; a registry suggests avro", fix)
+        job.add_to_do((), "the source class is not known; a registry suggests avro", fix)
     return "avro" if find_option(job, _REGISTRY) else "json"
 
 

@@ -1,0 +1,213 @@
+"""Debezium Server: its properties as those of a connector, and its sink as source or sink of the pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from headrace_import.connect.known_options import list_reasons
+from headrace_import.connect.smt import Smt, split_list
+from headrace_import.connect.topics import Topics
+from headrace_import.import_report import Kind, Report
+from headrace_import.pipeline_draft import Block
+from headrace_import.settings import Settings
+
+_SOURCE, _FORMAT, _SINK, _TYPE = "debezium.source.", "debezium.format.", "debezium.sink.", "debezium.sink.type"
+_PRODUCER = f"{_SINK}kafka.producer."
+_ICEBERG = f"{_SINK}iceberg."
+_KINESIS = {"region": "region", "endpoint": "endpoint.url", "credentials.profile": "profile"}
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.connect.avro.AvroConverter"}
+_APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
+#: Options of the Iceberg sink → options of Iceberg's connector. Other options belong to the catalog.
+_OF_ICEBERG = {"catalog-name": "iceberg.catalog", "upsert": "iceberg.tables.upsert-mode-enabled"}
+_TABLE_NAMES = ("table-namespace", "table-prefix")
+#: An expression of Quarkus: a variable or another option, with a default.
+_EXPRESSION = re.compile(r"\$\{(?P<name>[\w.-]+)(?P<default>:[^}]*)?\}")
+
+
+@dataclass(frozen=True)
+class DebeziumServer:
+    """Inputs of a properties file: the source as a connector, the sink if it is Iceberg, and the other options."""
+
+    source: Settings
+    sink: Settings | None
+    others: Settings
+    #: Option → the environment variables that had a default.
+    defaults: Mapping[str, Sequence[str]]
+
+    @property
+    def sink_type(self) -> str:
+        return self.others.get(_TYPE)
+
+    def write_source(self, draft: Block, topics: Topics) -> None:
+        """Replace the source ``kafka`` by the one that the sink of Debezium Server feeds; report a sink without a source."""
+        source = draft.entries["source"]
+        assert isinstance(source, Block)
+        if self.sink_type == "kinesis":
+            source.entries = {"kinesis": self._read_stream(topics), **source.entries}
+            del source.entries["kafka"]
+        elif self.sink_type == "kafka":
+            self.others.ignore([_TYPE], "the source `kafka` reads its topics")
+        else:
+            fix = "set `debezium.sink.type=kafka`, or name another source, such as that of a plugin"
+            if self.sink_type == "eventhubs":
+                fix = "`--bootstrap-servers NAMESPACE.servicebus.windows.net:9093` reads the Kafka endpoint of the event hubs"
+            why = f"headrace has no source for events of the sink {self.sink_type or 'without a type'}"
+            self.others.reject([_TYPE], f"{why}; the file names Kafka", fix, Kind.TO_DO)
+
+    def find_stream(self) -> str | None:
+        """Return the Kinesis stream to which a router sends all records, without its account for the options."""
+        aliases = split_list(self.source.get("transforms")) if self.sink_type == "kinesis" else []
+        routers = [smt for smt in (Smt(self.source, alias) for alias in aliases) if smt.class_name == "RegexRouter"]
+        names = [smt.get("replacement") for smt in routers if "$" not in smt.get("replacement")]
+        return names[-1] if names else None
+
+    def read_rules(self) -> list[Block]:
+        """Return the rule for all tables in one stream, or for the names of the tables of the Iceberg sink."""
+        level = (
+            "db"
+            if "mysql" in self.source.get("connector.class") or "maria" in self.source.get("connector.class")
+            else "schema"
+        )
+        rule = Block()
+        if stream := self.find_stream():
+            rule.add("source", stream, "the router sends all tables to this stream")
+            rule.add("target", "{topic}", "the values of `route.by.field`")
+            rule.add("route.by.field", [f"source.{level}", "source.table"])
+            return [rule]
+        if self.sink is None:
+            return []
+        keys = [f"{_ICEBERG}{name}" for name in _TABLE_NAMES]
+        namespace, prefix = (self.sink.get(key) for key in keys)
+        rule.add("source", "*", "all topics")
+        rule.add("target", f"{namespace or 'default'}.{prefix}{{prefix}}_{{{level}}}_{{table}}", self.sink.cite(*keys))
+        return [rule]
+
+    def report_defaults(self, comments: Iterable[str]) -> None:
+        """Report the variables without their defaults, of options that the comments name as imported."""
+        names = {
+            name for text in comments for part in text.split("; ") for name in part.rpartition(": ")[2].split(", ")
+        }
+        for key, variables in self.defaults.items():
+            if key in names:
+                fix = f"set the environment variable {', '.join(variables)}"
+                self.others.report.add(Kind.TO_DO, self.others.place, [key], "a reference here has no default", fix)
+
+    def report_rest(self) -> None:
+        """Report the options that are not imported."""
+        for options, why in list_reasons("debezium-server"):
+            self.others.ignore_matches(options, why)
+        profiles = [key for key in self.others.list_remaining() if key.startswith("%")]
+        self.others.reject(profiles, "the profile of an option is not known here", "remove the `%profile.` of its name")
+        sinks = [key for key in self.others.list_remaining() if key.startswith(_SINK)]
+        self.others.reject(sinks, "the pipeline has another source or sink")
+        self.others.report_unknown([f"{_SOURCE}connector.class", _TYPE, f"{_FORMAT}value", f"{_FORMAT}key"])
+
+    def _read_stream(self, topics: Topics) -> Block:
+        block = Block(comment=self.others.cite(_TYPE))
+        if stream := self.find_stream():
+            block.add("stream", stream, f"{topics.comment}; the router sends all tables to this stream")
+        else:
+            block.add("stream", topics.names[0] if topics.names else topics.pattern, topics.comment)
+            if len(topics.names) != 1:
+                fix = "import one pipeline for each stream, or send all tables to one stream with a RegexRouter"
+                self.others.add_to_do([_TYPE], "a pipeline reads one stream, and each table has its own", fix)
+        for option, name in _KINESIS.items():
+            if self.others.get(f"{_SINK}kinesis.{option}"):
+                block.add(
+                    name, self.others.read(f"{_SINK}kinesis.{option}"), self.others.cite(f"{_SINK}kinesis.{option}")
+                )
+        return block
+
+
+def is_debezium_server(options: Mapping[str, str]) -> bool:
+    """Return whether properties are those of Debezium Server."""
+    return any(key.startswith((_SOURCE, _SINK)) for key in options)
+
+
+def read_server(options: Mapping[str, str], place: str, report: Report) -> DebeziumServer:
+    """Return the inputs of a properties file."""
+    options, defaults = _translate_expressions(options)
+    spelling: dict[str, str] = {}
+    source: dict[str, str] = {}
+    for key, value in options.items():
+        for name in _name_connector_options(key):
+            if spelling.get(name, _FORMAT + name).startswith(_FORMAT):  # an option of one format precedes one of all
+                source[name], spelling[name] = value, key
+    _name_converters(source, spelling)
+    names = {key: _name_sink_option(key) for key in options if options.get(_TYPE) == "iceberg"}
+    sink = {name: key for key, name in names.items() if name}
+    used = {*spelling.values(), *sink.values()}
+    others = {key: value for key, value in options.items() if key not in used}
+    iceberg = {name: options[key] for name, key in sink.items()}
+    if sink:
+        iceberg.setdefault("iceberg.tables.upsert-mode-enabled", "true")
+        sink.setdefault("iceberg.tables.upsert-mode-enabled", f"{_ICEBERG}upsert (default)")
+        iceberg["connector.class"], sink["connector.class"] = "org.apache.iceberg.connect.IcebergSinkConnector", _TYPE
+    return DebeziumServer(
+        Settings(place, source, report, name=options.get(f"{_SOURCE}name", ""), spelling=spelling),
+        Settings(place, iceberg, report, spelling=sink) if sink else None,
+        Settings(place, others, report),
+        defaults,
+    )
+
+
+def _name_connector_options(key: str) -> list[str]:
+    """Return the options of a connector that an option of Debezium Server sets."""
+    for start in ("debezium.transforms", "debezium.predicates"):
+        if key == start or key.startswith(f"{start}."):
+            return [key.removeprefix("debezium.")]
+    if key.startswith(_SOURCE):
+        return [key.removeprefix(_SOURCE)]
+    if key.startswith(_PRODUCER):
+        name = key.removeprefix(_PRODUCER)
+        is_shared = name == "bootstrap.servers" or name.startswith(("security.", "sasl.", "ssl."))
+        return [f"{'consumer' if is_shared else 'producer'}.override.{name}"]
+    if not key.startswith(_FORMAT):
+        return []
+    part, _, name = key.removeprefix(_FORMAT).partition(".")
+    if part in ("key", "value", "header"):
+        return [f"{part}.converter.{name}" if name else f"{part}.converter"]
+    return [f"{part}.converter.{key.removeprefix(_FORMAT)}" for part in ("value", "key")]
+
+
+def _name_converters(source: dict[str, str], spelling: dict[str, str]) -> None:
+    """Replace the names of formats by the classes of converters. The default is JSON."""
+    for part in ("value", "key"):
+        key = f"{part}.converter"
+        kind = source.get(key, "json").lower()
+        has_apicurio = any(name.startswith(f"{key}.apicurio.") for name in source)
+        source[key] = _APICURIO if kind == "avro" and has_apicurio else _CONVERTERS.get(kind, kind)
+        spelling.setdefault(key, f"{_FORMAT}{part} (default)")
+
+
+def _name_sink_option(key: str) -> str | None:
+    """Return the option of Iceberg's connector for one of the Iceberg sink; None for other options."""
+    name = key.removeprefix(_ICEBERG)
+    if name == key:
+        return None
+    if name in _TABLE_NAMES or name.startswith(("upsert-", "table-", "destination-")):
+        return key if name in _TABLE_NAMES else None
+    if name.startswith(("fs.", "hadoop.")):
+        return f"iceberg.hadoop.{name}"
+    return _OF_ICEBERG.get(name, f"iceberg.catalog.{name}")
+
+
+def _translate_expressions(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the options with references in place of expressions of Quarkus, and the variables that had a default."""
+    defaults: dict[str, list[str]] = {}
+
+    def translate(key: str, match: re.Match[str]) -> str:
+        name = match["name"]
+        if name in options and "${" not in options[name]:
+            return options[name]
+        variable = re.sub(r"\W", "_", name).upper()
+        if match["default"]:
+            defaults.setdefault(key, []).append(variable)
+        return f"${{env:{variable}}}"
+
+    translated = {key: _EXPRESSION.sub(partial(translate, key), value) for key, value in options.items()}
+    return translated, defaults

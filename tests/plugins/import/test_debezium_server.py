@@ -1,0 +1,144 @@
+"""Properties of Debezium Server as pipelines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from tests.support.dist import ROOT
+
+from headrace.cli.main import cli
+from headrace_import.import_report import Kind
+
+DATA = ROOT / "tests/data/import"
+
+
+@pytest.fixture(autouse=True)
+def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKA_PRODUCER_SASL_JAAS_CONFIG", "ICEBERG_S3_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"DEBEZIUM_SINK_{name}", "example")
+
+
+def load(name: str, importer: Any, **options: Any) -> Any:
+    result = importer.run(DATA / name, **options)
+    importer.check(result)
+    assert "hunter2" not in result.pipeline + str(result.report)
+    return yaml.safe_load(result.pipeline)
+
+
+def test_kafka_sink_becomes_the_source(importer: Any) -> None:
+    pipeline = load("debezium_server_kafka.properties", importer)
+    assert pipeline["source"] == {
+        "kafka": {
+            "bootstrap.servers": "broker:9092",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": "${env:DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG}",
+            "subscribe": ["shop.public.orders", "shop.public.people"],
+        },
+        "value": {"avro": {"registry": "http://registry:8080/apis/registry/v2"}},
+        "key": "json",
+    }
+    assert pipeline["transforms"] == [
+        {"unwrap": {"delete.handling.mode": "rewrite", "drop.tombstones": True, "add.fields": "op,source.ts_ms"}},
+        {"mask": {"columns": {"email": {"empty": True}}}},
+    ]
+
+
+def test_every_option_is_named_as_in_the_file(importer: Any, find_keys: Any) -> None:
+    for file in (DATA / "debezium_server_kafka.properties", DATA / "debezium_server_iceberg.properties"):
+        result = importer.run(file)
+        text = result.pipeline + " ".join(key for finding in result.report.findings for key in finding.keys)
+        keys = [line.partition("=")[0] for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert [key for key in keys if key not in text] == []
+    report = str(importer.run(DATA / "debezium_server_kafka.properties").report)
+    assert "fix: did you mean 'debezium.source.database.hostname'?" in report
+
+
+def test_kinesis_sink_with_one_stream_becomes_a_source_with_tables_by_field(importer: Any, find_keys: Any) -> None:
+    pipeline = load("debezium_server_kinesis.yaml", importer)
+    assert pipeline["source"] == {
+        "kinesis": {"stream": "changes", "region": "eu-central-1", "endpoint.url": "http://localhost:4566"},
+        "value": "json",
+        "key": "json",
+    }
+    assert pipeline["tables"] == [
+        {"source": "changes", "target": "{topic}", "route.by.field": ["source.db", "source.table"]}
+    ]
+    result = importer.run(DATA / "debezium_server_kinesis.yaml")
+    assert find_keys(result, Kind.TO_DO) == set()
+
+
+def test_iceberg_sink_becomes_the_sink_and_needs_kafka(importer: Any, find_keys: Any) -> None:
+    pipeline = load("debezium_server_iceberg.properties", importer)
+    assert pipeline["sink"] == {
+        "iceberg": {
+            "catalog": "prod",
+            "catalog.properties": {
+                "type": "rest",
+                "uri": "http://catalog:8181",
+                "warehouse": "s3://lake/warehouse",
+                "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+                "s3.secret-access-key": "${env:DEBEZIUM_SINK_ICEBERG_S3_SECRET_ACCESS_KEY}",
+            },
+        }
+    }
+    assert pipeline["tables"] == [{"source": "*", "target": "lake.cdc_{prefix}_{schema}_{table}"}]
+    assert pipeline["spark"] == {"spark.hadoop.fs.s3a.endpoint": "http://s3:9000"}
+    result = importer.run(DATA / "debezium_server_iceberg.properties")
+    assert "debezium.sink.type" in find_keys(result, Kind.TO_DO)
+
+
+def test_appending_iceberg_sink(importer: Any, tmp_path: Path) -> None:
+    text = (DATA / "debezium_server_iceberg.properties").read_text().replace("upsert=true", "upsert=false")
+    (tmp_path / "a.properties").write_text(text)
+    pipeline = yaml.safe_load(importer.run(tmp_path / "a.properties").pipeline)
+    assert pipeline["sink"]["iceberg"]["mode"] == "append"
+
+
+def test_expressions_become_references(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    text = (
+        "debezium.sink.type=pubsub\ndebezium.sink.pubsub.project.id=p\n%dev.debezium.source.database.port=1\n"
+        "debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector\n"
+        "debezium.source.topic.prefix=${TOPIC_PREFIX:shop}\ndebezium.source.database.hostname=${DB:localhost}\n"
+        "app.tables=public.orders\ndebezium.source.table.include.list=${app.tables}\n"
+    )
+    (tmp_path / "application.properties").write_text(text)
+    result = importer.run(tmp_path / "application.properties")
+    assert yaml.safe_load(result.pipeline)["source"]["kafka"]["subscribe"] == ["${env:TOPIC_PREFIX}.public.orders"]
+    assert find_keys(result, Kind.TO_DO) == {"debezium.source.topic.prefix", "debezium.sink.type"}
+    assert {"%dev.debezium.source.database.port", "debezium.sink.pubsub.project.id"} <= find_keys(
+        result, Kind.NOT_IMPORTED
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "place"),
+    [
+        ("debezium: [", "not valid YAML", ", line 1, column 12"),
+        ("debezium:\n  a: 1\n  a: 2\n", "the key `a` is there twice", ", line 3, column 3"),
+        ("debezium: &a\n  b: *a\n", "aliases are not supported", ", line 2, column 6"),
+        (
+            "debezium: {source: {connector.class: com.acme.Own}}",
+            "imports no connector of this class",
+            ", connector.class",
+        ),
+        ("hello: world\n", "the file is neither JSON nor properties", ""),
+    ],
+)
+def test_wrong_yaml(content: str, error: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(content)
+    result = CliRunner().invoke(cli, ["import", str(tmp_path / "a.yaml")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert error in result.stderr
+    assert f"a.yaml{place}" in result.stderr
+
+
+def test_properties_of_a_standalone_connector(importer: Any, tmp_path: Path) -> None:
+    text = "name=orders\nconnector.class=io.debezium.connector.mysql.MySqlConnector\ntopic.prefix=shop\n"
+    (tmp_path / "orders-source.properties").write_text(text)
+    pipeline = yaml.safe_load(importer.run(tmp_path / "orders-source.properties").pipeline)
+    assert (pipeline["name"], pipeline["source"]["kafka"]["subscribePattern"]) == ("orders", "shop[.][^.]+[.].+")

@@ -29,8 +29,8 @@ def import_files(
 ) -> None:
     """Write a pipeline file from existing configuration files.
 
-    Connectors of Kafka Connect, properties of its workers, Debezium Server, and jobs of Hudi Streamer. All files together become
-    one pipeline. A report on stderr lists every option that is not in the pipeline file, the reason, and what to do.
+    Connectors of Kafka Connect, properties of its workers, Debezium Server, Flink CDC, and jobs of Hudi Streamer. All files
+    together become one pipeline. A report on stderr lists every option that is not in the pipeline file, the reason, and what to do.
     """
     from headrace.sdk import ConfigError
     from headrace_import.pipeline_import import ImportOptions, import_paths

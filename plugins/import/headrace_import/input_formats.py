@@ -13,6 +13,7 @@ from headrace_import.connect.connect_import import ConnectInputs
 from headrace_import.connect.connector_files import read_connectors
 from headrace_import.connect.debezium_server import is_debezium_server, read_server
 from headrace_import.connect.workers import check_worker
+from headrace_import.flink.cdc_import import CdcPipeline, is_cdc_pipeline, read_pipeline
 from headrace_import.hudi.command_line import is_command_line, parse_command_line
 from headrace_import.hudi.streamer_files import StreamerFiles, is_streamer, read_properties
 from headrace_import.import_report import Report
@@ -29,6 +30,7 @@ class Inputs:
     report: Report
     connect: ConnectInputs = field(init=False)
     streamer: StreamerFiles = field(default_factory=StreamerFiles)
+    pipelines: list[CdcPipeline] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.connect = ConnectInputs(self.report)
@@ -75,7 +77,7 @@ def add_file(file: InputFile, inputs: Inputs) -> None:
     """Add a file by the first format that matches. ConfigError if none does."""
     found = next((known for known in INPUT_FORMATS if known.matches(file)), None)
     if found is None:
-        fix = "name the JSON file of a connector, or a file with the suffix .properties"
+        fix = "name a connector in JSON, properties, or a pipeline of Flink CDC in YAML"
         raise ConfigError("the file is neither JSON nor properties", where=str(file.path), fix=fix)
     found.add(file, inputs)
 
@@ -90,6 +92,10 @@ def _add_command_line(file: InputFile, inputs: Inputs) -> None:
 
 def _add_server(file: InputFile, inputs: Inputs) -> None:
     inputs.connect.add_server(read_server(file.properties, file.place, inputs.report))
+
+
+def _add_cdc_pipeline(file: InputFile, inputs: Inputs) -> None:
+    inputs.pipelines.append(read_pipeline(file.document, file.place, inputs.report))
 
 
 def _add_connector(file: InputFile, inputs: Inputs) -> None:
@@ -110,6 +116,7 @@ INPUT_FORMATS = (
     InputFormat(lambda file: is_debezium_server(file.properties), _add_server),
     InputFormat(lambda file: "connector.class" in file.properties, _add_connector),
     InputFormat(lambda file: file.suffix == ".properties", _add_worker),
+    InputFormat(lambda file: file.suffix in _YAML and is_cdc_pipeline(file.document), _add_cdc_pipeline),
     InputFormat(lambda file: file.suffix != ".json" and is_command_line(file.text), _add_command_line),
     InputFormat(lambda file: file.suffix not in _YAML and file.document is not None, _add_connector),
 )

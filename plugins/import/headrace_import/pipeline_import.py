@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.connect_import import import_connect
+from headrace_import.flink.cdc_import import import_pipeline
 from headrace_import.hudi.streamer_import import import_streamer
 from headrace_import.import_report import Report
 from headrace_import.input_formats import InputFile, Inputs, add_file
@@ -40,8 +41,9 @@ def import_paths(paths: Sequence[Path], options: ImportOptions) -> ImportResult:
     for path in paths:
         add_file(InputFile(path, path.name if names.count(path.name) == 1 else str(path)), inputs)
     body = _import_inputs(inputs, options)
-    named = [settings.name for settings in (*inputs.connect.sinks, *inputs.connect.sources) if settings.name]
-    name = options.name or _make_name([*named, paths[0].stem])
+    names = [settings.name for settings in (*inputs.connect.sinks, *inputs.connect.sources)]
+    names += [pipeline.name for pipeline in inputs.pipelines]
+    name = options.name or _make_name([*names, paths[0].stem])
     checkpoint = body.entries["checkpoint"]
     assert isinstance(checkpoint, Line)
     checkpoint.value = f"{checkpoint.value}/{name}"
@@ -52,16 +54,23 @@ def import_paths(paths: Sequence[Path], options: ImportOptions) -> ImportResult:
 
 
 def _import_inputs(inputs: Inputs, options: ImportOptions) -> Block:
-    jobs, connect = inputs.streamer.list_jobs(inputs.report), inputs.connect
-    if not jobs:
-        return import_connect(
-            connect, bootstrap_servers=options.bootstrap_servers, keep_transforms=options.keep_transforms
-        )
-    others = [*connect.sources, *connect.sinks, *connect.workers]
-    if others:
-        fix = "import the connectors and the jobs of Hudi Streamer into pipeline files of their own"
-        raise ConfigError("these files do not make one pipeline", where=f"{others[0].place}, {jobs[0].place}", fix=fix)
-    return import_streamer(jobs, inputs.report, options.bootstrap_servers)
+    """Return the pipeline of one tool's files. ConfigError for files of several tools."""
+    jobs, pipelines, connect = inputs.streamer.list_jobs(inputs.report), inputs.pipelines, inputs.connect
+    connectors = [*connect.sources, *connect.sinks, *connect.workers]
+    tools = [
+        [job.place for job in jobs],
+        *([pipeline.place] for pipeline in pipelines),
+        [settings.place for settings in connectors],
+    ]
+    places = [places[0] for places in tools if places]
+    if len(places) > 1:
+        fix = "import connectors, the jobs of Hudi Streamer, and each pipeline of Flink CDC into pipeline files of their own"
+        raise ConfigError("these files do not make one pipeline", where=", ".join(places), fix=fix)
+    if pipelines:
+        return import_pipeline(pipelines[0], inputs.report, options.bootstrap_servers)
+    if jobs:
+        return import_streamer(jobs, inputs.report, options.bootstrap_servers)
+    return import_connect(connect, bootstrap_servers=options.bootstrap_servers, keep_transforms=options.keep_transforms)
 
 
 def _make_name(candidates: Sequence[str]) -> str:

@@ -1,0 +1,69 @@
+r"""Names and patterns of tables in Flink CDC: ``db.table``, with ``\.`` for the dot of a regular expression."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_PLAIN = re.compile(r"[\w$-]+")
+#: Parts of a pattern that a glob of headrace can express.
+_WILD = re.compile(r"[\w$-]*(\.\*[\w$-]*)*")
+
+
+@dataclass(frozen=True)
+class TablePattern:
+    """Pattern of tables. ``parts``: regular expressions of the database or schema, and of the table."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def is_name(self) -> bool:
+        return all(_PLAIN.fullmatch(part) for part in self.parts)
+
+    @property
+    def is_all(self) -> bool:
+        return all(part == ".*" for part in self.parts)
+
+    @property
+    def text(self) -> str:
+        """Regular expression of the name, for a list of Debezium."""
+        return ".".join(self.parts) if self.is_name else "[.]".join(self.parts)
+
+    @property
+    def glob(self) -> str | None:
+        """Glob of the name; None if a glob cannot express the pattern."""
+        if not all(_WILD.fullmatch(part) for part in self.parts):
+            return None
+        return ".".join(part.replace(".*", "*") for part in self.parts)
+
+    def matches(self, name: str) -> bool:
+        """Return whether the pattern matches a name; False if its regular expression does not compile here."""
+        try:
+            return re.fullmatch("[.]".join(f"(?:{part})" for part in self.parts), name) is not None
+        except re.error:
+            return False
+
+    def overlaps(self, other: TablePattern) -> bool:
+        """Return whether a table may match both. Two regular expressions overlap unless they name different databases."""
+        for one, two in ((self, other), (other, self)):
+            if one.is_name:
+                return two.matches(one.text)
+        first, second = self.parts[0], other.parts[0]
+        return not (_PLAIN.fullmatch(first) and _PLAIN.fullmatch(second) and first != second)
+
+    def fill_target(self, target: str, name: str) -> str:
+        """Return the target of a table with this name: with its table and the groups of the pattern."""
+        match = re.fullmatch("[.]".join(f"(?:{part})" for part in self.parts), name)
+        target = target.replace("{table}", name.rpartition(".")[2])
+        return re.sub(r"\{(\d)\}", lambda group: (match[int(group[1])] or "") if match else "", target)
+
+
+def parse_patterns(text: str, levels: int) -> list[TablePattern]:
+    """Return the patterns of a list with commas. ``levels``: parts of the names in the topics, from the last one."""
+    return [parse_pattern(item, levels) for item in re.split(r",(?![^\[({]*[\])}])", text) if item.strip()]
+
+
+def parse_pattern(text: str, levels: int) -> TablePattern:
+    """Return a pattern. A dot with a backslash belongs to the regular expression, others separate the parts."""
+    parts = [part.replace("\\.", ".") for part in re.split(r"(?<!\\)\.", text.strip())]
+    return TablePattern(tuple(parts[-levels:]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.sdk import ConfigError
-from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, s3_sink
+from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, lenses_sink, s3_sink
 from headrace_import.connect.converters import has_converter, ignore_converters, read_format
 from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs
@@ -49,6 +49,8 @@ class ConnectInputs:
         kind = settings.get("connector.class")
         if kind in (*debezium_source.CLASSES, *jdbc_source.CLASSES):
             self.sources.append(settings)
+        elif kind in lenses_sink.CLASSES:
+            self.sinks.append(lenses_sink.translate_connector(settings))
         elif kind in (s3_sink.CLASS, *iceberg_sink.CLASSES):
             self.sinks.append(settings)
         else:

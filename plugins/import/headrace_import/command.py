@@ -19,13 +19,17 @@ import click
     is_flag=True,
     help="Source connectors keep their transforms; import only those of sink connectors.",
 )
+@click.option("--check", "runs_check", is_flag=True, help="Run `headrace check` on the file of --output.")
+@click.pass_context
 def import_files(
+    context: click.Context,
     paths: tuple[Path, ...],
     output: Path | None,
     name: str | None,
     bootstrap_servers: str | None,
     *,
     keep_transforms: bool,
+    runs_check: bool,
 ) -> None:
     """Write a pipeline file from existing configuration files.
 
@@ -35,6 +39,8 @@ def import_files(
     from headrace.sdk import ConfigError
     from headrace_import.pipeline_import import ImportOptions, import_paths
 
+    if runs_check and output is None:
+        raise click.UsageError("--check requires --output")
     result = import_paths(paths, ImportOptions(name, bootstrap_servers, keep_transforms))
     if output is None:
         click.echo(result.pipeline, nl=False)
@@ -49,3 +55,9 @@ def import_files(
         click.echo(str(result.report), err=True)
     if output is not None:
         click.echo(f"written: {output}", err=True)
+    if runs_check:
+        program = context.find_root()
+        assert isinstance(program.command, click.Group)
+        check = program.command.get_command(program, "check")
+        assert check is not None, "a command of the core"
+        context.invoke(check, file=str(output))

@@ -69,6 +69,18 @@ def test_writes_a_file_once(source: Path, tmp_path: Path) -> None:
     assert output.read_text(encoding="utf-8") == text
 
 
+def test_check_of_the_written_file(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP", raising=False)
+    output = tmp_path / "pipeline.yaml"
+    result = run(source, "--output", output, "--check")
+    assert (result.exit_code, output.exists()) == (2, True)
+    report, _, error = result.stderr.partition(f"written: {output}\n")
+    assert "to do before a run" in report
+    assert "KAFKA_BOOTSTRAP" in error
+    assert str(output) in error
+    assert run(source, "--check").exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("content", "error", "place"),
     [

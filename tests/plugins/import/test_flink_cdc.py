@@ -93,6 +93,10 @@ def test_kafka_sink_becomes_the_source(importer: Any, find_keys: Any) -> None:
         },
         "value": "json",
     }
+    assert pipeline["tables"] == [
+        {"source": "shop-changes", "target": "{topic}", "route.by.field": ["source.db", "source.table"]}
+    ]
+    assert pipeline["transforms"] == [{"unwrap": {}}]
     assert find_keys(result, Kind.TO_DO) == {"sink.type"}  # its route may name topics
 
 

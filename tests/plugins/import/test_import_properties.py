@@ -118,6 +118,21 @@ def test_every_option_is_in_a_comment_or_in_the_report(connectors: Any) -> None:
         assert not missing, first.pipeline + str(first.report)
 
 
+@settings(max_examples=20, deadline=None)
+@given(make_connector(POSTGRES))
+def test_every_option_of_debezium_server_is_in_a_comment_or_in_the_report(config: dict[str, Any]) -> None:
+    shared = ("transforms", "predicates")
+    texts = {key: value for key, value in config.items() if "converter" not in key and "${" not in f"{key}{value}"}
+    options = {f"debezium.{'' if key.startswith(shared) else 'source.'}{key}": value for key, value in texts.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "application.yaml"
+        path.write_text(yaml.safe_dump(options | {"debezium": {"sink": {"type": "kafka"}}}), encoding="utf-8")
+        result = import_paths([path], ImportOptions())
+    assert SECRET not in result.pipeline + str(result.report)
+    missing = [key for key in options if not is_named(key, path.name, result.pipeline, result.report)]
+    assert not missing, result.pipeline + str(result.report)
+
+
 STREAMER = {
     "hoodie.streamer.source.dfs.root": ["s3://a/b"],
     "hoodie.streamer.source.kafka.topic": ["t"],

@@ -94,6 +94,7 @@ def import_pipeline(pipeline: CdcPipeline, report: Report, bootstrap_servers: st
     value = Line("json", "default: choose the format of the topics")
     draft.entries["source"] = Block({"kafka": kafka, "value": value})
     if is_written:
+        _split_topic(draft, pipeline)
         _report_written(pipeline)
     else:
         _add_tables(draft, pipeline, tables)
@@ -150,6 +151,18 @@ def _read_written_topics(pipeline: CdcPipeline) -> Topics:
     if all(pattern.is_name for pattern in patterns):
         return Topics(tuple(pattern.text for pattern in patterns), comment=source.cite("tables"))
     return Topics(pattern="|".join(pattern.text for pattern in patterns), comment=source.cite("tables"))
+
+
+def _split_topic(draft: Block, pipeline: CdcPipeline) -> None:
+    """Add the rule for a topic with all tables, and the transform for Debezium's envelopes."""
+    if pipeline.sink.get("topic"):
+        rule = Block()
+        rule.add("source", pipeline.sink.read("topic"), pipeline.sink.cite("topic"))
+        rule.add("target", "{topic}", "the values of `route.by.field`")
+        rule.add("route.by.field", ["source.db", "source.table"])
+        draft.entries["tables"] = Blocks([rule])
+    unwrap = Block(comment="the topics have envelopes, and the tables rows")
+    draft.entries["transforms"] = Blocks([Block({"unwrap": unwrap})])
 
 
 def _report_written(pipeline: CdcPipeline) -> None:

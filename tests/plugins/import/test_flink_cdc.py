@@ -164,6 +164,8 @@ def test_hudi_sink_and_a_sink_without_counterpart(importer: Any, tmp_path: Path,
     [
         ({"source": {"type": "mongodb"}}, "headrace has no source for this database"),
         ({"route": ["a"]}, "`route[1]` is not a mapping"),
+        ({"transform": 5}, "`transform` is not a list"),
+        ({"source": SOURCE | {"tables": "shop.*"}}, "the pattern of tables repeats nothing"),
     ],
 )
 def test_wrong_pipelines(sections: Any, error: str, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_wrong_pipelines(sections: Any, error: str, tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(["a", "_", "1"]), min_size=1).map("".join), st.sampled_from(["x", "y_2"]))
 def test_name_matches_itself_only(database: str, table: str) -> None:
-    pattern = parse_pattern(f"{database}.{table}", 2)
+    pattern = parse_pattern(f"{database}.{table}", 2, "a")
     assert (pattern.is_name, pattern.text) == (True, f"{database}.{table}")
     assert pattern.matches(pattern.text)
     assert not pattern.matches(f"{database}x{table}")

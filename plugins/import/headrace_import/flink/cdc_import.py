@@ -11,7 +11,7 @@ from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.connect.topics import Topics
 from headrace_import.flink.cdc_sinks import read_sink, read_spark
 from headrace_import.flink.cdc_tables import CdcTables
-from headrace_import.flink.table_patterns import parse_patterns
+from headrace_import.flink.table_patterns import TablePattern, parse_patterns
 from headrace_import.import_report import Kind, Report
 from headrace_import.input_files import flatten_mapping
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
@@ -70,7 +70,10 @@ def read_pipeline(document: Mapping[str, Any], place: str, report: Report) -> Cd
     )
     found = CdcPipeline(place, source, sink, job)
     for name, settings in (("route", found.routes), ("transform", found.transforms)):
-        for number, item in enumerate(document.get(name) or [], 1):
+        items = document.get(name) or []
+        if not isinstance(items, list):
+            raise ConfigError(f"`{name}` is not a list", where=place, fix="correct the file")
+        for number, item in enumerate(items, 1):
             settings.append(_read_section(item, f"{name}[{number}]", place, report))
     extra = {name: "" for name in document if name not in _SECTIONS}
     Settings(place, extra, report).report_unknown(_SECTIONS)
@@ -116,7 +119,7 @@ def _read_section(section: Any, name: str, place: str, report: Report) -> Settin
 def _read_connector_topics(pipeline: CdcPipeline) -> Topics:
     """Return the topics of a Debezium connector for the tables of the source; report that one is needed."""
     source = pipeline.source
-    patterns = parse_patterns(source.get("tables"), _DATABASES[source.get("type")].levels)
+    patterns = _parse_tables(source)
     why = "headrace reads the topics of a Debezium connector, which Flink CDC does without"
     fix = "deploy a connector for these tables, and set the environment variable TOPIC_PREFIX to its `topic.prefix`"
     source.reject(["type"], why, fix, Kind.TO_DO)
@@ -125,6 +128,11 @@ def _read_connector_topics(pipeline: CdcPipeline) -> Topics:
         return Topics([f"{_PREFIX}.{pattern.text}" for pattern in patterns], comment=comment)
     texts = "|".join(pattern.text for pattern in patterns)
     return Topics(pattern=f"{_PREFIX}[.](?:{texts})" if texts else f"{_PREFIX}[.].+", comment=comment)
+
+
+def _parse_tables(source: Settings) -> list[TablePattern]:
+    where = f"{source.place}, {source.spell('tables')}"
+    return parse_patterns(source.get("tables"), _DATABASES[source.get("type")].levels, where)
 
 
 def _read_client(pipeline: CdcPipeline) -> Settings:
@@ -147,7 +155,7 @@ def _read_written_topics(pipeline: CdcPipeline) -> Topics:
     if sink.get(mapping):
         pairs = [item.partition(":")[2].strip() for item in sink.get(mapping).split(";")]
         return Topics(tuple(dict.fromkeys(filter(None, pairs))), comment=sink.cite(mapping))
-    patterns = parse_patterns(source.get("tables"), _DATABASES[source.get("type")].levels)
+    patterns = _parse_tables(source)
     if all(pattern.is_name for pattern in patterns):
         return Topics(tuple(pattern.text for pattern in patterns), comment=source.cite("tables"))
     return Topics(pattern="|".join(pattern.text for pattern in patterns), comment=source.cite("tables"))

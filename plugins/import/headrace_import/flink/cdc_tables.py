@@ -39,7 +39,7 @@ class CdcTables:
     def add_route(self, route: Settings) -> None:
         """Add a rule for topics. The first rule of a topic applies."""
         route.ignore(["description"], "a description")
-        pattern, target = parse_pattern(route.get("source-table"), self.levels), route.get("sink-table")
+        pattern, target = self._parse(route), route.get("sink-table")
         symbol = route.get("replace-symbol")
         target = re.sub(r"\$(\d)", r"{\1}", target.replace(symbol, "{table}") if symbol else target)
         if any(pattern == known for known, _ in self.routes):
@@ -98,8 +98,9 @@ class CdcTables:
                 transform.reject([_SOFT_DELETE], "deleted rows of some tables stay", fix, Kind.TO_DO)
         return is_of_all
 
-    def _parse(self, transform: Settings) -> TablePattern:
-        return parse_pattern(transform.get("source-table"), self.levels)
+    def _parse(self, section: Settings) -> TablePattern:
+        where = f"{section.place}, {section.spell('source-table')}"
+        return parse_pattern(section.get("source-table"), self.levels, where)
 
     def _check_alone(self, transform: Settings, transforms: Sequence[Settings]) -> None:
         """Raise if another transform has rows of the same tables: a filter of headrace would leave them out."""

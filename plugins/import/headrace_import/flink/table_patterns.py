@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from headrace.sdk import ConfigError
+
 _PLAIN = re.compile(r"[\w$-]+")
 #: Parts of a pattern that a glob of headrace can express.
 _WILD = re.compile(r"[\w$-]*(\.\*[\w$-]*)*")
@@ -58,12 +60,19 @@ class TablePattern:
         return re.sub(r"\{(\d)\}", lambda group: (match[int(group[1])] or "") if match else "", target)
 
 
-def parse_patterns(text: str, levels: int) -> list[TablePattern]:
+def parse_patterns(text: str, levels: int, where: str) -> list[TablePattern]:
     """Return the patterns of a list with commas. ``levels``: parts of the names in the topics, from the last one."""
-    return [parse_pattern(item, levels) for item in re.split(r",(?![^\[({]*[\])}])", text) if item.strip()]
+    return [parse_pattern(item, levels, where) for item in re.split(r",(?![^\[({]*[\])}])", text) if item.strip()]
 
 
-def parse_pattern(text: str, levels: int) -> TablePattern:
-    """Return a pattern. A dot with a backslash belongs to the regular expression, others separate the parts."""
+def parse_pattern(text: str, levels: int, where: str) -> TablePattern:
+    r"""Return a pattern. A dot with a backslash belongs to the regular expression, others separate the parts.
+
+    ConfigError for a part such as ``*``, which repeats nothing.
+    """
     parts = [part.replace("\\.", ".") for part in re.split(r"(?<!\\)\.", text.strip())]
+    for part in parts:
+        if part.startswith(("*", "+", "?")):
+            fix = r"write `\.*` for any name, such as `db.\.*`"
+            raise ConfigError(f"the pattern of tables repeats nothing: {part}", where=where, fix=fix)
     return TablePattern(tuple(parts[-levels:]))

@@ -116,6 +116,37 @@ def test_expressions_become_references(importer: Any, tmp_path: Path, find_keys:
 
 
 @pytest.mark.parametrize(
+    ("tables", "stream"), [("inventory.orders", "tutorial.inventory.orders"), ("inventory.*", "${env:KINESIS_STREAM}")]
+)
+def test_kinesis_sink_with_a_stream_for_each_table(tables: str, stream: str, importer: Any, tmp_path: Path) -> None:
+    text = (
+        "debezium.sink.type=kinesis\ndebezium.source.connector.class=io.debezium.connector.mysql.MySqlConnector\n"
+        f"debezium.source.topic.prefix=tutorial\ndebezium.source.table.include.list={tables}\n"
+    )
+    (tmp_path / "a.properties").write_text(text)
+    result = importer.run(tmp_path / "a.properties")
+    assert yaml.safe_load(result.pipeline)["source"]["kinesis"] == {"stream": stream}
+    assert ("one pipeline for each stream" in str(result.report)) is stream.startswith("$")
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("debezium.sink.type=kafka\n", "debezium.source.connector.class"),
+        ("debezium.format.value=avro\n", "add `debezium.format.value.schema.registry.url`"),
+        ("debezium.format.value=protobuf\n", "debezium.format.value"),
+    ],
+)
+def test_errors_name_the_options_of_the_file(content: str, error: str, tmp_path: Path) -> None:
+    source = (
+        "debezium.source.connector.class=io.debezium.connector.mysql.MySqlConnector\ndebezium.source.topic.prefix=a\n"
+    )
+    (tmp_path / "a.properties").write_text(content + (source if "format" in content else ""))
+    result = CliRunner().invoke(cli, ["import", str(tmp_path / "a.properties")])
+    assert (result.exit_code, error in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize(
     ("content", "error", "place"),
     [
         ("debezium: [", "not valid YAML", ", line 1, column 12"),
@@ -124,7 +155,7 @@ def test_expressions_become_references(importer: Any, tmp_path: Path, find_keys:
         (
             "debezium: {source: {connector.class: com.acme.Own}}",
             "imports no connector of this class",
-            ", connector.class",
+            ", debezium.source.connector.class",
         ),
         ("hello: world\n", "the file is neither JSON nor properties", ""),
     ],

@@ -55,9 +55,9 @@ class ConnectInputs:
             self.sinks.append(settings)
         else:
             known = (*debezium_source.CLASSES, *jdbc_source.CLASSES, s3_sink.CLASS, iceberg_sink.CLASSES[0])
-            names = ", ".join(name.rpartition(".")[2] for name in known)
+            names = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in known))
             what, fix = "headrace imports no connector of this class", f"known classes: {names}"
-            raise ConfigError(what, where=f"{settings.place}, connector.class", fix=fix)
+            raise ConfigError(what, where=f"{settings.place}, {settings.spell('connector.class')}", fix=fix)
 
 
 def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep_transforms: bool) -> Block:

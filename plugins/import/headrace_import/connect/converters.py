@@ -110,7 +110,9 @@ def _read_registry(settings: Settings, key: str, registry: _Registry) -> Block:
     if not settings.get(url):
         where = f"{settings.place}, {settings.spell(key)}"
         raise ConfigError(
-            "the converter has no address of a schema registry", where=where, fix=f"add `{settings.spell(url)}`"
+            "the converter has no address of a schema registry",
+            where=where,
+            fix=f"add `{settings.spell(key)}.{registry.url}`",
         )
     value = settings.read(url)
     first = value if value.startswith("${") else split_list(value)[0]
@@ -149,7 +151,7 @@ def _ignore_options(settings: Settings, key: str) -> None:
 
 
 def _make_error(settings: Settings, key: str) -> ConfigError:
-    names = ", ".join(name.rpartition(".")[2] for name in (_JSON, *_WITH_REGISTRY))
+    names = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in (_JSON, *_WITH_REGISTRY)))
     return ConfigError(
         "headrace has no format for the records of this converter",
         where=f"{settings.place}, {settings.spell(key)}",

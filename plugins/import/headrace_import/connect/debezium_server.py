@@ -17,6 +17,8 @@ from headrace_import.settings import Settings
 _SOURCE, _FORMAT, _SINK, _TYPE = "debezium.source.", "debezium.format.", "debezium.sink.", "debezium.sink.type"
 _PRODUCER = f"{_SINK}kafka.producer."
 _ICEBERG = f"{_SINK}iceberg."
+#: Stream of a pattern of tables.
+_STREAM = "${env:KINESIS_STREAM}"
 _KINESIS = {"region": "region", "endpoint": "endpoint.url", "credentials.profile": "profile"}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.connect.avro.AvroConverter"}
@@ -111,9 +113,9 @@ class DebeziumServer:
         if stream := self.find_stream():
             block.add("stream", stream, f"{topics.comment}; the router sends all tables to this stream")
         else:
-            block.add("stream", topics.names[0] if topics.names else topics.pattern, topics.comment)
+            block.add("stream", topics.names[0] if topics.names else _STREAM, topics.comment)
             if len(topics.names) != 1:
-                fix = "import one pipeline for each stream, or send all tables to one stream with a RegexRouter"
+                fix = "write one pipeline for each stream (KINESIS_STREAM is its name), or send all tables to one stream with a RegexRouter"
                 self.others.add_to_do([_TYPE], "a pipeline reads one stream, and each table has its own", fix)
         for option, name in _KINESIS.items():
             if self.others.get(f"{_SINK}kinesis.{option}"):
@@ -137,6 +139,7 @@ def read_server(options: Mapping[str, str], place: str, report: Report) -> Debez
         for name in _name_connector_options(key):
             if spelling.get(name, _FORMAT + name).startswith(_FORMAT):  # an option of one format precedes one of all
                 source[name], spelling[name] = value, key
+    spelling.setdefault("connector.class", f"{_SOURCE}connector.class")
     _name_converters(source, spelling)
     names = {key: _name_sink_option(key) for key in options if options.get(_TYPE) == "iceberg"}
     sink = {name: key for key, name in names.items() if name}

@@ -190,7 +190,7 @@ class MetastoreCatalog(Catalog):
                     raise LostRaceError("its columns changed during the update")
         partitions: dict[tuple[str, ...], str] = {}
         if table.partition_by:
-            partitions = self._put_partitions(client, database, table, list_partitions(), table_name)
+            partitions = self._put_partitions(client, database, table, list_partitions, table_name)
         self._registered[name] = _Registered(wanted, partitions)
 
     def _create(self, client: MetastoreClient, database: str, wanted: Input) -> None:
@@ -201,10 +201,16 @@ class MetastoreCatalog(Catalog):
         client.create_table(database, wanted)
 
     def _put_partitions(
-        self, client: MetastoreClient, database: str, table: CatalogTable, stored: Partitions, name: str
+        self,
+        client: MetastoreClient,
+        database: str,
+        table: CatalogTable,
+        list_partitions: Callable[[], Partitions],
+        name: str,
     ) -> dict[tuple[str, ...], str]:
         """Make the partitions of the catalog equal to those in storage, and return them."""
-        found = client.list_partitions(database, name)
+        # The catalog first: a partition that another writer commits and registers between the two lists is in storage only, and stays.
+        found, stored = client.list_partitions(database, name), list_partitions()
         known = client.input_members("PartitionInput")
         new, changed = [], []
         for partition in self._make_partitions(table, stored):

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from tests.support.catalogs import FakeStore
+from tests.support.catalogs import POINTS, FakeStore, overtake
 from tests.support.glue import Glue, Refusing, column_types
 
 from headrace import ConfigError, HeadraceError, RetriableError
@@ -55,7 +54,7 @@ def test_names(glue: Glue, name: str, database: str | None, expected_name: tuple
     assert column_types(table) == {"id": "int"}
 
 
-@pytest.mark.parametrize("point", ["before Glue is asked", "after the table was read"])
+@pytest.mark.parametrize("point", POINTS)
 def test_slower_writer_reverts_no_change(
     glue: Glue, database: str, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,23 +62,10 @@ def test_slower_writer_reverts_no_change(
     slow, quick = (GlueCatalog({"endpoint": glue.endpoint_url}) for _ in range(2))
     store.register(slow, name)
 
-    def overtake() -> None:
-        patch.undo()
-        store.after_reading = lambda: None
-        store.register(quick, name, store.commit("quick"))
-
-    get_table = GlueClient.get_table
-
-    def get_table_with_overtaking(self: GlueClient, database: str, table: str) -> dict[str, Any] | None:
-        if point == "before Glue is asked":
-            overtake()
-        else:
-            store.after_reading = overtake
-        return get_table(self, database, table)
-
     written = store.commit("slow")
-    with monkeypatch.context() as patch:
-        patch.setattr(GlueClient, "get_table", get_table_with_overtaking)
+    with overtake(
+        monkeypatch, GlueClient, store, lambda: store.register(quick, name, store.commit("quick")), point=point
+    ):
         store.register(slow, name, written)
     assert column_types(glue.tables(database)["t"]).keys() == {"id", "slow", "quick"}
     assert glue.places(database, "t") == spell_as_aws(store)

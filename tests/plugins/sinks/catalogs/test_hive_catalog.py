@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.catalogs import FakeStore
+from tests.support.catalogs import POINTS, FakeStore, overtake
 from tests.support.glue import column_types, read_table
 from tests.support.s3_records import TOPIC, Orders, order
 
@@ -137,7 +137,7 @@ def test_files_and_objects(spark: SparkSession, sessions: Sessions, hive: Hive, 
     assert hive.places(database, "orders") == {(n,): f"{root}/partition={n}" for n in ("0", "1")}
 
 
-@pytest.mark.parametrize("point", ["before the entry is read", "after the table was read"])
+@pytest.mark.parametrize("point", POINTS)
 def test_slower_writer_reverts_no_change(
     hive: Hive, database: str, tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,23 +146,10 @@ def test_slower_writer_reverts_no_change(
     slow, quick = (HiveCatalog(hive.block) for _ in range(2))
     store.register(slow, name)
 
-    def overtake() -> None:
-        patch.undo()
-        store.after_reading = lambda: None
-        store.register(quick, name, store.commit("quick"))
-
-    get_table = HiveClient.get_table
-
-    def get_table_with_overtaking(self: HiveClient, database: str, table: str) -> dict[str, Any] | None:
-        if point == "before the entry is read":
-            overtake()
-        else:
-            store.after_reading = overtake
-        return get_table(self, database, table)
-
     written = store.commit("slow")
-    with monkeypatch.context() as patch:
-        patch.setattr(HiveClient, "get_table", get_table_with_overtaking)
+    with overtake(
+        monkeypatch, HiveClient, store, lambda: store.register(quick, name, store.commit("quick")), point=point
+    ):
         store.register(slow, name, written)
     assert column_types(hive.tables(database)["t"]).keys() == {"id", "slow", "quick"}
     assert hive.places(database, "t") == store.partitions

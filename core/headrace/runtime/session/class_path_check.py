@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError
-from headrace.runtime.jars.jar_choice import choose_jars
+from headrace.runtime.jars.jar_choice import choose_jars, parse_version
 from headrace.sdk.plugin import Plugin
 from headrace.spark.sessions import find_java_release, has_class, list_class_files
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The oldest Java that runs the current jars of table formats.
 _OLDEST_JAVA = 17
+#: The versions of Scala and Spark in the name of an artifact.
+_SCALA, _SPARK = re.compile(r"_(\d+\.\d+)(?=-|$)"), re.compile(r"[-_]?(\d+\.\d+)")
 
 
 def check_java(spark: SparkSession, plugins: Iterable[Plugin]) -> None:
@@ -43,7 +46,8 @@ def check_class_path(spark: SparkSession, plugins: Iterable[Plugin]) -> None:
 
 def check_files(name: str, coordinates: Sequence[str], files: Sequence[str], version: str) -> None:
     """Raise ConfigError for jars that conflict. ``files``: those with the class of the plugin ``name``."""
-    jars = {file.rpartition("/")[2]: file for file in files if file.endswith(".jar")}
+    groups = [coordinate.split(":")[0] for coordinate in coordinates]
+    jars = {_strip_group(file.rpartition("/")[2], groups): file for file in files if file.endswith(".jar")}
     if len(jars) > 1:
         raise ConfigError(
             f"the class path has {len(jars)} different jars of {name!r}, and Java uses the first one: {', '.join(jars.values())}",
@@ -51,16 +55,41 @@ def check_files(name: str, coordinates: Sequence[str], files: Sequence[str], ver
             fix="remove all but one: from `spark.jars`, `spark.jars.packages`, `spark.driver.extraClassPath`, or the folder "
             "`jars` of Spark",
         )
-    for wanted in (coordinate.split(":")[1] for coordinate in coordinates):
+    for coordinate in coordinates:
+        artifact = coordinate.split(":")[1]
+        wanted = _JarTarget.parse(artifact, line=parse_version(version).line)
         for jar, file in jars.items():
-            if _name_project(jar) == _name_project(wanted) and not jar.startswith(f"{wanted}-"):
+            if wanted is not None and wanted.conflicts_with(_JarTarget.parse(jar, line=wanted.line)):
                 raise ConfigError(
-                    f"{jar} is a jar for another Spark or Scala: on Spark {version}, {name!r} requires {wanted}",
+                    f"{jar} is a jar for another Spark or Scala: on Spark {version}, {name!r} requires {artifact}",
                     where=file,
-                    fix=f"replace it with {next(c for c in coordinates if c.split(':')[1] == wanted)}",
+                    fix=f"replace it with {coordinate}",
                 )
 
 
-def _name_project(artifact: str) -> str:
-    """Return the part of an artifact's name in front of the versions of Spark, Scala and itself: ``lake-spark`` for ``lake-spark-3.5_2.12``."""
-    return re.split(r"[-_]?\d+\.\d", artifact, maxsplit=1)[0]
+def _strip_group(jar: str, groups: Iterable[str]) -> str:
+    """Return the name of a jar in a Maven repository. Spark prefixes jars of ``--packages`` with their group and ``_``."""
+    return next((jar.removeprefix(f"{group}_") for group in groups if jar.startswith(f"{group}_")), jar)
+
+
+@dataclass(frozen=True)
+class _JarTarget:
+    """Versions of Spark and Scala in a name: ``lake-spark``, ``3.5`` and ``2.12`` in ``lake-spark-3.5_2.12-1.0.jar``."""
+
+    project: str
+    line: str
+    scala: str
+
+    @classmethod
+    def parse(cls, name: str, *, line: str) -> _JarTarget | None:
+        """Parse the name of an artifact or a jar; None without a version of Scala. ``line``: that of a name without a version of Spark."""
+        found = _SCALA.search(name)
+        if found is None:
+            return None
+        project = name[: found.start()]
+        spark = _SPARK.search(project)
+        return cls(_SPARK.sub("", project), spark[1] if spark else line, found[1])
+
+    def conflicts_with(self, other: _JarTarget | None) -> bool:
+        """Return whether the other jar is the same project for another Spark or Scala."""
+        return other is not None and other.project == self.project and other != self

@@ -35,6 +35,8 @@ def error_of(*files: str, coordinates: Sequence[str] = WANTED) -> str | None:
         ("/cache/lake-spark-3.5_2.12-1.1.0.jar",),  # another version is the choice of the user
         ("/cache/lake-spark-3.5_2.12-1.2.0.jar", "/tmp/userFiles-1/lake-spark-3.5_2.12-1.2.0.jar"),
         ("/usr/lib/vendor/lake-all.jar",),
+        ("/cache/lake-spark_2.12-1.2.0.jar",),  # a project may leave out its default version of Spark
+        ("/root/.ivy2/jars/org.lake_lake-spark-3.5_2.12-1.2.0.jar", "/cache/lake-spark-3.5_2.12-1.2.0.jar"),
         ("/opt/classes/", "/cache/lake-aws-1.2.0.jar"),
     ],
     ids=str,
@@ -58,8 +60,11 @@ def test_jar_for_another_spark_or_scala(jar: str) -> None:
         f"/cache/{jar}: {jar} is a jar for another Spark or Scala: on Spark 3.5.9, 'lake' requires lake-spark-3.5_2.12\n"
         "  fix: replace it with org.lake:lake-spark-3.5_2.12:1.2.0"
     )
+    assert f"{jar} is a jar for another Spark" in str(error_of(f"/root/.ivy2/jars/org.lake_{jar}"))
     scala_only = ("org.lake:lake_2.12:1",)
     assert error_of("/cache/lake_2.13-1.jar", coordinates=scala_only)
+    assert error_of("/cache/lake_3.5_2.12-2.jar", coordinates=scala_only) is None
+    assert error_of("/cache/lake_4.0_2.12-2.jar", coordinates=scala_only)
     assert error_of("/cache/lake_2.12-2.jar", coordinates=scala_only) is None
 
 

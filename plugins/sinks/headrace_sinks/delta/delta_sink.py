@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -32,7 +32,7 @@ from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
 from headrace_sinks.delta.delta_errors import explain, explain_version, is_after_last_commit
-from headrace_sinks.delta.delta_folders import check_inner_tables, check_other_files, check_outer_tables
+from headrace_sinks.delta.delta_folders import check_other_files, make_table_folders
 from headrace_sinks.delta.delta_handle import DeltaHandle
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
@@ -40,6 +40,7 @@ from headrace_sinks.delta.delta_partitions import find_partition_columns, find_u
 from headrace_sinks.delta.delta_readers import load_readers
 from headrace_sinks.delta.delta_schema import check_names, evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
+from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import describe_changes
 
@@ -158,8 +159,8 @@ class DeltaSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         with active(spark):
-            self._check_folder(spark, table)
             handle = DeltaHandle.load(spark, path)
+            self._folders.check(spark, table.name, path, is_stored=handle is not None, is_exclusive=True)
             if handle is None:
                 return self._write_first_batch(table, path, rows, batch)
             return self._write(handle, table, rows, batch)
@@ -196,9 +197,8 @@ class DeltaSink(Sink):
         return DeltaTableOptions(self.config.readers, self.config.options())
 
     @cached_property
-    def _checked(self) -> set[str]:
-        """Names of the tables that are known to be in no other table's folder."""
-        return set()
+    def _folders(self) -> TableFolders:
+        return make_table_folders()
 
     def _check_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         """Raise ConfigError for a property that Delta rejects. The writer would report its name in lower case."""
@@ -213,11 +213,6 @@ class DeltaSink(Sink):
 
     def _partition_columns(self, table: Table) -> Sequence[str]:
         return find_partition_columns(table.name, self.config.partition_rules)
-
-    def _check_folder(self, spark: SparkSession, table: Table) -> None:
-        if table.name not in self._checked:
-            check_outer_tables(spark, table, partial(self._path, spark))
-            self._checked.add(table.name)
 
     def _write(self, handle: DeltaHandle, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         last = handle.find_batch_version(batch)
@@ -241,8 +236,7 @@ class DeltaSink(Sink):
         spark, columns = rows.sparkSession, tuple(self._partition_columns(table))
         if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
             return deferred
-        for check in (check_inner_tables, check_other_files):
-            check(spark, table, partial(self._path, spark))
+        check_other_files(spark, table.name, path)
         properties = self._table_options.properties()
         check_names(rows.schema, properties)
         if batch.mode == "upsert":

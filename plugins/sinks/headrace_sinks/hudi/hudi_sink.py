@@ -44,7 +44,6 @@ from headrace_sinks.hudi.hudi_rows import IS_DELETED, drop_deleted, to_hudi_rows
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
-from headrace_sinks.hudi.nested_folders import TableFolders
 from headrace_sinks.hudi.partition_paths import PARTITION, PartitionPaths, has_own_generator
 from headrace_sinks.hudi.protected_options import check_options, check_record_key
 from headrace_sinks.hudi.record_keys import (
@@ -56,6 +55,7 @@ from headrace_sinks.hudi.record_keys import (
     find_ambiguous,
     has_plain_key,
 )
+from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import describe_changes, spell_names
 
@@ -177,7 +177,13 @@ class HudiSink(Sink):
 
     @cached_property
     def _folders(self) -> TableFolders:
-        return TableFolders()
+        return TableFolders(
+            "hudi",
+            hudi_timeline.has_table,
+            hudi_timeline.has_partitions,
+            "where a partition may have the same name",
+            "and a partition may have the same name",
+        )
 
     @property
     def _index(self) -> Index:
@@ -202,8 +208,7 @@ class HudiSink(Sink):
         suppress_jol_warnings(spark)
         stored = hudi_timeline.open_table(spark, path) if hudi_timeline.has_table(spark, path) else None
         is_partitioned = bool(self._index.partition_columns)
-        locate = partial(self._path, spark)
-        self._folders.check(spark, table, locate, is_stored=stored is not None, is_partitioned=is_partitioned)
+        self._folders.check(spark, table.name, path, is_stored=stored is not None, is_exclusive=is_partitioned)
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
             self._check_stored(spark, stored, commits, table)

@@ -262,3 +262,9 @@ def read_config(spark: SparkSession, path: str) -> Any | None:
     conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
     storage = hudi.storage.HoodieStorageUtils.getStorage(path, conf)
     return hudi.common.table.HoodieTableConfig(storage, hudi.storage.StoragePath(f"{path}/.hoodie"))
+
+
+def has_partitions(spark: SparkSession, path: str) -> bool:
+    """Return whether there is a table with partitions at a path."""
+    config = read_config(spark, path)
+    return config is not None and bool(len(config.getPartitionFields().orElse([])))

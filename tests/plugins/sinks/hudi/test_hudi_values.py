@@ -210,12 +210,8 @@ def test_mode_of_an_existing_table_does_not_change(
 @pytest.mark.parametrize(
     ("first", "second", "text"),
     [
-        ("visits", "visits.archive", "its folder is in the folder of the partitioned table 'visits'"),
-        (
-            "visits.archive.old",
-            "visits",
-            "its folder has the folder of the table 'visits.archive.old', and a partition may have the same name",
-        ),
+        ("visits", "visits.archive", "/visits, where a partition may have the same name"),
+        ("visits.archive.old", "visits", "/visits/archive/old, and a partition may have the same name"),
     ],
 )
 def test_table_in_the_folder_of_a_partitioned_table_is_rejected(

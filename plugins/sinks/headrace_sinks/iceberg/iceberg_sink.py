@@ -26,12 +26,13 @@ from headrace.sdk import (
     TableSize,
     WriteResult,
 )
-from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.changes import DELETED
 from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line
 from headrace.sdk.sessions import materialize
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.active_session import active
+from headrace_sinks.appended_rows import drop_stored
 from headrace_sinks.as_of import to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
@@ -308,7 +309,9 @@ class IcebergSink(Sink):
         changes = describe_changes(stored, rows.drop(DELETED).schema)
         merges_on_read = handle.properties.get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
-            _append(handle, rows, batch, marks)
+            with drop_stored(rows, handle.read, is_known=marks.is_applied(batch) is not None) as new:
+                append = new.writeTo(handle.name).append
+                commit_with_mark(handle.spark, batch, append, marks.carry(batch))
         elif merges_on_read and supports_row_delta(handle):
             upsert(handle, table, rows, batch, by_key=self.reads_equality_deletes)
         elif merges_on_read:
@@ -371,17 +374,6 @@ class IcebergSink(Sink):
         # A path works in any session, without a catalog in its settings.
         path = "/".join([qualify_path(spark, self.config.warehouse), *table.parts])
         return path, Folder(spark, f"{path}/metadata").exists()
-
-
-def _append(handle: TableHandle, rows: DataFrame, batch: Batch, marks: SnapshotMarks) -> None:
-    """Append rows. If it is unknown whether the table has some of them, skip those with stored positions.
-
-    Positions of a pipeline's appended rows are unique.
-    """
-    if marks.is_applied(batch) is None:
-        columns = [quote_name(column) for column in rows.columns]
-        rows = rows.join(handle.read().select(POSITION), POSITION, "left_anti").select(*columns)
-    commit_with_mark(handle.spark, batch, lambda: rows.drop(DELETED).writeTo(handle.name).append(), marks.carry(batch))
 
 
 def _to_result(handle: TableHandle, batch: Batch, *, counts_rows: bool) -> WriteResult:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
-from headrace.sdk.columns import any_of, quote_name
+from headrace.sdk.columns import any_of, fold_name, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -67,9 +67,10 @@ def find_long_values(columns: Sequence[str], row: StructType) -> Column | None:
     """
     from pyspark.sql import functions as F
 
-    strings = {column.name for column in row if column.dataType.typeName() == "string"}
+    names = set(map(fold_name, columns))
+    strings = [column.name for column in row if column.dataType.typeName() == "string"]
     conditions = []
-    for name in (column for column in columns if column in strings):
+    for name in (column for column in strings if fold_name(column) in names):
         text, limit = F.col(quote_name(name)), _MAX_NAME - len(quote_plus(name)) - 1
         # A byte has up to three characters. Few values are so long that the exact length matters.
         is_long = F.when(3 * F.octet_length(text) > limit, F.octet_length(F.url_encode(text)) > limit)

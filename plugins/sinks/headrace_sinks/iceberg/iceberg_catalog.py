@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.sdk import RetriableError
 from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line, full_text
 from headrace_sinks.iceberg.rest_errors import NOT_AUTHORIZED
@@ -61,8 +62,8 @@ def list_namespaces(spark: SparkSession, catalog: str) -> list[str]:
         raise
 
 
-def load_table(spark: SparkSession, name: str) -> Any:
-    """Load Iceberg's table object from the catalog; None when the table does not exist."""
+def load_table(spark: SparkSession, name: str, conf: Mapping[str, str] | None = None) -> Any:
+    """Load Iceberg's table object from the catalog; None when the table does not exist. ``conf``: as in ``with_new_login``."""
     from pyspark.errors import AnalysisException
 
     def load() -> Any:
@@ -72,19 +73,61 @@ def load_table(spark: SparkSession, name: str) -> Any:
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
 
     try:
-        return with_new_login(spark, {}, load)
+        return with_new_login(spark, conf or {}, load)
     except AnalysisException as error:
-        if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
+        if not _is_missing(error):
+            raise
+    catalog = _find_catalog(spark, name)
+    if not _is_rest(spark, catalog):
+        return None
+    # Iceberg takes each response with the status 404 for a missing table, also the page of a gateway. Rows that need the stored
+    # values would be dropped.
+    _check_answers(spark, catalog)
+    try:
+        return load()
+    except AnalysisException as error:
+        if _is_missing(error):
             return None
         raise
+
+
+def _is_missing(error: Exception) -> bool:
+    return any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"))
+
+
+def _is_rest(spark: SparkSession, catalog: str) -> bool:
+    kinds = [spark.conf.get(f"spark.sql.catalog.{catalog}.{key}", None) or "" for key in ("type", "catalog-impl")]
+    return kinds[0].lower() == "rest" or "rest" in kinds[1].lower()
+
+
+def _check_answers(spark: SparkSession, catalog: str) -> None:
+    """Raise RetriableError if the responses with the status 404 are not those of a catalog, which always finds its own root."""
+    try:
+        list_namespaces(spark, catalog)
+    except Exception as error:
+        text = full_text(error)
+        if "ForbiddenException" in text:
+            return
+        if "NoSuchNamespaceException" not in text:
+            raise
+        raise RetriableError(
+            f"the server responds to every request that the address does not exist: {first_line(error)}",
+            where=f"sink iceberg, catalog {catalog}",
+            fix="check `uri` under `catalog.properties`, and the gateway in front of the catalog; nothing is lost, and headrace retries",
+        ) from error
+
+
+def _find_catalog(spark: SparkSession, name: str) -> str:
+    """Return the catalog in the name of a table."""
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    return str(session.sessionState().sqlParser().parseMultipartIdentifier(name).head())
 
 
 def evict_table(spark: SparkSession, name: str) -> None:
     """Remove a table from the cache of the session's catalog. Every session has catalogs of its own, which cache their tables."""
     jvm: Any = spark._jvm  # noqa: SLF001
     session: Any = spark._jsparkSession  # noqa: SLF001
-    state = session.sessionState()
     # A rejected login is raised here. Iceberg takes the name of a catalog that cannot be created for a namespace of Spark's own catalog.
-    state.catalogManager().catalog(state.sqlParser().parseMultipartIdentifier(name).head())
+    session.sessionState().catalogManager().catalog(_find_catalog(spark, name))
     found = jvm.org.apache.iceberg.spark.Spark3Util.catalogAndIdentifier(session, name)
     found.catalog().invalidateTable(found.identifier())

@@ -31,6 +31,9 @@ from headrace_sinks.small_files import MAX_BYTES, select_small_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    #: Loads the newest version of a table; None when it does not exist.
+    LoadTable = Callable[[], TableHandle | None]
+
 METADATA_PROPERTIES = {
     # Each commit deletes old metadata.json files: with a commit a second they would be most of the table's bytes.
     "write.metadata.delete-after-commit.enabled": "true",
@@ -47,7 +50,7 @@ _EXPIRY_SLACK = 1.25
 _TARGET_SIZE, _DEFAULT_TARGET_SIZE = "write.target-file-size-bytes", 512 * 1024 * 1024
 
 
-def plan_maintenance(spark: SparkSession, name: str, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
+def plan_maintenance(spark: SparkSession, load: LoadTable, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
     """Plan the steps that are due for a table of the session."""
     for find in (
         _find_missing_properties,
@@ -59,10 +62,10 @@ def plan_maintenance(spark: SparkSession, name: str, policy: MaintenancePolicy) 
         _find_orphans,
     ):
         with active(spark):
-            handle = TableHandle.load(spark, name)
+            handle = load()
             step = None if handle is None or handle.snapshot is None else find(handle, policy)
-        if step is not None:
-            yield replace(step, run=partial(_run_step, spark, name, step.run))
+        if handle is not None and step is not None:
+            yield replace(step, run=partial(_run_step, spark, handle.name, step.run))
 
 
 def _run_step(spark: SparkSession, name: str, run: Callable[[], str]) -> str:
@@ -72,10 +75,10 @@ def _run_step(spark: SparkSession, name: str, run: Callable[[], str]) -> str:
         return run()
 
 
-def measure_table(spark: SparkSession, name: str) -> TableSize | None:
+def measure_table(spark: SparkSession, load: LoadTable) -> TableSize | None:
     """Measure a table of the session; None when it does not exist. Rows are counted only when the table has deletes."""
     with active(spark):
-        handle = TableHandle.load(spark, name)
+        handle = load()
         if handle is None or (snapshot := handle.snapshot) is None:
             return None
         summary, snapshots = snapshot.summary(), handle.java.operations().current().snapshots()

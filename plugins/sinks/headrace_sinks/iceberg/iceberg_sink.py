@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -43,7 +44,6 @@ from headrace_sinks.iceberg.iceberg_catalog import (
     configure_folder_catalog,
     evict_table,
     list_namespaces,
-    load_table,
     with_new_login,
 )
 from headrace_sinks.iceberg.iceberg_errors import explain, explain_version
@@ -217,7 +217,7 @@ class IcebergSink(Sink):
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         if self.config.readers:
             with active(spark):
-                handle = TableHandle.load(spark, self._name(spark, table))
+                handle = self._load(spark, table)
             if handle is not None:
                 self._table_options.check_stored(handle, table.name)
 
@@ -229,7 +229,7 @@ class IcebergSink(Sink):
         if not fields or self.config.warehouse is None or Folder(spark, self.config.warehouse).is_in_store:
             return None
         with active(spark):
-            handle = TableHandle.load(spark, self._name(spark, table))
+            handle = self._load(spark, table)
         new = [field.column for field in fields if field.transform == "identity"]
         is_long = find_long_values(new if handle is None else handle.identity_columns, row)
         return None if is_long is None else ~F.col(DELETED) & is_long
@@ -273,10 +273,10 @@ class IcebergSink(Sink):
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:
-        return plan_maintenance(spark, self._name(spark, table), policy)
+        return plan_maintenance(spark, partial(self._load, spark, table), policy)
 
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
-        return measure_table(spark, self._name(spark, table))
+        return measure_table(spark, partial(self._load, spark, table))
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         known = explain_null(error) or explain(error, self.config.catalog_properties)
@@ -366,11 +366,15 @@ class IcebergSink(Sink):
         )
         return ".".join(map(quote_name, [catalog, *table.parts]))
 
+    def _load(self, spark: SparkSession, table: Table) -> TableHandle | None:
+        """Load a table, with the current secrets if the catalog rejects the login; None when it does not exist."""
+        return TableHandle.load(spark, self._name(spark, table), self.session_conf())
+
     def _locate(self, spark: SparkSession, table: Table) -> tuple[str, bool]:
         """Return the name or path by which a reader loads a table, and whether the table exists."""
         if self.config.warehouse is None:
             name = self._name(spark, table)
-            return name, load_table(spark, name) is not None
+            return name, self._load(spark, table) is not None
         # A path works in any session, without a catalog in its settings.
         path = "/".join([qualify_path(spark, self.config.warehouse), *table.parts])
         return path, Folder(spark, f"{path}/metadata").exists()

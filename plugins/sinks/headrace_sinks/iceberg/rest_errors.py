@@ -8,8 +8,8 @@ from headrace.sdk.error_text import KnownError
 _WHERE = "sink iceberg, catalog.properties"
 _EXCEPTIONS = r"org\.apache\.iceberg\.exceptions\."
 
-#: Sign of a rejected login: HTTP status 401, of the catalog or of its token endpoint.
-NOT_AUTHORIZED = _EXCEPTIONS + "NotAuthorizedException"
+#: Signs of a rejected login: HTTP status 401, of the catalog or of its token endpoint, and 419 for a login that expired.
+NOT_AUTHORIZED = _EXCEPTIONS + r"(?:NotAuthorizedException|RESTException: Unable to process \(code: 419\b[^)]*\))"
 #: Sign of storage credentials of the catalog that expired before the batch was written.
 EXPIRED_STORAGE_CREDENTIALS = KnownError(
     r"ExpiredToken|[Tt]oken (?:included in the request |has |is )+expired|credentials (?:have|has) expired",

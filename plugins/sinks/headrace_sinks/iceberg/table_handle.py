@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch
@@ -28,9 +28,9 @@ class TableHandle:
         self.spark, self.name, self.java = spark, name, java
 
     @classmethod
-    def load(cls, spark: SparkSession, name: str) -> TableHandle | None:
-        """Load the table from the catalog; None when it does not exist."""
-        java = load_table(spark, name)
+    def load(cls, spark: SparkSession, name: str, conf: Mapping[str, str] | None = None) -> TableHandle | None:
+        """Load the table from the catalog; None when it does not exist. ``conf``: the session's settings of the catalog."""
+        java = load_table(spark, name, conf)
         return None if java is None else cls(spark, name, java)
 
     @property

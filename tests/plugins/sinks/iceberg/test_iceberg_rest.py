@@ -123,7 +123,19 @@ def test_revoked_token_is_replaced(open_target: OpenTarget, proxy: RestProxy) ->
     target.write(PEOPLE, put(2, 2, "Höch"))
     proxy.revoke_tokens()
     assert target.sink.measure_table(target.session, target.table) is not None
+    expired = Fault(419, make_error(419, "AuthenticationTimeoutException", "the token expired"))
+    proxy.fail(expired, times=1, methods="GET", path="/tables/")
     assert target.rows() == [ARP, HOECH]
+
+
+def test_page_of_a_gateway_is_no_answer_about_a_table(open_target: OpenTarget, proxy: RestProxy) -> None:
+    target = open_target(**{"rest.client.max-retries": "1"})
+    target.write(PEOPLE, put(1, 1, "Arp"))
+    proxy.fail(Fault(404, HTML), times=1, methods="GET", path="/tables/")
+    assert target.rows() == [ARP]
+    assert proxy.faults_sent == 1
+    proxy.fail(Fault(404, HTML), times=99, methods="GET", path="/namespaces")
+    assert isinstance(target.refusal(target.rows), RetriableError)
 
 
 def test_rotated_secret_reaches_the_session(open_target: OpenTarget, proxy: RestProxy) -> None:
@@ -135,6 +147,8 @@ def test_rotated_secret_reaches_the_session(open_target: OpenTarget, proxy: Rest
     # The engine builds the sink again after a LoginError, with the current values of the file's references.
     block = {"catalog": target.sink.config.catalog, "catalog.properties": proxy.properties}
     target.sink = IcebergSink(block)
+    # Maintenance and reads have sessions of their own, and find the current secret as well.
+    assert target.sink.measure_table(target.session, target.table) is not None
     target.write(PEOPLE, put(2, 2, "Höch"))
     assert target.rows() == [ARP, HOECH]
 

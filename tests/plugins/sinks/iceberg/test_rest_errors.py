@@ -27,6 +27,11 @@ def explain(text: str, **properties: str) -> HeadraceError | None:
             "invalid_client: unknown",
         ),
         (
+            "RESTException: Unable to process (code: 419, type: AuthenticationTimeoutException): the token expired",
+            LoginError,
+            "the catalog rejected the login: Unable to process (code: 419, type: AuthenticationTimeoutException): the token",
+        ),
+        (
             "ForbiddenException: Forbidden: no TABLE_WRITE_DATA",
             ConfigError,
             "permission denied by the catalog: Forbidden",

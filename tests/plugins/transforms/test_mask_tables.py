@@ -19,7 +19,7 @@ from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.errors import HeadraceError
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.json_format import JsonFormat
-from headrace_transforms import Mask
+from headrace_transforms import Cast, Filter, Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -421,6 +421,45 @@ def test_decoded_key_of_an_undecodable_value_is_masked_and_not_replayed(spark: S
         ReplayResult(PEOPLE, 1, 1),
         ReplayResult(PEOPLE, 0, 0, incomplete=2),
     ]
+
+
+def test_conditions_over_headers_select_the_same_records_for_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    """A dead letter does not keep the headers of a decoded record, which may have its values."""
+    log = tmp_path / "log.jsonl"
+    values = [("1", {}), ("abc", {"v1": PII}), ("abc", {"v1": "", "test": ""}), ("7", {"v1": ""})]
+    append(
+        log,
+        [
+            LogRecord(PEOPLE, n, {"n": n}, {"n": n, "email": PII, "price": price}, headers=encode_headers(headers))
+            for n, (price, headers) in enumerate(values)
+        ],
+    )
+    sink = FilesSink({"path": str(tmp_path / "lake"), "format": "json"})
+    source, plain = RecordLog(path=str(log)), JsonFormat()
+    transforms = [
+        Filter({"when": has_header("test"), "updates": "drop"}),
+        Cast({"columns": {"price": "int"}, "when": has_header("v1")}),
+        Mask(columns={"email": {"characters": 3}}),
+    ]
+    masked_pipeline = Pipeline(
+        "people", source, [sink], str(tmp_path / "checkpoint"), value=plain, key=plain, transforms=transforms
+    )
+    [table] = masked_pipeline.run(spark).tables
+    assert (table.rows_in, table.filtered, table.dead_letters) == (4, 1, 1)
+    found = masked_pipeline.read(PEOPLE, spark=spark).orderBy("n").select("n", "email", "price").collect()
+    assert [tuple(row) for row in found] == [(0, "***", "1"), (3, "***", "7")]
+    [dead_letter] = masked_pipeline.read("dead_letters", spark=spark).collect()
+    assert json.loads(dead_letter["value"]) == {"n": 1, "email": "***"}
+    assert (dead_letter["reason"], dead_letter["masked"], dead_letter["headers"]) == ("untransformable", True, None)
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
+def encode_headers(headers: dict[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in headers.items()}
+
+
+def has_header(name: str) -> str:
+    return f"exists(_headrace_headers, h -> h.key = '{name}')"
 
 
 def test_object_declared_as_string_leaks_no_field_names(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.dead_letter_events import load_for_dead_letters
-from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_keys
+from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers, drop_decoded_keys
 from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
@@ -174,6 +174,8 @@ class ChangeReader:
         transforms = self._plan.transforms_of(route.table)
         parts = [self._transform(part, transforms, events.topic, seen, balance) for part in parts]
         changes = union_parts(parts)
+        if every_field and self._plan.hides_values:
+            changes = drop_decoded_headers(changes)
         if events.is_inferred:
             changes = reject_unsupported_fields(changes, route.table, self._plan.sinks, keeps_values=every_field)
         if is_numbered:

@@ -22,6 +22,7 @@ from headrace.sdk.changes import (
     Changes,
 )
 from headrace.sdk.transform import Transform
+from headrace.testing._internal.frames import make_frame
 from headrace_transforms import Cast, Compute, Drop, Filter, Flatten, Insert, Keep, Mask, Rename, Timestamp, Unwrap
 
 if TYPE_CHECKING:
@@ -33,13 +34,25 @@ OWN = f"{KEY} struct<id int>, {OP} string, {DELETED} boolean, {ERROR} string, {D
 ROW = "struct<id int, name string, country string>"
 
 
+def frame_of(spark: SparkSession, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
+    """Return rows that Spark reads without a job. A struct is a tuple."""
+    kind = make_frame(spark, schema, []).schema
+    return make_frame(spark, schema, [name_fields(row, kind) for row in rows])
+
+
+def name_fields(value: Any, kind: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    return {field.name: name_fields(item, field.dataType) for field, item in zip(kind, value, strict=True)}
+
+
 def flat(spark: SparkSession, columns: str, *rows: tuple[Any, ...], ops: str = "") -> Changes:
     """Return flat rows. The first column is the key; ``ops``: operations, by default updates."""
     data = [
         (*row, (row[0],), op, op == "d", None, None, "shop.people", n)
         for n, (row, op) in enumerate(zip(rows, ops or "u" * len(rows), strict=True))
     ]
-    return Changes(spark.createDataFrame(data, f"{columns}, {OWN}"), envelope=False, table="people")
+    return Changes(frame_of(spark, f"{columns}, {OWN}", *data), envelope=False, table="people")
 
 
 def envelopes(spark: SparkSession, *images: tuple[Any, Any, str]) -> Changes:
@@ -47,8 +60,9 @@ def envelopes(spark: SparkSession, *images: tuple[Any, Any, str]) -> Changes:
         (before, after, op, ((after or before)[0],), op, op == "d", None, None, "shop.people", n)
         for n, (before, after, op) in enumerate(images)
     ]
-    frame = spark.createDataFrame(data, f"before {ROW}, after {ROW}, op string, {OWN}")
-    return Changes(frame, envelope=True, table="people")
+    return Changes(
+        frame_of(spark, f"before {ROW}, after {ROW}, op string, {OWN}", *data), envelope=True, table="people"
+    )
 
 
 def rows(changes: Changes, *columns: str) -> list[tuple[Any, ...]]:
@@ -125,9 +139,10 @@ class TestFilter:
         ]
 
     def test_headers_and_topics(self, spark: SparkSession) -> None:
-        frame = spark.createDataFrame(
-            [(1, [("test", b"x")], "a.b"), (2, [], "a.b"), (3, None, "a.c")],
+        frame = frame_of(
+            spark,
             f"id int, {HEADERS} array<struct<key string, value binary>>, {TOPIC} string",
+            *((1, [{"key": "test", "value": b"x"}], "a.b"), (2, [], "a.b"), (3, None, "a.c")),
         )
         changes = Changes(frame, envelope=False)
         has_header = Filter(when=f"exists({HEADERS}, h -> h.key = 'test')")
@@ -175,9 +190,10 @@ class TestWhen:
             Rename({"columns": {"id": "number"}, "when": "id = 1"}).process(flat(spark, "id int", (1,)))
 
     def test_statement_of_several_rows_is_masked_with_any_of_them(self, spark: SparkSession) -> None:
-        frame = spark.createDataFrame(
-            [((1, "DE"), ("UPDATE …",), 0)],
+        frame = frame_of(
+            spark,
             f"after struct<id int, country string>, source struct<query string>, {OFFSET} bigint",
+            ((1, "DE"), ("UPDATE …",), 0),
         )
         mask = Mask({"columns": {"id": {"nullify": True}}, "when": "country = 'CH'"})
         assert rows(mask.process(Changes(frame, envelope=True))) == [((1, "DE"), (None,))]
@@ -238,9 +254,10 @@ class TestExpressions:
 
     def test_unavailable_values(self, spark: SparkSession) -> None:
         """A value computed from unavailable values alone is unavailable; from others, too, it cannot be computed."""
-        frame = spark.createDataFrame(
-            [(1, None, "x", (True,), 0, None), (2, "doc", "y", (False,), 1, None)],
+        frame = frame_of(
+            spark,
             f"id int, doc string, name string, {UNAVAILABLE} struct<doc boolean>, {OFFSET} bigint, {ERROR} string",
+            *((1, None, "x", (True,), 0, None), (2, "doc", "y", (False,), 1, None)),
         )
         changes = Changes(frame, envelope=False)
         alone = Compute(columns={"size": "length(doc)"}).process(changes)

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, DataError
-from headrace.schema.promotion import promote
+from headrace.schema.column_choice import choose_column, choose_fields
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes
-from headrace.sdk.rows import KEYS, METADATA, list_images, reject_rows, row_scope, unavailable_flags
+from headrace.sdk.rows import KEYS, METADATA, list_fields, list_images, reject_rows, row_scope, unavailable_flags
 from headrace.spark.columns import any_of, name_fold, quote_name
 from headrace.spark.row_expressions import evaluate, read_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructField
+    from pyspark.sql.types import StructField
 
 #: Whether the condition is true, by row image; and the event's columns, the keys and the flags before the transform.
 _WHEN, _KEPT = C.PREFIX + "when_", C.PREFIX + "kept"
@@ -55,23 +55,49 @@ def apply_when(
     images = list_images(changes)
     if not images or not has_columns(changes, condition):
         return apply(changes) if unknown else changes
-    marked, keys, flags = changes, _find_keys(changes, condition, changed), None
-    if not unknown:
-        flags = unavailable_flags(changes, read_columns(condition))
+    marked, keys = changes, _find_keys(changes, condition, changed)
+    flags = unavailable_flags(changes, read_columns(condition))
     for image in (*images, *keys):
         scope, name = row_scope(changes, image, (*METADATA, C.HEADERS)), f"{_WHEN}{image}_0"
         marked = replace(marked, frame=evaluate_condition(marked.frame, scope, condition, f"{_WHEN}{image}_"))
+        is_true = F.coalesce(F.col(name), F.lit(unknown))
         if flags and image == images[-1]:
-            is_unknown = F.col(name).isNull() & any_of(flags)
-            marked = reject_rows(marked, {"`when` reads a value that the event omits": is_unknown})
-        marked = replace(marked, frame=marked.frame.withColumn(name, F.coalesce(F.col(name), F.lit(unknown))))
+            # Null stands for an unavailable value, so a result that is not null may be wrong, too.
+            if unknown:
+                is_true |= any_of(flags)
+            else:
+                marked = reject_rows(marked, {"`when` reads a value that the event omits": any_of(flags)})
+        marked = replace(marked, frame=marked.frame.withColumn(name, is_true))
     kept = [*changes.event_columns, *(name for name in _KEPT_COLUMNS if name in marked.own_columns)]
     frame = marked.frame.withColumn(_KEPT, F.struct(*[F.col(quote_name(name)) for name in kept]))
     result = apply(replace(marked, frame=frame))
     if result.envelope != changes.envelope:
         raise ConfigError("`when` cannot select the rows of a transform that flattens them", fix="use `tables`")
+    result = _reject_stored_values(result, changes, changed, _is_row_selected(images))
     merged = _merge(result, images, keys, everywhere=unknown)
     return replace(merged, origins={**changes.origins, **result.origins}, derived={**changes.derived, **result.derived})
+
+
+def _is_row_selected(images: list[str | None]) -> Column:
+    """Return whether the condition is true for the row: the image after the change, or before it for a delete."""
+    from pyspark.sql import functions as F
+
+    if None in images:
+        return F.col(f"{_WHEN}{None}_0")
+    return F.coalesce(*[F.when(F.col(str(i)).isNotNull(), F.col(f"{_WHEN}{i}_0")) for i in reversed(images)])
+
+
+def _reject_stored_values(result: Changes, before: Changes, changed: Collection[str], is_selected: Column) -> Changes:
+    """Turn selected changes into dead letters if a changed column keeps its stored value: it may be that of an unselected row."""
+    fold = name_fold(result.frame.sparkSession)
+    unchanged = set(map(fold, before.row_columns)) - set(map(fold, before.find_columns(changed)))
+    tests = {
+        f"the column `{name}` depends on `when`, and the event omits its value": is_selected & flag
+        for name in list_fields(result, C.UNAVAILABLE)
+        if fold(name) not in unchanged
+        for flag in unavailable_flags(result, [name])
+    }
+    return reject_rows(result, tests)
 
 
 def _find_keys(changes: Changes, condition: str, changed: Collection[str]) -> list[str]:
@@ -90,32 +116,30 @@ def _find_keys(changes: Changes, condition: str, changed: Collection[str]) -> li
 def _merge(changes: Changes, images: list[str | None], keys: list[str], *, everywhere: bool) -> Changes:
     """Return each column of the result where the condition is true, and otherwise as it was before.
 
-    ``everywhere``: columns outside of the row, such as a SQL statement with values of several rows, are those of the result.
+    ``everywhere``: columns outside of the row, such as a value of the row before the change, are those of the result.
     """
     from pyspark.sql import functions as F
 
     frame = changes.frame
     kept = {field.name: field for field in frame.schema[_KEPT].dataType}  # type: ignore[attr-defined]
     is_true = {image: F.col(f"{_WHEN}{image}_0") for image in (*images, *keys)}
-    row = (
-        is_true[None]
-        if None in is_true
-        else F.coalesce(*[F.when(F.col(str(i)).isNotNull(), is_true[i]) for i in images])
-    )
+    row = _is_row_selected(images)
     new = {field.name: field for field in frame.schema if field.name in changes.event_columns}
     old = {name: field for name, field in kept.items() if not name.startswith(C.PREFIX)}
     columns: dict[str, Column] = {}
     for name in [*new, *(name for name in old if name not in new)]:
-        is_outside = changes.envelope or changes.origins.get(name, C.IMAGES)[0] not in C.IMAGES
+        is_outside = changes.envelope or changes.origins.get(name, ("after",))[0] != "after"
         condition = F.lit(True) if everywhere and is_outside and name not in images else is_true.get(name, row)
         columns[name] = _choose(condition, name, new.get(name), old.get(name), in_image=name in images)
-    for name in (name for name in changes.own_columns if name != _KEPT and not name.startswith(_WHEN)):
+    own = dict.fromkeys([*changes.own_columns, *(name for name in kept if name.startswith(C.PREFIX))])
+    for name in (name for name in own if name != _KEPT and not name.startswith(_WHEN)):
         if name in KEYS and name not in keys:
             columns[name] = F.col(_KEPT).getField(name)
         elif name in kept:
+            made = frame.schema[name] if name in frame.columns else None  # A result without flags lacks UNAVAILABLE.
             in_image = name in (*KEYS, C.UNAVAILABLE)
-            columns[name] = _choose(is_true.get(name, row), name, frame.schema[name], kept[name], in_image=in_image)
-            if name in KEYS and _names(frame.schema[name]) != _names(kept[name]):
+            columns[name] = _choose(is_true.get(name, row), name, made, kept[name], in_image=in_image)
+            if made and name in KEYS and _names(made) != _names(kept[name]):
                 raise DataError("`when` selects rows, and all rows have the same key columns", fix="use `tables`")
         else:
             columns[name] = F.col(name)
@@ -132,32 +156,8 @@ def _choose(
     """Return the new column where the condition is true, otherwise the old one; of a row image, field by field."""
     from pyspark.sql import functions as F
 
-    new_column, old_column = F.col(quote_name(name)), F.col(_KEPT).getField(name)
-    if not in_image or new is None or old is None:
-        return _select(condition, name, (new_column, new and new.dataType), (old_column, old and old.dataType))
-    new_types, old_types = ({f.name: f.dataType for f in field.dataType} for field in (new, old))  # type: ignore[attr-defined]
-    cells = [
-        _select(
-            condition,
-            field,
-            (new_column.getField(field), new_types.get(field)),
-            (old_column.getField(field), old_types.get(field)),
-        ).alias(field)
-        for field in dict.fromkeys([*new_types, *old_types])
-    ]
-    return F.when(old_column.isNotNull(), F.struct(*cells))
-
-
-def _select(
-    condition: Column, name: str, new: tuple[Column, DataType | None], old: tuple[Column, DataType | None]
-) -> Column:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
-    (new_column, new_type), (old_column, old_type) = new, old
-    if new_type is None or old_type is None:
-        return F.when(~condition, old_column) if new_type is None else F.when(condition, new_column)
-    names = {new_type.typeName(), old_type.typeName()}
-    is_text = new_type != old_type and "string" in names and names.isdisjoint(("struct", "array", "map", "binary"))
-    kind = StringType() if is_text else promote(old_type, new_type, name)
-    return F.when(condition, new_column.cast(kind)).otherwise(old_column.cast(kind))
+    new_side = F.col(quote_name(name)), new and new.dataType
+    old_side = F.col(_KEPT).getField(name), old and old.dataType
+    if in_image and new is not None and old is not None:
+        return choose_fields(condition, new_side, old_side)
+    return choose_column(condition, name, new_side, old_side)

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
-from headrace.sdk.conditions import has_columns
+from headrace.sdk.conditions import apply_when, has_columns
 from headrace.sdk.sql import SqlExpression, read_columns
 from headrace_transforms.row_images import compute_columns
 
@@ -45,6 +45,9 @@ class Compute(Transform):
 
     def reads_in(self, table: str | None) -> Collection[str]:
         return dict.fromkeys([*self.reads(), *self.config.columns])
+
+    def apply_when(self, changes: Changes, condition: str) -> Changes:
+        return apply_when(changes, self.apply, condition, self.config.columns, unknown=False)
 
     def apply(self, changes: Changes) -> Changes:
         texts = {name: text for name, text in self.config.columns.items() if has_columns(changes, text)}

@@ -72,10 +72,13 @@ class Filter(Transform):
         scope = row_scope(changes, image, (*METADATA, HEADERS))
         found = replace(changes, frame=evaluate_condition(changes.frame, scope, condition, _MATCHES))
         own, matches = changes.own_columns, F.col(name)
+        # A delete that `unwrap` keeps as a row is not DELETED.
+        is_delete = F.coalesce(F.col(OP) == "d", F.lit(False)) if OP in own else F.lit(False)
         if flags := unavailable_flags(changes, read_columns(condition)):
-            is_unknown = matches.isNull() & any_of(flags)
+            # Null stands for an unavailable value, so a result that is not null may be wrong, too.
+            is_unknown = any_of(flags) & ~is_delete
             found = reject_rows(found, {"the condition of `filter` reads a value that the event omits": is_unknown})
-        is_kept = F.coalesce(matches, F.lit(False))
+        is_kept = F.coalesce(matches, F.lit(False)) | is_delete
         for column, test in {DELETED: F.col(DELETED), ERROR: F.col(ERROR).isNotNull()}.items():
             is_kept |= test if column in own else F.lit(False)
         if self.config.updates == "delete" and {DELETED, OP} <= set(own):

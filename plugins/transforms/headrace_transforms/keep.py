@@ -8,6 +8,7 @@ from pydantic import Field
 
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.columns import fold_name
+from headrace.sdk.conditions import apply_when
 from headrace_transforms.row_images import keep_columns
 
 
@@ -28,6 +29,11 @@ class Keep(Transform):
 
     def reads(self) -> Collection[str]:
         return self.config.columns
+
+    def apply_when(self, changes: Changes, condition: str) -> Changes:
+        return apply_when(
+            changes, self.apply, condition, (), unknown=False
+        )  # It changes none of the columns that it names.
 
     def apply(self, changes: Changes) -> Changes:
         found = changes.find_columns(self.config.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ from headrace.sdk.options import did_you_mean
 from headrace.sdk.rows import list_images, reject_rows, row_scope, row_types
 from headrace_transforms.mask_rules import EXAMPLES, MaskRule
 from headrace_transforms.mask_values import make_mask, make_pads
+from headrace_transforms.row_images import fill_unavailable
 from headrace_transforms.value_mask import ValueMask
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ class Mask(Transform):
         return rules
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
-        return apply_when(changes, self.apply, condition, self._find_columns(changes), unknown=True)
+        hide = partial(self._hide, is_conditional=True)
+        return apply_when(changes, hide, condition, self._find_columns(changes), unknown=True)
 
     def rules(self) -> Mapping[str, str]:
         config, limits = self.config, ""
@@ -121,6 +124,10 @@ class Mask(Transform):
         return rules | dict.fromkeys(statements, "nullify")
 
     def apply(self, changes: Changes) -> Changes:
+        return self._hide(changes)
+
+    def _hide(self, changes: Changes, *, is_conditional: bool = False) -> Changes:
+        """Mask the columns. ``is_conditional``: the stored row may have the raw value of a column that the event omits."""
         session, keys = changes.frame.sparkSession, changes.key_columns
         rules: dict[str, MaskRule] = {}
         found, chosen = self._find_columns(changes), self._choose_rules(changes)
@@ -150,6 +157,9 @@ class Mask(Transform):
                 masks[name] = make_mask(name, MaskRule(nullify=True), types[fold_name(name)], session)
         changes = _reject_unmaskable(changes, {column: masks[name] for column, name in found.items()})
         result = changes.map_rows(values=masks)
+        if is_conditional:
+            constants = {column: masks[name].constant for column, name in found.items()}
+            result = fill_unavailable(result, {column: c for column, c in constants.items() if c is not None})
         own = [name for name in result.frame.columns if name.startswith(_PAD)]
         return _nullify_statements(replace(result, frame=result.frame.drop(*own)))
 

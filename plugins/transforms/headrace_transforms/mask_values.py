@@ -38,8 +38,8 @@ _EMPTY = {
 
 def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession, pads: Pads | None = None) -> ValueMask:
     """Return the mask of a column. DataError if the rule does not take the column's type. ``pads``: those of the key of a token."""
-    if rule.empty or rule.keep_type:
-        return ValueMask(_mask_with_type(name, rule, kind, session))
+    if (constant := _find_constant(name, rule, kind, session)) is not None:
+        return _mask_alike(rule, constant)
     try:
         return _mask_part(rule, kind, pads) or ValueMask(_mask_column(rule, session))
     except UnsupportedTypeError as error:
@@ -62,21 +62,37 @@ def _mask_part(rule: MaskRule, kind: DataType, pads: Pads | None) -> ValueMask |
     return mask_ip(rule.ip_network, kind) if rule.ip_network is not None else None
 
 
+def _find_constant(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Column | None:
+    """Return the value that a mask writes in place of every value that is not null; None if it depends on the value."""
+    from pyspark.sql import functions as F
+
+    if rule.empty or rule.keep_type:
+        return _find_value_of_type(name, rule, kind, session)
+    if rule.characters is not None:
+        return F.lit("*" * rule.characters)
+    if rule.replacement is not None:
+        return F.lit(rule.replacement)
+    return F.lit(None).cast(kind) if rule.nullify else None
+
+
+def _mask_alike(rule: MaskRule, constant: Column) -> ValueMask:
+    """Return the mask that replaces every value by a constant; with ``characters`` also null."""
+    from pyspark.sql import functions as F
+
+    if rule.characters is not None:
+        return ValueMask(lambda _: constant, constant=constant)
+    if rule.nullify:  # The images of an envelope may have different types.
+        return ValueMask(lambda value: F.when(F.lit(False), value), constant=constant)
+    return ValueMask(lambda value: F.when(value.isNotNull(), constant), constant=constant)
+
+
 def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
     """Return the function that masks a column."""
     from pyspark.sql import functions as F
 
-    if rule.characters is not None:
-        stars = F.lit("*" * rule.characters)
-        return lambda _: stars
     if rule.truncate is not None:
         length = rule.truncate
         return lambda value: F.substring(value.cast("string"), 1, length)
-    if rule.replacement is not None:
-        text = rule.replacement
-        return lambda value: F.when(value.isNotNull(), F.lit(text))
-    if rule.nullify:
-        return lambda value: F.when(F.lit(False), value)
     if rule.hmac_sha256:
         pads = make_pads(rule.hmac_sha256.key.get_secret_value(), session)
         return lambda value: compute_hmac(value.cast("string"), pads)
@@ -86,8 +102,8 @@ def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Co
     return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)
 
 
-def _mask_with_type(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Callable[[Column], Column]:
-    """Return the function that replaces a value by another one of its type. DataError if the type has no such value."""
+def _find_value_of_type(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Column:
+    """Return the rule's replacement, or the empty value, as a value of the column's type. DataError if there is none."""
     from pyspark.sql import functions as F
 
     text = _EMPTY.get(kind.typeName())
@@ -101,8 +117,7 @@ def _mask_with_type(name: str, rule: MaskRule, kind: DataType, session: SparkSes
             f"the column {name!r} is {kind.simpleString()}, for which there is no such {what}",
             fix="use another rule, such as `nullify: true`",
         )
-    value = F.expr(f"CAST({text} AS {kind.simpleString()})")
-    return lambda column: F.when(column.isNotNull(), value)
+    return F.expr(f"CAST({text} AS {kind.simpleString()})")
 
 
 def make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:

@@ -73,6 +73,25 @@ def add_columns(changes: Changes, columns: Mapping[str, Column]) -> Changes:
     return map_images(changes, add)
 
 
+def fill_unavailable(changes: Changes, values: Mapping[str, Column]) -> Changes:
+    """Return the changes with values in place of unavailable ones. ``values``: column → value."""
+    from pyspark.sql import functions as F
+
+    flags = {name: flag for name in values for flag in unavailable_flags(changes, [name])}
+    if not flags:
+        return changes
+
+    def fill(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
+        if image == C.UNAVAILABLE:
+            return {name: flag for name, flag in row.items() if name not in flags}
+        if image not in (None, "after"):
+            return row
+        filled = {name: F.when(flags[name], values[name]).otherwise(row[name]) for name in flags if name in row}
+        return {**row, **filled}
+
+    return map_images(changes, fill)
+
+
 def compute_columns(
     changes: Changes, texts: Mapping[str, str], rejects: Mapping[str, str] = MappingProxyType({})
 ) -> Changes:

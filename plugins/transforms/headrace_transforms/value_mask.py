@@ -19,6 +19,8 @@ class ValueMask:
     fits: Callable[[Column], Column] | None = None
     #: Description of a value that fits: "an IP address".
     takes: str = ""
+    #: Result for every value that is not null; None: it depends on the value.
+    constant: Column | None = None
 
     def __call__(self, value: Column) -> Column:
         """Return the masked value; null for a value that does not fit."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -112,6 +113,14 @@ class TestFilter:
         result = Filter(condition="country = 'CH'", updates="drop").process(changes)
         assert rows(result, "id", OP) == [(1, "u"), (4, "d"), (6, "u")]
 
+    @pytest.mark.parametrize("updates", ["delete", "drop"])
+    def test_deletes_that_unwrap_keeps_as_rows_are_applied(self, spark: SparkSession, updates: str) -> None:
+        old, new = (1, None, None), (2, "Arp", "DE")
+        changes = envelopes(spark, (old, None, "d"), (None, new, "c"), (None, new, "u"))
+        unwrapped = Unwrap({"delete.tombstone.handling.mode": "rewrite"}).process(changes)
+        kept = rows(Filter(condition="country = 'CH'", updates=updates).process(unwrapped), "id", "__deleted", DELETED)
+        assert kept == [(1, "true", False), *([(2, "false", True)] if updates == "delete" else [])]
+
     def test_when_alone_leaves_out_the_selected_rows(self, spark: SparkSession) -> None:
         """A condition that is null selects nothing, as a predicate of Kafka Connect that does not match."""
         changes = flat(spark, "id int, country string", *self.CHANGES, ops="cccccc")
@@ -184,6 +193,18 @@ class TestWhen:
         changes = flat(spark, "id int, size string", (1, "x"), (2, "y"))
         result = Cast({"columns": {"size": "int"}, "when": "id = 1"}).process(changes)
         assert rows(result, "size", ERROR) == [(None, "untransformable"), ("y", None)]
+
+    def test_row_after_the_change_decides_on_dead_letters(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, ((1, "x", "DE"), (1, "x", "CH"), "u"), ((1, "x", "CH"), (1, "x", "DE"), "u"))
+        result = Cast({"columns": {"name": "int"}, "when": "country = 'CH'"}).process(changes)
+        assert rows(result, "after.name", ERROR) == [(None, "untransformable"), ("x", None)]
+
+    def test_condition_may_read_columns_beside_a_key_column(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, name string, country string", (1, "Arp", "CH"), (2, "Höch", "DE"))
+        named = Compute({"columns": {"label": "concat(id, name)"}, "when": "country = 'CH'"}).process(changes)
+        assert rows(named, "label") == [("1Arp",), (None,)]
+        kept = Keep({"columns": ["id", "name"], "when": "country = 'CH'"}).process(changes)
+        assert rows(kept) == [(1, "Arp", None), (2, "Höch", "DE")]
 
     def test_key_column_cannot_be_renamed_in_some_rows(self, spark: SparkSession) -> None:
         with pytest.raises(DataError, match="all rows have the same key columns"):
@@ -268,6 +289,120 @@ class TestExpressions:
             (1, "untransformable"),
             (2, None),
         ]
+
+
+def without_docs(spark: SparkSession, *, envelope: bool) -> Changes:
+    """Return updates of which all but the third omit ``doc``."""
+    from pyspark.sql import functions as F
+
+    data = ((1, True, None), (2, False, None), (3, False, "raw"), (4, None, None))
+    changes = flat(spark, "id int, active boolean, doc string", *data)
+    frame = changes.frame.withColumn(UNAVAILABLE, F.struct(F.col("doc").isNull().alias("doc")))
+    if not envelope:
+        return replace(changes, frame=frame)
+    row = F.struct("id", "active", "doc")
+    # Without REPLICA IDENTITY FULL, the row before a change has its key alone.
+    before = F.struct("id", F.lit(None).cast("boolean").alias("active"), F.lit(None).cast("string").alias("doc"))
+    own = [name for name in frame.columns if name.startswith("_headrace_")]
+    return replace(
+        changes,
+        envelope=True,
+        frame=frame.select(before.alias("before"), row.alias("after"), F.lit("u").alias("op"), *own),
+    )
+
+
+def docs(changes: Changes) -> list[tuple[Any, ...]]:
+    """Return the value of ``doc``, whether it is unavailable, and the error of each row."""
+    from pyspark.sql import functions as F
+
+    row = "after." if changes.envelope else ""
+    flags = (
+        getattr(changes.frame.schema[UNAVAILABLE].dataType, "names", []) if UNAVAILABLE in changes.own_columns else []
+    )
+    frame = changes.frame.withColumn("flag", F.col(f"{UNAVAILABLE}.doc") if "doc" in flags else F.lit(False))
+    names = frame.select("after.*").columns if changes.envelope else frame.columns
+    doc = F.expr(f"{row}doc") if "doc" in names else F.lit(None)
+    return [tuple(r) for r in frame.orderBy(OFFSET).select(doc, F.coalesce("flag", F.lit(False)), ERROR).collect()]
+
+
+KEPT, REJECTED = (None, True, None), (None, True, "untransformable")
+
+
+@pytest.mark.parametrize("envelope", [False, True], ids=["flat", "envelope"])
+class TestUnavailableValuesAndConditions:
+    @pytest.mark.parametrize(
+        "condition",
+        ["doc IS NOT NULL", "coalesce(doc, '') <> ''", "NOT doc <=> 'x'", "doc LIKE '%raw%'", "id = 3 OR doc = ''"],
+    )
+    def test_condition_that_reads_an_unavailable_value_is_unknown(
+        self, spark: SparkSession, condition: str, envelope: bool
+    ) -> None:
+        """Null stands for the value: a condition that is not null may be wrong."""
+        changes = without_docs(spark, envelope=envelope)
+        for transform in (
+            Filter(condition=condition),
+            Filter(when=f"NOT ({condition})"),
+            Drop({"columns": ["active"], "when": condition}),
+        ):
+            result = transform.process(changes)
+            assert docs(result) == [REJECTED, REJECTED, ("raw", False, None), REJECTED]
+            assert {row[0] for row in rows(result, OP)} == {"u"}
+        mask = Mask({"columns": {"active": {"replacement": "?"}}, "when": f"NOT ({condition})"})
+        active = "after.active" if envelope else "active"
+        assert rows(mask.process(changes), active) == [
+            ("?",),
+            ("?",),
+            ("false",),
+            (None,),
+        ]  # the last one is null itself
+
+    @pytest.mark.parametrize(
+        ("transform", "selected", "available"),
+        [
+            (Compute({"columns": {"doc": "'gone'"}, "when": "NOT active"}), ("gone", False, None), "gone"),
+            (Drop({"columns": ["doc"], "when": "NOT active"}), (None, False, None), None),
+            (Keep({"columns": ["doc", "active"], "when": "NOT active"}), KEPT, "raw"),
+            # The stored value may be that of the other branch.
+            (Compute({"columns": {"doc": "upper(doc)"}, "when": "NOT active"}), REJECTED, "RAW"),
+            (Cast({"columns": {"doc": "string"}, "when": "NOT active"}), REJECTED, "raw"),
+            (Rename({"columns": {"doc": "text"}, "when": "NOT active"}), (None, False, "untransformable"), None),
+        ],
+    )
+    def test_unselected_rows_keep_their_stored_values(
+        self, spark: SparkSession, transform: Transform, selected: Any, available: Any, envelope: bool
+    ) -> None:
+        result = docs(transform.process(without_docs(spark, envelope=envelope)))
+        assert result == [KEPT, selected, (available, False, None), KEPT]
+
+    @pytest.mark.parametrize(
+        ("rule", "hidden"),
+        [
+            ({"replacement": "hidden"}, "hidden"),
+            ({"replacement": "hidden", "keep_type": True}, "hidden"),
+            ({"characters": 3}, "***"),
+            ({"nullify": True}, None),
+            ({"empty": True}, ""),
+        ],
+    )
+    def test_mask_replaces_the_stored_value(
+        self, spark: SparkSession, rule: dict[str, Any], hidden: str | None, envelope: bool
+    ) -> None:
+        """The stored value was written when the condition was false."""
+        mask = Mask({"columns": {"doc": rule}, "when": "NOT active"})
+        changes = without_docs(spark, envelope=envelope)
+        assert docs(mask.process(changes)) == [KEPT, *[(hidden, False, None)] * 3]
+
+    def test_mask_that_needs_the_value_rejects(self, spark: SparkSession, envelope: bool) -> None:
+        changes = without_docs(spark, envelope=envelope)
+        mask = {"columns": {"doc": {"truncate": 1}}}
+        assert docs(Mask({**mask, "when": "NOT active"}).process(changes)) == [
+            KEPT,
+            REJECTED,
+            ("r", False, None),
+            REJECTED,
+        ]
+        # Without a condition, the stored value is masked.
+        assert docs(Mask(mask).process(changes)) == [KEPT, KEPT, ("r", False, None), KEPT]
 
 
 class TestMasksOfCopies:

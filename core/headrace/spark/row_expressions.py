@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigError
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import fold_name, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _PREFIX = "_headrace_"
 _ALL = _PREFIX + "all"
 _FIX = "use functions of the row's own columns"
+_REPEATABLE = "use deterministic functions"
 #: Functions that reach outside of the row, fail the batch, or differ when a batch is repeated. Random ones are not listed: Spark
 #: reports that they are not deterministic.
 FORBIDDEN = {
@@ -37,15 +38,27 @@ _CLASSES = {
     ),
     *("RaiseError", "ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "PythonUDF"),
 }
+#: Spark's class of a name in a lambda: of an argument, or of a column.
+_LAMBDA_NAME = "UnresolvedNamedLambdaVariable"
+#: First words of Spark's classes that stand for columns without naming them: ``*`` and ``IDENTIFIER(…)``.
+_UNNAMED = ("UnresolvedStar", "UnresolvedRegex", "ExpressionWithUnresolvedIdentifier")
 #: Spark's class of a function with a regular expression → its method that returns the expression.
 _PATTERNS = {"RLike": "right", **dict.fromkeys(("RegExpReplace", "RegExpExtract", "RegExpExtractAll"), "regexp")}
+#: Strings that Spark reads as the current time, also before a time zone.
+_CLOCK = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+_LITERAL = re.compile(
+    rf"(?P<type>\b(?:date|timestamp(?:_ltz|_ntz)?)\s*r?)?(?P<quoted>{_QUOTED.pattern})", re.DOTALL | re.IGNORECASE
+)
 
 
 def check_sql(text: str) -> str:
     """Return a SQL expression. ValueError for one that is empty or calls a forbidden function, as far as known without Java."""
     if not text.strip():
         raise ValueError("is empty")
+    for literal in _LITERAL.finditer(text):  # Spark's parser replaces such a literal by the time at which it reads it.
+        if literal["type"] and _CLOCK.match(literal["quoted"][1:]):
+            raise ValueError(f"reads the clock: {literal[0]}")
     names = re.findall(r"(\w+)`?\s*\(", _QUOTED.sub(lambda found: found[0] if found[0][0] == "`" else "''", text))
     if found := next((name for name in names if name.lower() in FORBIDDEN), None):
         raise ValueError(f"calls {found}, which is not a function of the row: {_FIX}")
@@ -55,16 +68,26 @@ def check_sql(text: str) -> str:
 def read_columns(text: str | None) -> tuple[str, ...]:
     """Return the columns that a SQL expression names, without headrace's own; none without Java.
 
-    ConfigError if it cannot be parsed.
+    ConfigError if it cannot be parsed, or reads columns without their names.
     """
+    return tuple(name for name in _list_names(text or "") if not _is_own(name))
+
+
+def _is_own(name: str) -> bool:
+    return name.lower().startswith(_PREFIX)
+
+
+def _list_names(text: str) -> tuple[str, ...]:
     from pyspark import SparkContext
 
-    jvm = SparkContext._jvm  # noqa: SLF001 - PySpark's public API has no parser
-    return _read_columns(text) if text and jvm else ()
+    jvm: Any = SparkContext._jvm  # noqa: SLF001 - PySpark's public API has no parser
+    if not text or not jvm:
+        return ()
+    return _parse_names(text, is_case_sensitive=jvm.org.apache.spark.sql.internal.SQLConf.get().caseSensitiveAnalysis())
 
 
 @lru_cache(1024)
-def _read_columns(text: str) -> tuple[str, ...]:
+def _parse_names(text: str, *, is_case_sensitive: bool) -> tuple[str, ...]:
     from pyspark import SparkContext
     from pyspark.errors import ParseException
 
@@ -75,14 +98,28 @@ def _read_columns(text: str) -> tuple[str, ...]:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"{text!r} is not a SQL expression: {reason}", fix="correct the expression") from None
     names = []
-    for node in _walk(tree):
-        if (kind := node.getClass().getSimpleName()) == "UnresolvedAttribute":
+    for node in _walk_unbound(tree, frozenset(), str if is_case_sensitive else fold_name):
+        kind = str(node.getClass().getSimpleName())
+        if kind in ("UnresolvedAttribute", _LAMBDA_NAME):
             names.append(str(node.nameParts().head()))
             if names[-1].lower() in FORBIDDEN - {"user"}:  # functions without parentheses
                 raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=_FIX)
         elif kind == "UnresolvedFunction" and (name := str(node.nameParts().last())).lower() in FORBIDDEN:
             raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=_FIX)
-    return tuple(name for name in dict.fromkeys(names) if not name.startswith(_PREFIX))
+        elif kind.startswith(_UNNAMED):
+            raise ConfigError(f"{text!r} reads columns without their names", fix="name each column instead of `*`")
+    return tuple(dict.fromkeys(names))
+
+
+def _walk_unbound(node: Any, arguments: frozenset[str], fold: Callable[[str], str]) -> Iterator[Any]:
+    """Yield the nodes of a parsed expression, without the arguments of its lambdas: Spark parses every name in a lambda alike."""
+    kind = str(node.getClass().getSimpleName())
+    if kind == "LambdaFunction":
+        arguments |= {fold(str(argument.nameParts().head())) for argument in _items(node.arguments())}
+    if kind != _LAMBDA_NAME or fold(str(node.nameParts().head())) not in arguments:
+        yield node
+    for child in _items(node.children()):
+        yield from _walk_unbound(child, arguments, fold)
 
 
 def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str], prefix: str) -> DataFrame:
@@ -96,7 +133,10 @@ def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str]
 
     everything = F.struct(*[F.col(quote_name(name)) for name in frame.columns]).alias(_ALL)
     inner = frame.select(everything, *[column.alias(name) for name, column in scope.items()])
+    known = set(map(fold_name, scope))
     for text in texts:
+        if name := next((name for name in _list_names(text) if _is_own(name) and fold_name(name) not in known), None):
+            raise ConfigError(f"{text!r} names {name}, which is no column of the row", fix=_FIX)
         try:
             _check_plan(text, inner, inner.select(F.expr(text)))
         except (AnalysisException, ParseException) as error:
@@ -114,13 +154,36 @@ def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> None:
     if others:
         raise ConfigError(f"{text!r} is not one value", fix="name the columns")
     if not tree.deterministic():
-        raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix="use deterministic functions")
+        raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix=_REPEATABLE)
+    names = set(map(fold_name, _list_names(text)))
     for node in _walk(tree):
         kind = str(node.getClass().getSimpleName())
+        if kind.startswith("ParseTo"):  # `to_date` without a pattern is a cast.
+            node = node.replacement()  # noqa: PLW2901
+            kind = str(node.getClass().getSimpleName())
+        if kind == "AttributeReference" and fold_name(str(node.name())) not in names:
+            raise ConfigError(f"{text!r} reads {node.name()} without its name", fix="name the columns")
         if kind in _CLASSES:
             raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=_FIX)
+        if (kind == "Cast" and _is_clock(node)) or (kind == "AesEncrypt" and _is_random(node)):
+            raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix=_REPEATABLE)
         if kind in _PATTERNS:
             _check_pattern(text, getattr(node, _PATTERNS[kind])(), inner)
+
+
+def _is_clock(cast: Any) -> bool:
+    """Return whether a cast reads the clock: of the string ``now`` or ``today`` to a date or a timestamp."""
+    child, target = cast.child(), str(cast.dataType().typeName())
+    if not target.startswith(("date", "timestamp")) or child.dataType().typeName() != "string" or not child.foldable():
+        return False
+    return _CLOCK.match(str(child.eval(None))) is not None
+
+
+def _is_random(encryption: Any) -> bool:
+    """Return whether ``aes_encrypt`` chooses a random initialization vector."""
+    vector = encryption.iv().eval(None) if encryption.iv().foldable() else "a column"
+    is_empty = not (vector if isinstance(vector, bytes | bytearray) else str(vector))
+    return is_empty and str(encryption.mode()).upper() != "ECB"
 
 
 def _check_pattern(text: str, pattern: Any, frame: DataFrame) -> None:

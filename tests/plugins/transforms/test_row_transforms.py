@@ -244,14 +244,32 @@ class TestExpressions:
             ("name RLIKE '(['", "invalid regular expression"),
             ("name = ", "is not a SQL expression"),
             ("nonsense(id)", "is not an expression over the row"),
-            ("*", "is not one value"),
+            ("*", "reads columns without their names"),
+            ("to_json(struct(*)) = ''", "reads columns without their names"),
+            ("size(array(address.*)) > 0", "reads columns without their names"),
+            ("IDENTIFIER('na' || 'me') = ''", "reads columns without their names"),
+            ("_HEADRACE_all IS NULL", "_HEADRACE_all, which is no column of the row"),
+            ("birth < 'today'", "gives another value when a batch is repeated"),
+            ("to_date('now') = birth", "gives another value when a batch is repeated"),
+            ("aes_encrypt(name, '0000111122223333') = ''", "gives another value when a batch is repeated"),
             ("id", "is a value of the type int, and a condition is true or false"),
         ],
     )
     def test_more_than_the_row(self, spark: SparkSession, text: str, message: str) -> None:
-        changes = flat(spark, "id int, name string, birth date", (1, "Arp", None))
+        changes = flat(spark, "id int, name string, birth date, address struct<city string>", (1, "Arp", None, None))
         with pytest.raises(ConfigError, match=message):
             Filter(condition=text).process(changes)
+
+    def test_names_in_lambdas_are_columns_unless_they_are_arguments(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, name string, tags array<string>", (1, "Arp", ["a"]))
+        text = "transform(filter(tags, (T, n) -> n < id), t -> concat(T, ':', aggregate(tags, '', (a, b) -> b), name))"
+        compute = Compute(columns={"copy": text})
+        assert set(compute.reads()) == {"tags", "id", "name"}
+        assert rows(compute.process(changes), "copy") == [(["a:aArp"],)]
+        with pytest.raises(DataError, match="'copy' is computed from 'name'"):
+            Mask(columns={"name": {"nullify": True}}).process(compute.process(changes))
+        encrypted = Compute(columns={"copy": "hex(aes_encrypt(name, '0000111122223333', 'ECB'))"}).process(changes)
+        assert rows(encrypted, "copy") == rows(encrypted, "copy")
 
     def test_syntax_error_is_found_by_check(self, spark: SparkSession) -> None:
         for transform in (Compute(columns={"a": "b +"}), Keep({"columns": ["a"], "when": "b +"})):

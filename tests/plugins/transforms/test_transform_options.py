@@ -45,6 +45,8 @@ def test_deprecated_handling_of_deletes(options: dict[str, Any], mode: str) -> N
         (Filter, {"condition": "`java_method`('a', 'b') = 1"}, "calls java_method"),
         (Rename, {"columns": {"a": "b"}, "when": "now() > at"}, "calls now"),
         (Compute, {"columns": {"a": "INPUT_FILE_NAME ()"}}, "calls INPUT_FILE_NAME"),
+        (Compute, {"columns": {"a": "b > TIMESTAMP 'now'"}}, "reads the clock: TIMESTAMP 'now'"),
+        (Filter, {"condition": "`date` <> date' Today UTC'"}, "reads the clock"),
         (Compute, {"columns": {"_headrace_op": "1"}}, "'_headrace_op' is not a valid column name"),
         (Compute, {"columns": {"a": "1", "A": "2"}}, "two columns would be named"),
         (Insert, {}, "requires static.field"),
@@ -67,7 +69,7 @@ def test_invalid_options(transform: type[Transform], options: dict[str, Any], me
 
 
 def test_names_in_quotes_are_not_calls() -> None:
-    Filter(condition="note = 'now()' AND `current_user` = \"user()\"")
+    Filter(condition="note = 'now()' AND `current_user` = \"user()\" AND b <> 'date \\'now\\'' AND c = 'today'")
 
 
 def test_names_of_types_in_kafka_connect() -> None:

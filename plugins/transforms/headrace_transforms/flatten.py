@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig
-from headrace.sdk.changes import KEY, NEW_KEY, UNAVAILABLE
+from headrace.sdk.changes import IMAGES, KEY, NEW_KEY, UNAVAILABLE
 from headrace.sdk.columns import fold_name
 from headrace.sdk.rows import row_types
+from headrace_transforms.column_sources import find_sources
 from headrace_transforms.row_images import map_images
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Flatten(Transform):
         self._reject_duplicates(changes, leaves)
 
         def flatten(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
-            if image in (KEY, NEW_KEY):
+            is_flattened_copy = image in changes.origins and image in leaves
+            if image in (KEY, NEW_KEY) or is_flattened_copy:
                 return row
             cells: dict[str, Column] = {}
             for name, column in row.items():
@@ -64,9 +66,24 @@ class Flatten(Transform):
                         cells[self._join(path)] = cells[self._join(path)].getField(field)
             return cells
 
-        derived = {self._join(path): frozenset((fold_name(name),)) for name, paths in leaves.items() for path in paths}
-        result = map_images(changes, flatten)
-        return replace(result, derived={**changes.derived, **derived})
+        return self._trace(changes, map_images(changes, flatten), leaves)
+
+    def _trace(self, changes: Changes, result: Changes, leaves: Mapping[str, list[Path]]) -> Changes:
+        """Return the result with the origins of its new columns, and the columns from which they were made."""
+        origins, derived = dict(result.origins), dict(changes.derived)
+        for name, paths in leaves.items():
+            origin = changes.origins.get(name, ())
+            for path in paths:
+                column, sources = self._join(path), [name]
+                if origin and origin[0] in IMAGES:
+                    # A mask of the row's column also applies to a value from a row image.
+                    image, *fields = *origin, *path[1:]
+                    origins[column] = image, self._join(tuple(fields))
+                    sources = [*fields[:-1][:1], *changes.derived.get(name, ())]
+                elif origin:
+                    origins[column] = *origin, *path[1:]
+                derived[column] = find_sources(changes, sources)
+        return replace(result, origins=origins, derived=derived)
 
     def _join(self, path: Path) -> str:
         return self.config.delimiter.join(path)

@@ -161,12 +161,13 @@ class Mask(Transform):
             constants = {column: masks[name].constant for column, name in found.items()}
             result = fill_unavailable(result, {column: c for column, c in constants.items() if c is not None})
         own = [name for name in result.frame.columns if name.startswith(_PAD)]
-        return _nullify_statements(replace(result, frame=result.frame.drop(*own)))
+        derived = {name: sources for name, sources in result.derived.items() if name not in found}
+        return _nullify_statements(replace(result, frame=result.frame.drop(*own), derived=derived))
 
     def _reject_derived(self, changes: Changes) -> None:
         """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
         masked = {fold_name(name): name for name in self._choose_rules(changes)}
-        masked |= {fold_name(".".join(path)): ".".join(path) for path in _find_statements(changes)} if masked else {}
+        masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
         own = set(self._find_columns(changes))
         for column, reads in changes.derived.items():
             found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)

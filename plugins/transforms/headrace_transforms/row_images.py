@@ -13,6 +13,7 @@ from headrace.sdk.columns import any_of, fold_name, name_fold, quote_name
 from headrace.sdk.conditions import has_columns
 from headrace.sdk.rows import KEYS, list_fields, list_images, reject_rows, row_scope, unavailable_flags
 from headrace.sdk.sql import evaluate, read_columns
+from headrace_transforms.column_sources import find_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -138,7 +139,8 @@ def compute_columns(
 
     work = map_images(work, compute)
     work = replace(work, frame=work.frame.drop(*[c for c in work.frame.columns if c.startswith(_VALUE)]))
-    return replace(work, derived={**changes.derived, **_trace_columns(changes, reads)})
+    derived = {name: find_sources(changes, columns) - {fold_name(name)} for name, columns in reads.items()}
+    return replace(work, derived={**changes.derived, **derived})
 
 
 def _derive_flags(changes: Changes, reads: Mapping[str, Collection[str]]) -> dict[str, tuple[Column, Column]]:
@@ -162,13 +164,3 @@ def _compute_keys(changes: Changes, texts: Mapping[str, str]) -> Changes:
             raise
         changes = replace(changes, frame=frame)
     return changes
-
-
-def _trace_columns(changes: Changes, reads: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return column → all columns from which it is computed, also by earlier transforms."""
-    known = {fold_name(name): columns for name, columns in changes.derived.items()}
-    found = {}
-    for name, columns in reads.items():
-        earlier = [known.get(fold_name(column), frozenset()) for column in columns]
-        found[name] = columns.union(*earlier) - {fold_name(name)}
-    return found

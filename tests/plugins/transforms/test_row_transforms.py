@@ -455,6 +455,76 @@ class TestMasksOfCopies:
             Mask(columns={"address": {"nullify": True}}).process(flattened)
 
 
+class TestMasksOfImages:
+    """A row image that `unwrap` adds to the row has the columns of a mask."""
+
+    EMAIL: ClassVar[dict[str, Any]] = {"columns": {"email": {"replacement": "?"}}}
+
+    def unwrapped(self, spark: SparkSession, fields: str) -> Changes:
+        row = "struct<id int, email string, address struct<city string>>"
+        frame = frame_of(
+            spark,
+            f"before {row}, after {row}, op string, source struct<lsn bigint, query string>, {OWN}",
+            ((1, "old", ("Bern",)), (1, "new", ("Chur",)), "u", (7, "UPDATE"), (1,), "u", False, None, None, "t", 0),
+        )
+        return Unwrap({"add.fields": fields}).process(Changes(frame, envelope=True, table="people"))
+
+    @pytest.mark.parametrize(
+        "flatten", [Flatten(delimiter="_"), Flatten(columns=["__before", "__source"], delimiter="_")]
+    )
+    def test_fields_of_an_image_are_masked_after_flatten(self, spark: SparkSession, flatten: Flatten) -> None:
+        masked = Mask(self.EMAIL).process(flatten.process(self.unwrapped(spark, "before,source")))
+        columns = ["__before_id", "email", "__before_email", "__before_address_city", "__source_lsn", "__source_query"]
+        assert rows(masked, *columns) == [(1, "?", "?", "Bern", 7, None)]
+        nested = "address_city" if "address_city" in masked.event_columns else "address"
+        if nested == "address":
+            with pytest.raises(DataError, match="'__before_address_city' is computed from 'address'"):
+                Mask(columns={nested: {"nullify": True}}).process(masked)
+        else:
+            city = Mask(columns={nested: {"nullify": True}}).process(masked)
+            assert rows(city, "address_city", "__before_address_city") == [(None, None)]
+
+    @pytest.mark.parametrize(
+        ("fields", "text"),
+        [
+            ("before", "__before.email"),
+            ("before", "to_json(__before)"),
+            ("before.email", "upper(__before_email)"),
+            ("source", "__source.query"),
+            ("query", "__query"),
+        ],
+    )
+    def test_expression_over_an_image_or_a_statement_is_refused(
+        self, spark: SparkSession, fields: str, text: str
+    ) -> None:
+        copied = Compute(columns={"was": text}).process(self.unwrapped(spark, fields))
+        with pytest.raises(DataError, match=r"'was' is computed from '.*', which is masked only later"):
+            Mask(self.EMAIL).process(copied)
+        for fine in (Mask(self.EMAIL).process(self.unwrapped(spark, fields)), Drop(columns=["was"]).process(copied)):
+            Mask(self.EMAIL).process(Compute(columns={"id2": "id"}).process(fine))
+
+    def test_fields_of_a_computed_struct_are_refused(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, profile_json string", (1, '{"email": "raw"}'))
+        parsed = Compute(columns={"profile": "from_json(profile_json, 'email string')"}).process(changes)
+        flattened = Flatten(columns=["profile"]).process(parsed)
+        with pytest.raises(DataError, match=r"'profile\.email' is computed from 'profile_json'"):
+            Mask(columns={"profile_json": {"nullify": True}}).process(flattened)
+
+    def test_masked_copy_is_no_copy_of_columns_masked_later(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, first string, last string", (1, "Jean", "Arp"))
+        named = Compute(columns={"name": "concat(first, last)"}).process(changes)
+        first, second = (Mask(columns={name: {"replacement": "?"}}) for name in ("name", "first"))
+        assert rows(second.process(first.process(named)), "first", "name") == [("?", "?")]
+        with pytest.raises(DataError, match="'name' is computed from 'first'"):
+            second.process(named)
+
+    def test_values_of_the_row_before_are_masked_in_every_row(self, spark: SparkSession) -> None:
+        """The condition over the row before needs columns that a flat row does not have."""
+        mask = Mask({**self.EMAIL, "when": "email = 'other'"})
+        masked = mask.process(self.unwrapped(spark, "before.email,after.email:now"))
+        assert rows(masked, "email", "__now", "__before_email") == [("new", "new", "?")]
+
+
 class TestColumns:
     def test_names_that_collide(self, spark: SparkSession) -> None:
         changes = flat(spark, "id int, a struct<b int>, a_b int", (1, (1,), 2))

@@ -171,8 +171,8 @@ def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
     origins: dict[str, tuple[str, ...]] = {}
     for name in names:
         prefix, _, field = name.removeprefix("__").partition("_")
-        if name.startswith("__") and field and prefix in (*IMAGES, "source"):
-            origins[name] = (prefix, field)
+        if name.startswith("__") and prefix in (*IMAGES, "source"):
+            origins[name] = (prefix, field) if field else (prefix,)
         elif name in _STATEMENTS:
             origins[name] = ("source", name.removeprefix("__"))
     return origins

@@ -147,7 +147,9 @@ def _is_ipv6(value: Column) -> Column:
 
     head, tail = _split_ipv6(value)
     count = F.size(head) + F.size(tail)
-    has_form = value.rlike(rf"^(?i)(?!.*::.*::)(?!.*:::)(::|[0-9a-f]{{1,4}}:)[0-9a-f:]*(?<!(?<!:):)({_IPV4})?(%.+)?$")
+    has_form = value.rlike(
+        rf"^(?i)(?!.*::.*::)(?!.*:::)(::|[0-9a-f]{{1,4}}:)[0-9a-f:]*((?<=:){_IPV4}|(?<!(?<!:):))(%.+)?$"
+    )
     has_groups = F.forall(F.concat(head, tail), lambda group: group.rlike("^[0-9a-f]{1,4}$"))
     return has_form & has_groups & F.when(value.contains("::"), count < 8).otherwise(count == 8)
 

@@ -115,10 +115,11 @@ class TestParts:
         self, spark: SparkSession, v4: list[str], v6: list[ipaddress.IPv6Address], ipv4: int, ipv6: int
     ) -> None:
         values = [*v4, *map(str, v6), *(address.exploded.upper() for address in v6)]
+        values += [f"{prefix}{address}" for address in v4[:20] for prefix in ("::ffff:", "64:ff9b::", "1:2:3:4:5:6:")]
         values += [
             "::",
             "::1",
-            "::ffff:192.0.2.7",
+            "::ffff:0:1.2.3.4",
             "fe80::1%eth0",
             "1:2:3:4:5:6:7::",
             "::2:3:4:5:6:7:8",

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from headrace_transforms.mask_rules import NetworkConfig, PartialConfig
+from headrace_transforms.utc_values import find_utc_date, find_utc_start, to_text
 from headrace_transforms.value_mask import UnsupportedTypeError, ValueMask
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ _IPV4 = rf"{_OCTET}(\.{_OCTET}){{3}}"
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
 
 
-def keep_parts(config: PartialConfig) -> ValueMask:
+def keep_parts(config: PartialConfig, kind: DataType) -> ValueMask:
     """Return the mask that keeps leading and trailing characters. A value without other characters is hidden as a whole."""
     from pyspark.sql import functions as F
 
     def mask(value: Column) -> Column:
-        text, padding = value.cast("string"), F.lit(config.padding)
+        text, padding = to_text(value, kind), F.lit(config.padding)
         first = F.substring(text, 1, config.prefix)
         last = F.substring(text, -config.suffix, config.suffix) if config.suffix else F.lit("")
         is_long = F.length(text) > config.prefix + config.suffix
@@ -53,7 +54,7 @@ def mask_date(unit: str, kind: DataType) -> ValueMask:
     if name == "timestamp_ntz":
         return ValueMask(lambda value: F.trunc(value.cast("date"), unit).cast("timestamp_ntz"))
     if name == "timestamp":
-        return ValueMask(lambda value: F.timestamp_seconds(F.unix_date(F.trunc(_utc_date(value), unit)) * 86_400))
+        return ValueMask(lambda value: find_utc_start(F.trunc(find_utc_date(value), unit)))
     if name != "string":
         raise UnsupportedTypeError("dates, timestamps and strings")
 
@@ -66,13 +67,6 @@ def mask_date(unit: str, kind: DataType) -> ValueMask:
         lambda value: value.rlike(_ISO_DATE) & read_date(value).isNotNull(),
         "a date in ISO 8601",
     )
-
-
-def _utc_date(value: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    days = F.floor(F.unix_seconds(value).cast("decimal(20,0)") / 86_400)
-    return F.date_from_unix_date(days.cast("int"))
 
 
 def mask_bucket(width: Decimal, kind: DataType) -> ValueMask:

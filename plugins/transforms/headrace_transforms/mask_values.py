@@ -11,6 +11,7 @@ from headrace.sdk.columns import secret_literal
 from headrace_transforms.mask_ranges import keep_parts, mask_bucket, mask_date, mask_ip
 from headrace_transforms.mask_rules import MaskRule
 from headrace_transforms.mask_tokens import compute_hmac, make_token
+from headrace_transforms.utc_values import to_text
 from headrace_transforms.value_mask import UnsupportedTypeError, ValueMask
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession, 
     if (constant := _find_constant(name, rule, kind, session)) is not None:
         return _mask_alike(rule, constant)
     try:
-        return _mask_part(rule, kind, pads) or ValueMask(_mask_column(rule, session))
+        return _mask_part(rule, kind, pads) or ValueMask(_mask_column(rule, kind, session))
     except UnsupportedTypeError as error:
         raise DataError(
             f"the column {name!r} is {kind.simpleString()}, and the mask `{rule.kind}` takes {error.args[0]}",
@@ -54,7 +55,7 @@ def _mask_part(rule: MaskRule, kind: DataType, pads: Pads | None) -> ValueMask |
     if rule.token is not None and pads is not None:
         return make_token(rule.token.shape, pads, kind)
     if rule.partial is not None:
-        return keep_parts(rule.partial)
+        return keep_parts(rule.partial, kind)
     if rule.date_trunc is not None:
         return mask_date(rule.date_trunc, kind)
     if rule.bucket is not None:
@@ -86,20 +87,20 @@ def _mask_alike(rule: MaskRule, constant: Column) -> ValueMask:
     return ValueMask(lambda value: F.when(value.isNotNull(), constant), constant=constant)
 
 
-def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
+def _mask_column(rule: MaskRule, kind: DataType, session: SparkSession) -> Callable[[Column], Column]:
     """Return the function that masks a column."""
     from pyspark.sql import functions as F
 
     if rule.truncate is not None:
         length = rule.truncate
-        return lambda value: F.substring(value.cast("string"), 1, length)
+        return lambda value: F.substring(to_text(value, kind), 1, length)
     if rule.hmac_sha256:
         pads = make_pads(rule.hmac_sha256.key.get_secret_value(), session)
-        return lambda value: compute_hmac(value.cast("string"), pads)
+        return lambda value: compute_hmac(to_text(value, kind), pads)
     bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
     assert config is not None
     salt = secret_literal(session, config.salt.get_secret_value())
-    return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)
+    return lambda value: F.sha2(F.concat(salt, to_text(value, kind)), bits)
 
 
 def _find_value_of_type(name: str, rule: MaskRule, kind: DataType, session: SparkSession) -> Column:

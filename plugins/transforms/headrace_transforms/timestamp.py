@@ -98,7 +98,9 @@ class Timestamp(Transform):
     def _convert(self, instant: str) -> str:
         """Return a point in time as a value of the target type, as a SQL expression."""
         if self.config.target_type == "string":
-            return f"date_format(to_utc_timestamp({instant}, current_timezone()), {_quote(self.config.pattern)})"
+            # Only JSON formats a timestamp in another time zone than the session's, which lacks an hour each spring.
+            options = f"map('timestampFormat', {_quote(self.config.pattern)}, 'timeZone', 'UTC')"
+            return f"from_json(to_json(struct({instant} AS v), {options}), 'v STRING').v"
         if self.config.target_type == "unix":
             return _TO_UNIX[self.config.unix_precision].format(instant)
         if self.config.target_type == "Date":

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +89,29 @@ class TestParts:
         found = [row[0] for row in masked.selectExpr("unix_seconds(v)").collect()]
         starts = [datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC), datetime(1969, 12, 1, tzinfo=UTC)]
         assert found == [start.timestamp() for start in starts]
+
+    @ONE
+    @given(st.lists(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)), min_size=50))  # noqa: DTZ001 - in UTC
+    def test_timestamp_is_hashed_in_utc(self, spark: SparkSession, values: list[datetime]) -> None:
+        """A digest of a timestamp is that of Spark's string in a session in UTC. An hour of this zone occurs twice."""
+        session = Sessions(spark).of("mask")
+        twice = [datetime(2026, 10, 25, hour, 30) for hour in (0, 1)]  # noqa: DTZ001
+        micros = [(value - datetime(1970, 1, 1)) // timedelta(microseconds=1) for value in (*values, *twice)]  # noqa: DTZ001
+        texts = []
+        for zone in ("UTC", "Europe/Zurich"):
+            session.conf.set("spark.sql.session.timeZone", zone)
+            rows_of = "SELECT timestamp_micros(v) AS v, array(struct(map(1, timestamp_micros(v)))) AS w"
+            frame = session.sql(f"{rows_of} FROM VALUES {', '.join(f'({n}L)' for n in micros)} AS t(v)")
+            rule = {"hmac_sha256": {"key": KEY}}
+            digests = Mask(columns={"v": rule, "w": rule})(frame)
+            texts.append([tuple(row) for row in digests.collect()])
+            if zone == "UTC":
+                plain = [tuple(row) for row in frame.selectExpr("CAST(v AS STRING)", "CAST(w AS STRING)").collect()]
+        hashed = [tuple(hmac.new(KEY.encode(), t.encode(), hashlib.sha256).hexdigest() for t in row) for row in plain]
+        assert texts == [hashed, hashed]
+        assert len({digest for digest, _ in hashed[-2:]}) == 2
+        start = Mask(columns={"v": {"date_trunc": "year"}})(session.sql("SELECT TIMESTAMP'2100-05-05 00:00:00Z' AS v"))
+        assert [row[0] for row in start.selectExpr("unix_seconds(v)").collect()] == [4_102_444_800]
 
     @pytest.mark.parametrize(
         ("kind", "width", "values"),

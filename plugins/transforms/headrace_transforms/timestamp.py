@@ -6,32 +6,39 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import Changes, DataError, Transform, TransformConfig
+from headrace.sdk import Changes, ConfigError, DataError, Transform, TransformConfig
 from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import row_types
 from headrace_transforms.row_images import compute_columns
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
 
 Precision = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
-_FROM_UNIX = {
-    "seconds": "timestamp_seconds({0})",
-    "milliseconds": "timestamp_millis({0})",
-    "microseconds": "timestamp_micros({0})",
-    "nanoseconds": "timestamp_micros(CAST(floor({0} / 1000BD) AS BIGINT))",
+#: Number → microseconds since 1970, or null if they do not fit: ``timestamp_millis`` would fail the task.
+_TO_MICROS = {
+    "seconds": "try_multiply({0}, 1000000L)",
+    "milliseconds": "try_multiply({0}, 1000L)",
+    "microseconds": "{0}",
+    "nanoseconds": "CAST(floor({0} / 1000BD) AS BIGINT)",
 }
+#: Microseconds of the years 1 and 9999, Spark's range. Many query engines reject later years.
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _TO_UNIX = {
     "seconds": "unix_seconds({0})",
     "milliseconds": "unix_millis({0})",
     "microseconds": "unix_micros({0})",
-    "nanoseconds": "unix_micros({0}) * 1000",
+    "nanoseconds": "try_multiply(unix_micros({0}), 1000L)",
 }
+PATTERNS = "https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html"
 #: Letters of a pattern that stand for a time zone, outside of quotes.
 _ZONE = re.compile(r"[XxZzOV]")
 _TEXT = re.compile(r"'[^']*'")
+#: Letters of Java's SimpleDateFormat that Spark's patterns lack, and those with which Spark writes strings, but does not read them.
+_UNSUPPORTED, _WRITE_ONLY = re.compile(r"[YWwuecABnNp]"), re.compile(r"[EFqQ]")
 
 
 class TimestampConfig(TransformConfig):
@@ -48,6 +55,14 @@ class TimestampConfig(TransformConfig):
 
     unix_precision: Precision = Field("milliseconds", alias="unix.precision")
     """Unit of numbers."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_known_letters(cls, value: str) -> str:
+        if letter := _UNSUPPORTED.search(_TEXT.sub("", value)):
+            advice = "write `yyyy`, the year" if letter[0] == "Y" else f"use the letters of {PATTERNS}"
+            raise ValueError(f"has the letter {letter[0]!r}, which is no letter of Spark's patterns: {advice}")
+        return value
 
     @model_validator(mode="after")
     def _has_pattern(self) -> TimestampConfig:
@@ -67,6 +82,19 @@ class Timestamp(Transform):
     def reads(self) -> Collection[str]:
         return (self.config.column,)
 
+    def check(self, spark: SparkSession | None = None) -> None:
+        """Raise ConfigError for a pattern that Spark rejects."""
+        from pyspark.errors import PySparkException
+
+        super().check(spark)
+        if spark is None or not self.config.pattern:
+            return
+        try:
+            spark.sql(f"SELECT date_format(timestamp_seconds(0), {_quote(self.config.pattern)})").first()
+        except PySparkException as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"`format` {self.config.pattern!r}: {reason}", fix=f"see {PATTERNS}") from None
+
     def apply(self, changes: Changes) -> Changes:
         types, texts, rejects = row_types(changes), dict[str, str](), dict[str, str]()
         for column in changes.find_columns([self.config.column]):
@@ -81,15 +109,20 @@ class Timestamp(Transform):
         quoted, name = quote_name(column), kind.typeName()
         if name == "string" and self.config.pattern:
             pattern, has_zone = self.config.pattern, _ZONE.search(_TEXT.sub("", self.config.pattern))
+            if letter := _WRITE_ONLY.search(_TEXT.sub("", pattern)):
+                raise DataError(
+                    f"Spark reads no strings with the letter {letter[0]!r} of `format`", fix=f"see {PATTERNS}"
+                )
             if has_zone:
                 return f"try_to_timestamp({quoted}, {_quote(pattern)})"
             return f"try_to_timestamp(concat({quoted}, ' +00:00'), {_quote(pattern + ' XXX')})"
         if name in ("integer", "long", "short"):
-            return _FROM_UNIX[self.config.unix_precision].format(f"CAST({quoted} AS BIGINT)")
+            micros = _TO_MICROS[self.config.unix_precision].format(f"CAST({quoted} AS BIGINT)")
+            return f"CASE WHEN {micros} BETWEEN {_FIRST}L AND {_LAST}L THEN timestamp_micros({micros}) END"
         if name == "date":
-            return f"timestamp_seconds(unix_date({quoted}) * 86400L)"
+            return f"timestamp_micros(try_multiply(CAST(unix_date({quoted}) AS BIGINT), 86400000000L))"
         if name == "timestamp_ntz":
-            return f"CAST(concat(CAST({quoted} AS STRING), '+00:00') AS TIMESTAMP)"
+            return f"TRY_CAST(concat(CAST({quoted} AS STRING), '+00:00') AS TIMESTAMP)"
         if name == "timestamp":
             return quoted
         fix = "set `format`" if name == "string" else "convert it with `cast` before, or with `compute`"

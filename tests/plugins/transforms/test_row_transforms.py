@@ -607,6 +607,46 @@ class TestTimestamp:
             (None, "untransformable"),
         ]
 
+    @pytest.mark.parametrize(
+        ("kind", "values", "options"),
+        [
+            # PostgreSQL's infinity in microseconds, read as milliseconds.
+            (
+                "bigint",
+                {9223372036825200000: None, 9223372036825200: None, -(2**63): None, -1: -1},
+                {"unix.precision": "milliseconds"},
+            ),
+            ("bigint", {9223372036855: None, 1_700_000_000: 1_700_000_000}, {"unix.precision": "seconds"}),
+            (
+                "date",
+                {dt.date(9999, 12, 31): None, dt.date(2020, 1, 1): 1_577_836_800 * 10**9},
+                {"unix.precision": "nanoseconds"},
+            ),
+        ],
+    )
+    def test_number_out_of_range_is_a_dead_letter(
+        self, spark: SparkSession, kind: str, values: dict[Any, Any], options: dict[str, str]
+    ) -> None:
+        changes = flat(spark, f"id int, at {kind}", *enumerate(values))
+        result = Timestamp({"field": "at", "target.type": "unix", **options}).process(changes)
+        expected = [(value, "untransformable" if value is None else None) for value in values.values()]
+        assert rows(result, "at", ERROR) == expected
+
+    def test_hour_that_the_time_zone_lacks(self, spark: SparkSession) -> None:
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", "Europe/Zurich")
+        options = {"field": "at", "target.type": "string", "format": "yyyy-MM-dd 'at' HH:mm:ss, XXX \"E\""}
+        frame = make_frame(session, "at bigint", [{"at": 1774751400000}, {"at": None}])
+        found = [row.at for row in Timestamp(options)(frame).collect()]
+        assert found == ['2026-03-29 at 02:30:00, Z "Sun"', None]
+
+    def test_pattern_that_spark_rejects_is_found_by_check(self, spark: SparkSession) -> None:
+        with pytest.raises(ConfigError, match="`format` 'yyyy#': "):
+            Timestamp({"field": "at", "target.type": "Date", "format": "yyyy#"}).check(spark)
+        options = {"field": "at", "target.type": "Date", "format": "E, d MMM yyyy"}
+        with pytest.raises(DataError, match="Spark reads no strings with the letter 'E'"):
+            Timestamp(options).process(flat(spark, "id int, at string", (1, "x")))
+
     def test_text_without_a_format(self, spark: SparkSession) -> None:
         with pytest.raises(DataError, match="set `format`"):
             Timestamp({"field": "at", "target.type": "Date"}).process(flat(spark, "id int, at string", (1, "x")))

@@ -56,6 +56,12 @@ def test_deprecated_handling_of_deletes(options: dict[str, Any], mode: str) -> N
         (Cast, {"columns": {"a": "struct<b:int>"}}, "'struct<b:int>' is not a type of a column"),
         (Cast, {"columns": {"a": "decimal"}}, "'decimal' is not a type of a column"),
         (Timestamp, {"field": "a", "target.type": "string"}, "target.type string requires `format`"),
+        (
+            Timestamp,
+            {"field": "a", "target.type": "Date", "format": "'Y' YYYY-MM-dd"},
+            "'Y', which is no letter of Spark's",
+        ),
+        (Timestamp, {"field": "a", "target.type": "Date", "format": "yyyy-ww"}, "'w', which is no letter of Spark's"),
         (Timestamp, {"field": "a", "target.type": "timestamp"}, "target.type"),
         (Mask, {"columns": {"a": {"empty": True, "keep_type": True}}}, "keep_type belongs to `replacement`"),
         (Mask, {"columns": {"a": {"empty": True, "nullify": True}}}, "requires exactly one of"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import Changes, Transform, TransformConfig
+from headrace.sdk import Changes, DataError, Transform, TransformConfig
 from headrace.sdk.columns import quote_name
+from headrace.sdk.rows import row_types
 from headrace_transforms.row_images import compute_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 #: Names of Kafka Connect's Cast → Spark's.
 _KAFKA_CONNECT = {
@@ -53,11 +58,31 @@ class Cast(Transform):
         return self.config.columns
 
     def apply(self, changes: Changes) -> Changes:
-        texts, rejects = dict[str, str](), dict[str, str]()
+        texts, rejects, types = dict[str, str](), dict[str, str](), row_types(changes)
         for column, name in changes.find_columns(self.config.columns).items():
             kind, quoted = self.config.columns[name], quote_name(column)
+            if not _can_cast(changes, types[column], kind):
+                is_days = kind == "date" and types[column].typeName() in ("integer", "long", "short")
+                raise DataError(
+                    f"the column {column!r} is {types[column].simpleString()}, which Spark does not cast to {kind}",
+                    fix=f"convert days since 1970 with `compute: {{columns: {{{column}: date_from_unix_date({column})}}}}`"
+                    if is_days
+                    else "convert it with `timestamp` or `compute`",
+                )
             texts[column] = f"TRY_CAST({quoted} AS {kind})"
             rejects[f"the column `{column}` does not fit its type {kind}"] = (
                 f"{quoted} IS NOT NULL AND {texts[column]} IS NULL"
             )
         return compute_columns(changes, texts, rejects) if texts else changes
+
+
+def _can_cast(changes: Changes, have: DataType, want: str) -> bool:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    nothing = changes.frame.sparkSession.range(0).select(F.lit(None).cast(have).alias("v"))
+    try:
+        nothing.selectExpr(f"TRY_CAST(v AS {want})")
+    except AnalysisException:
+        return False
+    return True

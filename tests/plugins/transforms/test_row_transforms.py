@@ -86,6 +86,11 @@ class TestCast:
             ("None", None, None),
         ]
 
+    def test_type_that_no_value_has(self, spark: SparkSession) -> None:
+        with pytest.raises(DataError, match="'day' is int, which Spark does not cast to date") as raised:
+            Cast(columns={"day": "date"}).process(flat(spark, "id int, day int", (1, -5000)))
+        assert "`compute: {columns: {day: date_from_unix_date(day)}}`" in str(raised.value)
+
     def test_plain_frame_fails(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([("300",)], "size string")
         with pytest.raises(Exception, match="the column `size` does not fit its type tinyint"):

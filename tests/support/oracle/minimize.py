@@ -92,7 +92,9 @@ def _without_column(case: Json, column: str) -> Json:
 
 def _drop_unused_kinds(pack: Json) -> Json:
     for case in pack["cases"]:
-        used = {record["kind"] for batch in case["batches"] for record in batch}
+        records = [record for batch in case["batches"] for record in batch]
+        used = {record["kind"] for record in records}
+        used |= {"key" for record in records if not isinstance(record.get("key"), str | None)}
         case["kinds"] = {name: kind for name, kind in case["kinds"].items() if name in used}
     return pack
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.sdk import MaintenancePolicy
 from headrace.testing.tables import Target
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+def later(seconds: float, *, history: float = HOUR, files: int = 2) -> MaintenancePolicy:
+    """Return a policy with a clock that is ahead."""
+    return MaintenancePolicy(history, files, clock=lambda: time.time() + seconds)
 
 
 def folder_of(folder: Path, target: Target) -> Path:

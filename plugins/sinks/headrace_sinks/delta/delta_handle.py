@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch
+from headrace.sdk.changes import POSITION
 from headrace.sdk.storage import Folder
 from headrace_sinks.delta.batch_versions import BatchVersion, find_app_id
 
@@ -18,9 +19,17 @@ if TYPE_CHECKING:
 
 #: Folder of the commits of a table.
 LOG = "_delta_log"
+#: Key in the metadata of the column POSITION of a table that headrace created. Delta's writer does not take other properties.
+CREATED = "headrace.created"
+#: Table properties that change the names of columns and of folders in files.
+MAPPING, _RANDOM, _RANDOM_LENGTH = "delta.columnMapping.mode", "delta.randomizeFilePrefixes", "delta.randomPrefixLength"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 #: Delta's check that the session's catalog is Delta's. Tables in folders need no catalog.
 _CATALOG_CHECK = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
+#: Delta would add all columns of the rows to the table, also those of headrace.
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+#: The table property with which Delta forgets the versions of batches, and the operation that takes a table back to an older version.
+_TRANSACTION_EXPIRY, _RESTORE = "delta.setTransactionRetentionDuration", "RESTORE"
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,11 @@ class DeltaHandle:
         return list(self.metadata.get("partitionColumns") or [])
 
     @property
+    def is_own(self) -> bool:
+        """Whether headrace created the table, so that all files in its folder belong to it."""
+        return any(field.name == POSITION and CREATED in field.metadata for field in self.schema)
+
+    @property
     def sql_name(self) -> str:
         """Name of the table in SQL."""
         path = self.path.replace("`", "``")
@@ -110,17 +124,38 @@ class DeltaHandle:
         found = self.java.transactions().get(find_app_id(batch))
         return BatchVersion.parse(int(found.get())) if found.isDefined() else None
 
+    def is_applied(self, batch: Batch, last: BatchVersion | None) -> bool | None:
+        """Return whether the table has a batch; None if unknown (``Batch.is_applied``). ``last``: of ``find_batch_version``."""
+        if last is None:
+            # Such a table may have had a version of the pipeline.
+            return None if _TRANSACTION_EXPIRY in self.properties else False
+        is_applied = last.is_applied(batch)
+        return None if is_applied and self._is_restored(batch) else is_applied
+
     def find_commit(self, batch: Batch, before: int) -> DeltaCommit | None:
         """Find the commit of a batch that was just written after a version; None when it committed nothing.
 
         Other writers may have committed since.
         """
-        log = Folder(self.spark, f"{self.path}/{LOG}")
-        for version in range(self.version, max(before, self.version - MARK_SEARCH_DEPTH), -1):
-            info = _read_commit_info(log, version)
+        for version, info in self._walk_commits(before):
             if info.get("userMetadata") == batch.mark:
                 return DeltaCommit(str(version), info.get("operationMetrics") or {})
         return None
+
+    def _is_restored(self, batch: Batch) -> bool:
+        """Return whether an older version was restored after the commit of a batch. RESTORE keeps the stored versions of batches."""
+        for _, info in self._walk_commits():
+            if info.get("userMetadata") == batch.mark:
+                return False
+            if info.get("operation") == _RESTORE:
+                return True
+        return False
+
+    def _walk_commits(self, before: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Iterate over the commits after a version and their descriptions, the newest first; ``MARK_SEARCH_DEPTH`` of them at most."""
+        log = Folder(self.spark, f"{self.path}/{LOG}")
+        for version in range(self.version, max(before, self.version - MARK_SEARCH_DEPTH), -1):
+            yield version, _read_commit_info(log, version)
 
     def count_deletion_vectors(self) -> int:
         """Count the files with rows that are marked as deleted."""
@@ -136,10 +171,17 @@ class DeltaHandle:
         java.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({pairs})")
 
 
+def find_prefix_length(properties: Mapping[str, str]) -> int:
+    """Return the length of the random names of folders, which a table with mapped columns has instead of those of partitions; or 0."""
+    is_random = properties.get(_RANDOM) == "true" or properties.get(MAPPING, "none") != "none"
+    return int(properties.get(_RANDOM_LENGTH, "2")) if is_random else 0
+
+
 def _load_snapshot(spark: SparkSession, path: str) -> Any:
     """Load Delta's newest snapshot; its version is -1 without a table. The session is headrace's own clone."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    spark.conf.set(_CATALOG_CHECK, "false")
+    for setting in (_CATALOG_CHECK, _AUTO_MERGE):
+        spark.conf.set(setting, "false")
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, path)._2()  # noqa: SLF001
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError
+from headrace.sdk import ConfigError, DataError
 from headrace.sdk.changes import DELETED
 from headrace.sdk.schemas import project
-from headrace_sinks.delta.delta_handle import DeltaHandle
+from headrace_sinks.delta.delta_handle import MAPPING, DeltaHandle
 from headrace_sinks.delta.delta_readers import explain_widening
 from headrace_sinks.reader_support import list_names
 from headrace_sinks.stored_types import find_changes, spell_as_stored, union_by_name
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 
 #: Characters that Delta does not allow in the name of a column, unless columns are mapped.
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
-_MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
+WIDENING = "delta.enableTypeWidening"
+#: Keys in the metadata of a generated and of an identity column.
+_GENERATED = {"delta.generationExpression", "delta.identity.start"}
 #: Widths of integers in bytes.
 _INTEGERS = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 
 
 def check_names(schema: StructType, properties: Mapping[str, str]) -> None:
     """Raise DataError for a column name that Delta does not allow. ``properties``: properties of the table."""
-    if properties.get(_MAPPING, "none") != "none":
+    if properties.get(MAPPING, "none") != "none":
         return
     for name in list_names(schema):
         if _FORBIDDEN & set(name):
             raise DataError(
                 f"Delta does not allow the column name {name!r}: it has a space or one of `,;{{}}()=`",
-                fix=f"change the name with `rename` under `transforms:`; or, for new tables, set `{_MAPPING}: name`, if all readers "
+                fix=f"change the name with `rename` under `transforms:`; or, for new tables, set `{MAPPING}: name`, if all readers "
                 "of the table support it",
             )
 
@@ -60,11 +62,23 @@ def evolve(handle: DeltaHandle, rows: DataFrame, readers: Sequence[str], *, has_
         return True
 
     rows = spell_as_stored(rows, stored)
+    _check_generated(stored, rows.columns)
     schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen, has_deletes=has_deletes)
     check_names(schema, handle.properties)
     if any(find_changes(stored, schema)):
         _change_schema(handle, schema, widens=bool(reasons))
     return project(rows, schema.add(DELETED, "boolean"))
+
+
+def _check_generated(stored: StructType, columns: Sequence[str]) -> None:
+    """Raise ConfigError for a generated column of the table that the batch lacks. A row without a value would be rejected or be wrong."""
+    for field in stored:
+        if field.name not in columns and not _GENERATED.isdisjoint(field.metadata):
+            raise ConfigError(
+                f"the table generates the values of the column {field.name!r}, and batches have no such column",
+                where="sink delta",
+                fix="give the table another `target:`, and compute the column with a transform or in a view",
+            )
 
 
 def _explain_refusal(handle: DeltaHandle, readers: Sequence[str]) -> tuple[str, str] | None:

@@ -25,18 +25,18 @@ from headrace.sdk import (
     WriteResult,
 )
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.columns import quote_name
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.active_session import active
+from headrace_sinks.appended_rows import drop_stored
 from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
 from headrace_sinks.delta.delta_errors import explain, explain_version, is_after_last_commit
 from headrace_sinks.delta.delta_folders import check_other_files, make_table_folders
-from headrace_sinks.delta.delta_handle import DeltaHandle
+from headrace_sinks.delta.delta_handle import CREATED, DeltaHandle, find_prefix_length
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
-from headrace_sinks.delta.delta_partitions import find_partition_columns, find_unsupported_values
+from headrace_sinks.delta.delta_partitions import check_partition_types, find_partition_columns, find_unsupported_values
 from headrace_sinks.delta.delta_readers import load_readers
 from headrace_sinks.delta.delta_schema import check_names, evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
@@ -151,7 +151,10 @@ class DeltaSink(Sink):
         columns = self._partition_columns(table) if handle is None else handle.partition_columns
         if not columns:
             return None
-        unsupported = find_unsupported_values(columns, row, has_folders=not Folder(spark, path).is_in_store)
+        properties = self._table_options.properties() if handle is None else handle.properties
+        unsupported = find_unsupported_values(
+            columns, row, has_folders=not find_prefix_length(properties), has_limit=not Folder(spark, path).is_in_store
+        )
         return None if unsupported is None else ~_is_deleted() & unsupported
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -216,19 +219,21 @@ class DeltaSink(Sink):
 
     def _write(self, handle: DeltaHandle, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         last = handle.find_batch_version(batch)
-        is_applied = last.is_applied(batch) if last else False
+        is_applied = handle.is_applied(batch, last)
         if is_applied:
             return WriteResult(version=str(handle.version), skipped=True)
         if batch.mode == "upsert":
             self._table_options.check_stored(handle, table.name)
         stored = handle.schema
+        check_partition_types(handle.partition_columns, stored, f"table {table.name}, sink delta")
         rows = evolve(handle, rows, self.config.readers, has_deletes=batch.mode == "upsert")
         changes = describe_changes(stored, rows.drop(DELETED).schema)
         with mark_commits(handle.spark, batch, BatchVersion.after(last, batch)):
             if batch.mode == "upsert":
                 merge(handle, table, rows)
             else:
-                _append(handle, rows, is_known=is_applied is not None)
+                with drop_stored(rows, handle.read, is_known=is_applied is not None) as new:
+                    new.write.format("delta").mode("append").save(handle.path)
         return replace(_to_result(handle.refresh(), batch, before=handle.version), schema_changes=changes)
 
     def _write_first_batch(self, table: Table, path: str, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -236,11 +241,13 @@ class DeltaSink(Sink):
         spark, columns = rows.sparkSession, tuple(self._partition_columns(table))
         if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
             return deferred
+        check_partition_types(columns, rows.schema, f"table {table.name}, sink delta, partition.by")
         check_other_files(spark, table.name, path)
         properties = self._table_options.properties()
         check_names(rows.schema, properties)
         if batch.mode == "upsert":
             rows = rows.where(~_is_deleted())
+        rows = rows.withMetadata(POSITION, {CREATED: True})
         # An append would continue a table that another writer has created in the meantime, without a look at its columns.
         writer = rows.drop(DELETED).write.format("delta").mode("errorifexists").options(**properties)
         with mark_commits(spark, batch, BatchVersion.after(None, batch)):
@@ -248,17 +255,6 @@ class DeltaSink(Sink):
         handle = DeltaHandle.load(spark, path)
         assert handle is not None, "the commit created the table"
         return _to_result(handle, batch, before=-1)
-
-
-def _append(handle: DeltaHandle, rows: DataFrame, *, is_known: bool) -> None:
-    """Append rows. ``is_known``: the table has none of them; otherwise rows with stored positions are skipped.
-
-    Positions of a pipeline's appended rows are unique.
-    """
-    if not is_known:
-        columns = [quote_name(column) for column in rows.columns]
-        rows = rows.join(handle.read().select(POSITION), POSITION, "left_anti").select(*columns)
-    rows.drop(DELETED).write.format("delta").mode("append").save(handle.path)
 
 
 def _is_deleted() -> Column:

@@ -8,14 +8,16 @@ import pyarrow as pa
 import pyspark
 import pytest
 from deltalake import write_deltalake
-from tests.support.delta import folder_of, open_table, read_actions, read_rows
+from tests.support.delta import DAY, folder_of, later, open_table, read_actions, read_rows
 
 from headrace import ConfigError, DataError, RetriableError
+from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.delta import DeltaSink
+from headrace_sinks.delta.delta_partitions import find_unsupported_values
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +26,10 @@ PEOPLE = "id int, name string"
 
 @pytest.fixture
 def target(tmp_path: Path, sessions: Sessions) -> Target:
-    return Target(DeltaSink(path=str(tmp_path)), sessions.of("one"))
+    session = sessions.of("one")
+    # A session of the user may have it.
+    session.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "true")
+    return Target(DeltaSink(path=str(tmp_path)), session)
 
 
 def make(folder: Path, sessions: Sessions, **options: Any) -> Target:
@@ -41,6 +46,8 @@ def test_delta_rs_reads_upserts_deletes_and_schema_changes(target: Target, tmp_p
         {"id": 1, "size": 2**20, "note": "a"},
         {"id": 3, "size": 30, "note": None},
     ]
+    columns = [field.name for field in open_table(tmp_path, target).schema().fields]
+    assert columns == ["id", "size", POSITION, "note"]
     vectors = [action["add"].get("deletionVector") for action in read_actions(tmp_path, target) if "add" in action]
     assert any(vectors), "the rows are marked as deleted in their file"
 
@@ -71,6 +78,15 @@ def test_table_with_deletion_vectors_is_set_aside_for_a_reader_that_refuses_them
 
 
 # The mark of the batch
+
+
+def test_rows_that_a_restore_removed_are_written_again(target: Target, tmp_path: Path) -> None:
+    for number in range(2):
+        target.write(PEOPLE, put(number, number, "a"), mode="append")
+    open_table(tmp_path, target).restore(0)
+    assert not target.write_again(PEOPLE, put(1, 1, "a"), mode="append").skipped
+    assert target.write_again(PEOPLE, put(1, 1, "a"), mode="append").skipped
+    assert [row["id"] for row in target.rows()] == [0, 1]
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append"])
@@ -117,11 +133,13 @@ def test_table_in_the_folder_of_another_table_is_rejected(target: Target, sessio
     inner = Target(DeltaSink(path=str(tmp_path)), target.session, name=f"{target.name}.old")
     error = inner.refusal(lambda: inner.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
-    assert f"in the folder of the table '{target.name}'" in str(error)
+    assert f"its folder is in that of the table at file:{folder_of(tmp_path, target)}, whose VACUUM" in str(error)
     outer = Target(DeltaSink(path=str(tmp_path)), target.session, name="kit")
     error = outer.refusal(lambda: outer.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
-    assert f"the folder of the table '{target.name}'" in str(error)
+    assert f"its folder has that of the table at file:{folder_of(tmp_path, target)}, whose files its VACUUM" in str(
+        error
+    )
     assert not folder_of(tmp_path, outer).joinpath("_delta_log").exists()
 
 
@@ -134,8 +152,20 @@ def test_folder_with_files_of_another_program_is_rejected(target: Target, tmp_pa
     assert not (folder / "_delta_log").exists()
     for file in folder.glob("*_SUCCESS*"):
         file.unlink()
-    target.write(PEOPLE, put(1, 1, "a"))  # the other files may be those of a killed first batch
-    assert target.rows() == [{"id": 1, "name": "a"}]
+    error = target.refusal(lambda: target.write(PEOPLE, put(1, 1, "a")))
+    assert "has files of another program, for example " in str(error)
+
+
+def test_first_batch_continues_after_a_killed_one(target: Target, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    rows = target.frame(PEOPLE, *(put(1, number, "a") for number in range(40)))
+    failing = rows.repartition(4, "id").withColumn("id", F.expr("if(id = 30, raise_error('killed'), id)"))
+    with pytest.raises(Exception, match="killed"):
+        target.apply(failing)
+    assert [path.name for path in folder_of(tmp_path, target).iterdir()]
+    target.apply(rows)
+    assert len(target.rows()) == 40
 
 
 def test_delta_table_of_another_program_is_continued(target: Target, tmp_path: Path) -> None:
@@ -147,6 +177,8 @@ def test_delta_table_of_another_program_is_continued(target: Target, tmp_path: P
         {"id": 2, "city": "y", "name": None},
         {"id": 3, "city": None, "name": "c"},
     ]
+    steps = target.sink.plan_maintenance(target.session, target.table, later(30 * DAY))
+    assert "remove-orphans" not in [step.name for step in steps]
     error = target.refusal(lambda: target.write("id int, city int", put(2, 1, 5)))
     assert isinstance(error, DataError)
     assert "city" in str(error)
@@ -169,11 +201,15 @@ def test_rows_move_between_partitions(tmp_path: Path, sessions: Sessions) -> Non
 def test_partition_values_that_a_table_cannot_hold(tmp_path: Path, sessions: Sessions) -> None:
     table = make(tmp_path, sessions, **{"partition.by": ["city"]})
     values = ["", "x" * 250, "x" * 251, ":" * 83, ":" * 84, "ž" * 125, "ž" * 126, None]
+    values += ["__HIVE_DEFAULT_PARTITION__", "a\0b"]
     rows = table.frame("id int, city string", *[put(1, number, value) for number, value in enumerate(values)])
     condition = table.sink.find_unsupported(table.session, table.table, "upsert", rows.schema)
     assert condition is not None
     found = {row["id"] for row in rows.where(condition).collect()}
-    assert found == {0, 2, 4, 6}
+    assert found == {0, 2, 4, 6, 8, 9}
+    mapped = find_unsupported_values(["City"], rows.schema, has_folders=False, has_limit=True)
+    assert mapped is not None
+    assert {row["id"] for row in rows.where(mapped).collect()} == {0, 8}
     table.apply(rows.where(~condition))
     assert [row["city"] for row in table.rows()] == [values[number] for number in (1, 3, 5, 7)]
 

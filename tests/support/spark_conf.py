@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Settings for small tables. To generate and compile Java code for a plan takes longer than to interpret the plan, and adaptive
-#: planning between stages has no benefit.
+#: planning between stages has no benefit. Delta reads the state of a table in 50 partitions.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -6,12 +6,16 @@ import json
 import re
 from typing import Any
 
+from headrace.sdk import MaintenancePolicy
 from headrace.sdk.storage import Folder
 from headrace_sinks.delta.delta_handle import LOG, DeltaHandle
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 #: The file in which Delta notes how far a VACUUM came.
 _LAST_VACUUM = "_last_vacuum_info"
+#: Properties with which a table keeps old versions for longer than the policy, and all commits in its log.
+_RETENTIONS = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+_CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 def list_commits(handle: DeltaHandle) -> dict[int, int]:
@@ -31,11 +35,21 @@ def read_last_vacuum(handle: DeltaHandle) -> int:
     return int(info.get("latestCommitVersionOutsideOfRetentionWindow", -1))
 
 
-def remove_old_commits(handle: DeltaHandle, seconds: float) -> None:
-    """Remove commits older than ``seconds`` from the log, if a checkpoint replaces them.
+def find_kept_time(handle: DeltaHandle, policy: MaintenancePolicy) -> float:
+    """Return for how many seconds old versions are kept: the history of the policy, or longer if properties of the table say so."""
+    configs = handle.jvm.org.apache.spark.sql.delta.DeltaConfigs
+    texts = [handle.properties[name] for name in _RETENTIONS if name in handle.properties]
+    durations = [configs.getMilliSeconds(configs.parseCalendarInterval(text)) / 1000 for text in texts]
+    return float(max([policy.history_seconds, *durations]))
 
-    Delta does the same when it writes a checkpoint, but keeps the commits of 30 days (``delta.logRetentionDuration``).
+
+def remove_old_commits(handle: DeltaHandle, seconds: float) -> None:
+    """Remove commits older than ``seconds`` from the log, if a checkpoint replaces them and the table allows it.
+
+    Delta does the same when it writes a checkpoint, but by default keeps the commits of 30 days.
     """
+    if handle.properties.get(_CLEANUP) == "false":
+        return
     delta, java = handle.jvm.org.apache.spark.sql.delta, handle.jvm.java.lang
     # py4j passes a small number as an Integer, and Delta requires an Option of a Long.
     gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001

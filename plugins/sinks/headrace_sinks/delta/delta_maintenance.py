@@ -6,6 +6,7 @@ run next to batches. Other programs may maintain the same table; a rejected step
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,14 +16,16 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace_sinks.active_session import active
-from headrace_sinks.delta.delta_handle import DeltaHandle
-from headrace_sinks.delta.delta_log import list_commits, read_last_vacuum, remove_old_commits
+from headrace_sinks.delta.delta_folders import find_other_file
+from headrace_sinks.delta.delta_handle import DeltaHandle, find_prefix_length
+from headrace_sinks.delta.delta_log import find_kept_time, list_commits, read_last_vacuum, remove_old_commits
 from headrace_sinks.small_files import MAX_BYTES, CompactionCandidates, select_small_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The table property with the time of the last search for orphan files, in milliseconds since 1970.
+#: The table property with the time of the last search for orphan files, in milliseconds since 1970. Without it, only tables that
+#: headrace created are searched.
 ORPHANS_PROPERTY = "headrace.orphans"
 #: Larger files are not compacted.
 _LARGE_BYTES = 128 * 1024 * 1024
@@ -35,8 +38,6 @@ _OPTIMIZE = "spark.databricks.delta.optimize"
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 #: The commits by which VACUUM reports itself. They would expire too, by a further VACUUM.
 _VACUUM_COMMITS = "spark.databricks.delta.vacuum.logging.enabled"
-#: The error of VACUUM LITE when commits since the last VACUUM are no longer in the log.
-_NOT_IN_LOG = "DELTA_CANNOT_VACUUM_LITE"
 
 
 @dataclass(frozen=True)
@@ -148,40 +149,67 @@ def _compact(handle: DeltaHandle, options: Mapping[str, str]) -> str:
 def _find_old_versions(handle: DeltaHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
     commits, last = list_commits(handle), read_last_vacuum(handle)
     # Versions that the last VACUUM has expired may still be in the log.
-    oldest = min((time for version, time in commits.items() if version > last), default=None)
-    if oldest is None or oldest > (policy.now - policy.history_seconds * _EXPIRY_SLACK) * 1000:
+    oldest, kept = min((version for version in commits if version > last), default=None), find_kept_time(handle, policy)
+    if oldest is None or commits[oldest] > (policy.now - kept * _EXPIRY_SLACK) * 1000:
+        return None
+    # VACUUM LITE reads all commits since the last VACUUM. A full one deletes files that it finds in the folder.
+    is_full = oldest > last + 1
+    if is_full and find_last_search(handle) is None:
         return None
 
     def expire() -> str:
-        try:
-            _vacuum(handle, policy.history_seconds, "LITE")
-        except Exception as error:
-            if _NOT_IN_LOG not in str(error):
-                raise
-            _vacuum(handle, max(policy.orphans_seconds, policy.history_seconds), "FULL")
-        remove_old_commits(handle, policy.history_seconds)
+        if is_full and (other := _vacuum_folder(handle, policy)):
+            return other
+        if not is_full:
+            _vacuum(handle, policy, kept, "LITE")
+        remove_old_commits(handle, _to_system_age(policy, kept))
         return f"{len(commits)} versions, {len(list_commits(handle))} left"
 
     return MaintenanceStep("expire", f"{len(commits)} versions", expire)
 
 
 def _find_orphans(handle: DeltaHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
-    searched = int(handle.properties.get(ORPHANS_PROPERTY) or handle.metadata.get("createdTime") or 0) / 1000
-    if policy.now - searched < policy.orphans_seconds:
+    searched = find_last_search(handle)
+    if searched is None or policy.now - searched < policy.orphans_seconds:
         return None
 
     def remove() -> str:
-        _vacuum(handle, max(policy.orphans_seconds, policy.history_seconds), "FULL")
+        other = _vacuum_folder(handle, policy)
         handle.set_properties({ORPHANS_PROPERTY: str(round(policy.now * 1000))})
-        return "removed"
+        return other or "removed"
 
     return MaintenanceStep("remove-orphans", "files that no version references", remove)
 
 
-def _vacuum(handle: DeltaHandle, seconds: float, kind: str) -> None:
+def find_last_search(handle: DeltaHandle) -> float | None:
+    """Find the time of the last search for orphans, in seconds since 1970; None when the table must not be searched.
+
+    The folder of a table of another program may have files that do not belong to the table.
+    """
+    created = handle.metadata.get("createdTime") if handle.is_own else None
+    noted = str(handle.properties.get(ORPHANS_PROPERTY) or created)
+    return int(noted) / 1000 if noted.isdigit() else None
+
+
+def _vacuum_folder(handle: DeltaHandle, policy: MaintenancePolicy) -> str | None:
+    """Delete orphans in the folder of a table. Return the reason if the folder has files of another program, which stay."""
+    other = find_other_file(handle.spark, handle.path, find_prefix_length(handle.properties))
+    if other is not None:
+        return f"none: {other!r} in the folder of the table is not a file of this table"
+    _vacuum(handle, policy, max(policy.orphans_seconds, find_kept_time(handle, policy)), "FULL")
+    return None
+
+
+def _vacuum(handle: DeltaHandle, policy: MaintenancePolicy, seconds: float, kind: str) -> None:
     """Delete files that no version of the last ``seconds`` references. LITE: only files that a commit removed."""
     with _settings(handle.spark, {_RETENTION_CHECK: "false", _VACUUM_COMMITS: "false"}):
-        handle.spark.sql(f"VACUUM {handle.sql_name} {kind} RETAIN {seconds / 3600:.6f} HOURS").collect()
+        hours = _to_system_age(policy, seconds) / 3600
+        handle.spark.sql(f"VACUUM {handle.sql_name} {kind} RETAIN {hours:.6f} HOURS").collect()
+
+
+def _to_system_age(policy: MaintenancePolicy, seconds: float) -> float:
+    """Return the age by the system's clock, which Delta reads, of a file with an age by the clock of the policy, which never jumps ahead."""
+    return seconds + max(0.0, time.time() - policy.now)
 
 
 @contextmanager

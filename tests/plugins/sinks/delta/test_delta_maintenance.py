@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
-from tests.support.delta import folder_of, open_table, read_rows
+from tests.support.delta import DAY, HOUR, folder_of, later, open_table, read_rows
 
 from headrace import ConfigError
 from headrace.sdk import MaintenancePolicy
@@ -16,7 +15,6 @@ from headrace_sinks.delta import DeltaSink
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
-HOUR, DAY = 3600.0, 86400.0
 
 
 @pytest.fixture
@@ -30,11 +28,6 @@ def maintain(target: Target, policy: MaintenancePolicy) -> dict[str, str]:
     return {step.name: step.run() for step in steps}
 
 
-def later(seconds: float, *, history: float = HOUR, files: int = 2) -> MaintenancePolicy:
-    """Return a policy with a clock that is ahead."""
-    return MaintenancePolicy(history, files, clock=lambda: time.time() + seconds)
-
-
 def make_older(path: Path, seconds: float) -> None:
     """Set the times of a file, or of all files in a folder, back."""
     for file in path.iterdir() if path.is_dir() else [path]:
@@ -43,12 +36,12 @@ def make_older(path: Path, seconds: float) -> None:
 
 
 def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Path) -> None:
-    for number in range(4):  # a file has more than one row
-        target.write(PEOPLE, *(put(number, 10 * ten + number, "a") for ten in range(6)))
+    for number in range(3):  # a file has more than one row
+        target.write(PEOPLE, *(put(number, 10 * ten + number, "a") for ten in range(6)), mode="append")
     target.write(PEOPLE, put(10, 1, "A"), remove(10, 2, None))
     before, size = target.rows(), target.sink.measure_table(target.session, target.table)
     assert size is not None
-    assert (size.rows, size.versions, size.maintained) == (23, 5, None)
+    assert (size.rows, size.versions, size.maintained) == (17, 4, None)
     assert size.delete_files
     result = maintain(target, later(0, files=3))
     assert list(result) == ["compact"]
@@ -57,25 +50,26 @@ def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Pa
     assert {row["id"]: row["name"] for row in read_rows(tmp_path, target)} == {row["id"]: row["name"] for row in before}
     size = target.sink.measure_table(target.session, target.table)
     assert size is not None
-    assert (size.rows, size.files, size.delete_files, size.small_files) == (23, 1, 0, 0)
+    assert (size.rows, size.files, size.delete_files, size.small_files) == (17, 1, 0, 0)
     assert size.maintained
     assert maintain(target, later(0, files=3)) == {}
 
 
-def test_old_versions_expire_and_batches_are_still_known(target: Target, tmp_path: Path) -> None:
-    for number in range(12):
+def test_old_versions_expire_and_batches_are_still_known(tmp_path: Path, sessions: Sessions) -> None:
+    target = Target(DeltaSink({"path": str(tmp_path), "delta.checkpointInterval": 2}), sessions.of("one"))
+    for number in range(3):
         target.write(PEOPLE, put(number, 1, f"name {number}"))
     rows = target.rows()
     assert maintain(target, later(1.2 * HOUR, files=99)) == {}
     make_older(folder_of(tmp_path, target) / "_delta_log", HOUR)
-    assert maintain(target, later(0, history=0.0, files=99)) == {"expire": "12 versions, 2 left"}
+    assert maintain(target, later(0, history=0.0, files=99)) == {"expire": "3 versions, 1 left"}
     assert target.rows() == rows
     assert read_rows(tmp_path, target) == rows
     assert len(list(folder_of(tmp_path, target).glob("*.parquet"))) == 1
     assert isinstance(target.refusal(lambda: target.rows("0")), ConfigError)
     assert maintain(target, later(0, history=0.0, files=99)) == {}
-    assert target.write_again(PEOPLE, put(11, 1, "name 11")).skipped
-    target.write(PEOPLE, put(12, 2, "new"))
+    assert target.write_again(PEOPLE, put(2, 1, "name 2")).skipped
+    target.write(PEOPLE, put(12, 2, "new"), mode="append")
     assert maintain(target, later(0, history=0.0, files=99)).keys() == {"expire"}
     assert [row["id"] for row in target.rows()] == [1, 2]
 

@@ -55,6 +55,8 @@ class Transform(Plugin, ABC):
     filters: bool = False
     #: True when its output contains deletes, which the sink must support.
     deletes_rows: bool = False
+    #: True when it leaves out deletes: a column of the row may then name its table, because no delete needs the column.
+    ignores_deletes: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, changes: Changes) -> Changes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headrace_transforms.insert import Insert as Insert
     from headrace_transforms.keep import Keep as Keep
     from headrace_transforms.mask import Mask as Mask
+    from headrace_transforms.outbox import Outbox as Outbox
     from headrace_transforms.rename import Rename as Rename
     from headrace_transforms.timestamp import Timestamp as Timestamp
     from headrace_transforms.unwrap import Unwrap as Unwrap
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 #: Name in a pipeline file → module and class.
 _CLASSES = {
     "unwrap": "headrace_transforms.unwrap:Unwrap",
+    "outbox": "headrace_transforms.outbox:Outbox",
     "rename": "headrace_transforms.rename:Rename",
     "keep": "headrace_transforms.keep:Keep",
     "drop": "headrace_transforms.drop:Drop",

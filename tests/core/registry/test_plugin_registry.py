@@ -71,7 +71,20 @@ class TestFound:
     def test_built_in_plugins_are_found_by_entry_points(self) -> None:
         assert registry().names("sink") >= ["console"]
         assert registry().names("transform") == [
-            *("cast", "compute", "drop", "filter", "flatten", "insert", "keep", "mask", "rename", "timestamp", "unwrap")
+            *(
+                "cast",
+                "compute",
+                "drop",
+                "filter",
+                "flatten",
+                "insert",
+                "keep",
+                "mask",
+                "outbox",
+                "rename",
+                "timestamp",
+            ),
+            "unwrap",
         ]
         assert {r.distribution.split()[0] for r in registry().registrations() if r.kind == "dialect"} == {"headrace"}
 

@@ -177,6 +177,10 @@ class Plan:
         """Return the transforms that apply to a table, and those that hide values, which also apply to records of unknown tables."""
         return [transform for transform in self.transforms if transform.hides_values or transform.applies_to(table)]
 
+    def ignores_deletes(self, table: str | None) -> bool:
+        """Return whether deletes are left out of a table, or of some table (None)."""
+        return any(transform.ignores_deletes and transform.applies_to(table) for transform in self.transforms)
+
     @property
     def dead_letter_policy(self) -> DeadLetterPolicy:
         return DeadLetterPolicy(self.settings.dead_letters, self.settings.max_dead_letters)

@@ -23,7 +23,7 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
-from headrace.engine.read.topic_splitter import PART, split_topic
+from headrace.engine.read.topic_splitter import PART, SplitRules, split_topic
 from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
@@ -116,12 +116,10 @@ class ChangeReader:
             if events.topic in waiting:
                 found.append(Events.of_failure(events.topic, RetriableError("earlier batches of the topic wait")))
                 continue
-            in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)
+            in_files = not self._plan.source.yields_records
             try:
-                accepts = partial(self._plan.routes.accepts, events.topic)
-                found += split_topic(
-                    context.spark, context.schemas, events, route.by, rows, accepts=accepts, in_files=in_files
-                )
+                rules = SplitRules.of_topic(self._plan, events, route.by)
+                found += split_topic(context.spark, context.schemas, events, rules, in_files=in_files)
             except Exception as raised:
                 error = translate(raised, self._plan)
                 if isinstance(error, UnknownSchemaError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -20,33 +20,56 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.engine.plan.pipeline_plan import Plan
+
 #: Value of ``route.by.field`` for the name of a record's schema, if records have no such field.
 RECORD_NAME = "record.name"
 #: Column with the name of a record's part of its topic; null in a topic that no rule splits.
 PART = PREFIX + "part"
 
 
+@dataclass(frozen=True)
+class SplitRules:
+    """Rules of one topic that is split."""
+
+    #: Fields whose values, joined with dots, name the part of an event.
+    by: Sequence[str]
+    #: Fields of the events that contain rows.
+    row_fields: Collection[str]
+    #: Returns whether a value is a valid table name; otherwise its events are rejected.
+    accepts: Callable[[str], bool]
+    #: Returns whether deletes are left out of the table of a part, or of some table (None).
+    ignores_deletes: Callable[[str | None], bool]
+
+    @classmethod
+    def of_topic(cls, plan: Plan, events: Events, by: Sequence[str]) -> SplitRules:
+        def ignores_deletes(part: str | None) -> bool:
+            route = plan.routes.of(events.topic, part) if part else None
+            return plan.ignores_deletes(route.table if route else None)
+
+        row_fields = plan.row_fields(events.schema)
+        return cls(by, row_fields, partial(plan.routes.accepts, events.topic), ignores_deletes)
+
+    @property
+    def row_column(self) -> str | None:
+        """The first of the fields that is a column of the row."""
+        return next((path for path in self.by if path.partition(".")[0] in self.row_fields), None)
+
+
 def split_topic(
-    session: SparkSession,
-    schemas: SchemaLog,
-    events: Events,
-    by: Sequence[str],
-    row_fields: Collection[str],
-    *,
-    accepts: Callable[[str], bool],
-    in_files: bool,
+    session: SparkSession, schemas: SchemaLog, events: Events, rules: SplitRules, *, in_files: bool
 ) -> list[Events]:
-    """Split the events of a topic by the values of the fields ``by``; events without a value have no part.
+    """Split the events of a topic by the values of fields; events without a value have no part.
 
     The split takes one pass over the batch. A part has its own column types if the source can read the part alone. Otherwise the
     schema of a part has the columns of the topic in which a record of the part had a value, in this batch or before.
-    ``row_fields``: fields of the events that contain rows; ``accepts``: returns whether a value is a valid table name, otherwise
-    its events are rejected; ``in_files``: records are numbered within their file.
+    ``in_files``: records are numbered within their file.
     """
     from pyspark.sql import functions as F
 
-    part = _part_column(events, by, row_fields)
-    names = _name_schema(events.schema, by)
+    row_fields = rules.row_fields
+    part = _part_column(events, rules)
+    names = _name_schema(events.schema, rules.by)
     columns: list[Column] = []
     if events.narrow is None:
         values, keys = _list_columns(events.schema, E.VALUE, row_fields), _list_columns(events.key_schema, E.KEY, ())
@@ -54,7 +77,8 @@ def split_topic(
     # A tombstone does not identify its table.
     frame = E.drop_tombstones(events.load(session, events.schema if columns else names))
     rows = frame.groupBy(part.alias(PART)).agg(F.count("*"), *columns).collect()
-    known = [row for row in rows if row[PART] is not None and accepts(row[PART])]
+    known = [row for row in rows if row[PART] is not None and rules.accepts(row[PART])]
+    _check_parts(events, rules, [row[PART] for row in known])
     parts = []
     for name, _, *found in known:
         select = partial(_select, part == name, in_files)
@@ -116,7 +140,8 @@ def _name_schema(schema: StructType, by: Sequence[str]) -> StructType:
         if path == RECORD_NAME and "record" not in schema.names:
             continue
         top, _, field = path.partition(".")
-        tops.setdefault(top, []).extend([field] if field else [])
+        if top in schema.names:
+            tops.setdefault(top, []).extend([field] if field else [])
     fields = []
     for top, names in tops.items():
         struct: Any = schema[top].dataType
@@ -124,25 +149,41 @@ def _name_schema(schema: StructType, by: Sequence[str]) -> StructType:
     return StructType(fields) if fields else schema
 
 
-def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str]) -> Column:
+def _check_parts(events: Events, rules: SplitRules, parts: Collection[str]) -> None:
+    """Raise DataError if a column of the row names the table, and a table of these parts has deletes, which lack the column."""
+    if rules.row_column and not all(map(rules.ignores_deletes, parts)):
+        raise _no_such_field(events, rules, rules.row_column)
+
+
+def _no_such_field(events: Events, rules: SplitRules, path: str) -> DataError:
+    """Return the error for a field that cannot name the table."""
+    known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}
+    paths = [f"{name}.{inner}" for name in known if name not in rules.row_fields for inner in known[name]]
+    return DataError(
+        f"`route.by.field` names {path!r}, which its events do not have outside the row",
+        where=f"topic {events.topic}",
+        fix=did_you_mean(path, paths or known),
+    )
+
+
+def _part_column(events: Events, rules: SplitRules) -> Column:
     """Return the values of the fields, joined with dots; null if a value is missing."""
     from pyspark.sql import functions as F
 
     columns = []
-    for path in by:
+    for path in rules.by:
         if path == RECORD_NAME and events.types and "record" not in events.schema.names:
             columns.append(F.col(E.TYPE) if len(events.types) > 1 else F.lit(events.types[0]))
             continue
         top, _, field = path.partition(".")
         struct = events.schema[top].dataType if top in events.schema.names else None
-        known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}
-        if struct is None or top in row_fields or (field and field not in known[top]):
-            paths = [f"{name}.{inner}" for name in known if name not in row_fields for inner in known[name]]
-            raise DataError(
-                f"`route.by.field` names {path!r}, which its events do not have outside the row",
-                where=f"topic {events.topic}",
-                fix=did_you_mean(path, paths or known),
-            )
+        is_in_row = top in rules.row_fields
+        if is_in_row and rules.ignores_deletes(None) and not hasattr(struct, "names"):  # All events are deletes.
+            columns.append(F.lit(None).cast("string"))
+            continue
+        is_known = struct is not None and (not field or field in getattr(struct, "names", ()))
+        if not is_known or (is_in_row and not rules.ignores_deletes(None)):
+            raise _no_such_field(events, rules, path)
         column = F.col(E.VALUE).getField(top)
         columns.append((column.getField(field) if field else column).cast("string"))
     has_all = reduce(lambda a, b: a & b, [column.isNotNull() & (column != "") for column in columns])

@@ -1,4 +1,4 @@
-"""Columns with the record's place and with fixed values, with the options of Kafka Connect's InsertField."""
+"""Columns with the record's place, headers and fixed values, with the options of InsertField and of Debezium's HeaderToValue."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig
-from headrace.sdk.changes import OFFSET, PARTITION, PREFIX, TIMESTAMP, TOPIC
+from headrace.sdk.changes import HEADERS, OFFSET, PARTITION, PREFIX, TIMESTAMP, TOPIC
 from headrace.sdk.columns import fold_name
+from headrace.sdk.events import header_value
+from headrace.sdk.transform import Strings
 from headrace_transforms.row_images import add_columns
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class InsertConfig(TransformConfig):
-    """Options of Kafka Connect's InsertField, under their original names. A ``?`` or ``!`` after a name has no effect."""
+    """Options of Kafka Connect's InsertField and Debezium's HeaderToValue. A ``?`` or ``!`` after a name has no effect."""
 
     static_field: str | None = Field(None, alias="static.field")
     """Column with the same string in every row."""
@@ -36,6 +38,12 @@ class InsertConfig(TransformConfig):
     timestamp_field: str | None = Field(None, alias="timestamp.field")
     """Column with the record's timestamp. Records in files have none."""
 
+    headers: Strings = ()
+    """Headers of the record to insert, as text. Records in files have none."""
+
+    fields: Strings = ()
+    """Columns for ``headers``, in the same order."""
+
     @field_validator("static_field", "topic_field", "partition_field", "offset_field", "timestamp_field")
     @classmethod
     def _column_name(cls, value: str | None) -> str | None:
@@ -46,9 +54,13 @@ class InsertConfig(TransformConfig):
 
     @model_validator(mode="after")
     def _names_differ(self) -> InsertConfig:
-        names = [name for name in (self.static_field, *self.places()) if name]
+        names = [name for name in (self.static_field, *self.places(), *self.fields) if name]
         if not names:
-            raise ValueError("requires static.field, topic.field, partition.field, offset.field or timestamp.field")
+            raise ValueError(
+                "requires static.field, topic.field, partition.field, offset.field, timestamp.field or headers"
+            )
+        if len(self.headers) != len(self.fields) or any(not n or n.lower().startswith(PREFIX) for n in self.fields):
+            raise ValueError("`headers` and `fields` have one column for each header")
         if len(set(map(fold_name, names))) < len(names):
             raise ValueError(f"two columns would be named {max(names, key=names.count)!r}")
         if (self.static_field is None) != (self.static_value is None):
@@ -63,7 +75,7 @@ class InsertConfig(TransformConfig):
 
 
 class Insert(Transform):
-    """``insert: {topic.field: topic, offset.field: offset}``."""
+    """``insert: {topic.field: topic, headers: [trace], fields: [trace_id]}``."""
 
     name = "insert"
     api_version = 1
@@ -76,11 +88,13 @@ class Insert(Transform):
         columns: dict[str, Column] = {}
         if self.config.static_field is not None:
             columns[self.config.static_field] = F.lit(self.config.static_value)
-        for name, own in self.config.places().items():
+        for name, own in (self.config.places() | dict.fromkeys(self.config.fields, HEADERS)).items():
             if own not in changes.own_columns:
                 raise DataError(
                     f"the records have no {own.removeprefix(PREFIX)} for the column {name!r}",
                     fix="remove the option; a field of the event can be added with `add.fields` of `unwrap`",
                 )
             columns[name] = F.col(own)
+        for header, name in zip(self.config.headers, self.config.fields, strict=True):
+            columns[name] = header_value(header, HEADERS).cast("string")
         return add_columns(changes, columns)

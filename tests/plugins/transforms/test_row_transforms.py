@@ -552,6 +552,27 @@ class TestColumns:
             Insert({"timestamp.field": "at"}).process(changes)
         assert TIMESTAMP not in changes.own_columns
 
+    def test_headers_of_the_record(self, spark: SparkSession) -> None:
+        """The first header of a name counts, as in Debezium; a record without it has null."""
+        from pyspark.sql import functions as F
+
+        header = F.struct(F.lit("trace").alias("key"), F.lit(b"t1").alias("value"))
+        other = F.struct(F.lit("trace").alias("key"), F.lit(b"t2").alias("value"))
+        changes = envelopes(spark, (None, (1, "Arp", "CH"), "c"))
+        changes = replace(changes, frame=changes.frame.withColumn(HEADERS, F.array(header, other)))
+        insert = Insert(headers=["trace", "none"], fields=["trace_id", "none"])
+        assert rows(insert.process(changes), "after") == [((1, "Arp", "CH", "t1", None),)]
+        with pytest.raises(DataError, match="the records have no headers for the column 'trace_id'"):
+            insert.process(envelopes(spark, (None, (1, "Arp", "CH"), "c")))
+
+    def test_local_times(self, spark: SparkSession) -> None:
+        """The documented counterpart of TimezoneConverter keeps the type of a local time."""
+        changes = flat(spark, "id int, at timestamp_ntz", (1, dt.datetime.fromisoformat("2026-07-01T10:00")), (2, None))
+        text = "convert_timezone('UTC', 'Europe/Zurich', at)"
+        result = Compute(columns={"at": text}).process(changes)
+        assert rows(result, "at") == [(dt.datetime.fromisoformat("2026-07-01T12:00"),), (None,)]
+        assert result.frame.schema["at"].dataType.simpleString() == "timestamp_ntz"
+
     def test_masks_that_keep_the_type(self, spark: SparkSession) -> None:
         changes = flat(
             spark, "id int, size int, name string, tags array<string>", (1, 7, "Arp", ["x"]), (2, None, None, None)

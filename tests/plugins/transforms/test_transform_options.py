@@ -51,6 +51,8 @@ def test_deprecated_handling_of_deletes(options: dict[str, Any], mode: str) -> N
         (Compute, {"columns": {"a": "1", "A": "2"}}, "two columns would be named"),
         (Insert, {}, "requires static.field"),
         (Insert, {"static.field": "a"}, "belong together"),
+        (Insert, {"headers": ["a", "b"], "fields": "a"}, "one column for each header"),
+        (Insert, {"headers": "a", "fields": "A", "topic.field": "a"}, "two columns would be named"),
         (Insert, {"static.field": "a!", "static.value": "x", "topic.field": "A"}, "two columns would be named"),
         (Insert, {"offset.field": "_headrace_offset"}, "is not a valid column name"),
         (Cast, {"columns": {"a": "struct<b:int>"}}, "'struct<b:int>' is not a type of a column"),

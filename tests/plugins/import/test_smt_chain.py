@@ -148,7 +148,8 @@ def test_key_columns(importer: Any) -> None:
         ({"type": f"{KAFKA}Cast$Value", "spec": "int32"}, "cast"),
         ({"type": f"{KAFKA}Cast$Value", "spec": "a:int32", "predicate": "tombstone"}, "tombstones"),
         ({"type": f"{DEBEZIUM}Filter", "language": "jsr223.groovy", "condition": "value.op == 'u'"}, "filter"),
-        ({"type": f"{DEBEZIUM}outbox.EventRouter"}, "connector"),
+        ({"type": f"{DEBEZIUM}outbox.EventRouter", "route.topic.regex": "(.)(.*)"}, "route.by.field"),
+        ({"type": f"{DEBEZIUM}outbox.EventRouter", "predicate": "header"}, "tables"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "(", "replacement": "x"}, "tables"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "a", "replacement": "a/b"}, "target"),
         ({"type": f"{DEBEZIUM}ExtractNewRecordState", "predicate": "header"}, "tables"),
@@ -229,3 +230,28 @@ def test_empty_prefix_of_added_fields_is_kept(importer: Any) -> None:
     unwrap = UNWRAP | {"add.fields": "op,ts_ms", "add.fields.prefix": ""}
     [step] = importer.load(make_config(unwrap))["transforms"]
     assert step["unwrap"]["add.fields.prefix"] == ""
+
+
+def test_outbox_of_some_topics(importer: Any) -> None:
+    """The envelopes of the other topics become rows, too."""
+    router = {
+        "type": f"{DEBEZIUM}outbox.EventRouter",
+        "predicate": "topic",
+        "route.by.field": "kind",
+        "route.topic.replacement": "lake.${routedByValue}",
+        "table.fields.additional.placement": "type:header:event, p:partition",
+    }
+    pipeline = importer.load(make_config(router))
+    assert pipeline["tables"] == [
+        {"source": "/a\\.b/", "route.by.field": "after.kind", "target": "lake.{topic}"},
+        {"source": "*"},
+    ]
+    outbox = {"table.fields.additional.placement": "type:header:event", "tables": "lake.*"}
+    assert pipeline["transforms"] == [{"outbox": outbox}, {"unwrap": {}}]
+
+
+def test_outbox_for_objects_removes_no_rows(importer: Any) -> None:
+    sink = {"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "a", "s3.bucket.name": "b"}
+    router = {"type": f"{DEBEZIUM}outbox.EventRouter", "route.tombstone.on.empty.payload": "true"}
+    pipeline = importer.load(make_config(router), sink | {"flush.size": "1"})
+    assert pipeline["transforms"] == [{"outbox": {}}]

@@ -12,12 +12,15 @@ from headrace_import.connect.smt import (
     make_step,
     split_pairs,
 )
+from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 
 #: Option of several SMTs of Kafka Connect 3.8 and later.
 _NULLS = "replace.null.with.default"
 #: Quoted text of a SimpleDateFormat, and its letters that patterns of Spark do not have, or for something else.
 _TEXT = re.compile(r"'[^']*'")
+#: Name of a column that SQL takes without quotes.
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OTHER_LETTERS = frozenset("YwWuF")
 
 
@@ -160,7 +163,7 @@ def import_extract_field(smt: Smt) -> Imported:
         raise NotImportableError("a row cannot become one of its fields", "use `compute` and `keep`")
     step, options = make_step(smt, "unwrap")
     options.comment = smt.cite("type", "field")
-    return Imported([step])
+    return _finish(smt, step)
 
 
 def import_iceberg_debezium(smt: Smt) -> Imported:
@@ -178,6 +181,41 @@ def import_filter(smt: Smt) -> Imported:
     if not smt.get("predicate"):
         raise NotImportableError("without a predicate it would drop every record")
     step, _ = make_step(smt, "filter")
+    return Imported([step])
+
+
+def import_header_from(smt: Smt) -> Imported:
+    """Import fields that become headers: the row loses them, or nothing changes."""
+    if smt.get("operation", "copy").lower() != "move":
+        raise NotImportableError("a table has no headers, and the row keeps its columns", kind=Kind.NO_MEANING)
+    step, options = make_step(smt, "drop")
+    options.add("columns", smt.list_items("fields"), smt.cite("fields", "operation"))
+    smt.settings.ignore_matches([f"{smt.prefix}headers"], "a table has no headers")
+    return _finish(smt, step)
+
+
+def import_header_to_value(smt: Smt) -> Imported:
+    """Import columns with the values of headers."""
+    step, options = make_step(smt, "insert")
+    for name in ("headers", "fields"):
+        options.add(name, smt.list_items(name), smt.cite(name))
+    smt.settings.ignore_matches([f"{smt.prefix}operation"], "a table has no headers")
+    return Imported([step])
+
+
+def import_timezone_converter(smt: Smt) -> Imported:
+    """Import columns whose times become local times of a zone."""
+    columns, zone = smt.list_items("include.list"), smt.get("converted.timezone")
+    if not columns or any(":" in column for column in columns):
+        raise NotImportableError(
+            "its list does not name the columns alone",
+            f"`compute: {{columns: {{at: \"convert_timezone('UTC', '{zone or 'Europe/Zurich'}', at)\"}}}}`",
+        )
+    step, options = make_step(smt, "compute")
+    names = {name: name if _NAME.fullmatch(name) else f"`{name}`" for name in columns}
+    texts = {name: f"convert_timezone('UTC', '{zone}', {quoted})" for name, quoted in names.items()}
+    options.entries["columns"] = _mapping(smt, texts, "include.list")
+    options.entries["columns"].comment += f"; {smt.cite('converted.timezone')}"
     return Imported([step])
 
 

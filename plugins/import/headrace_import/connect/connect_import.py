@@ -232,7 +232,9 @@ def _write_transforms(draft: Block, inputs: ConnectInputs, chains: Sequence[Chai
     comment = "; ".join(chain.comment for chain in chains if chain.comment)
     is_debezium = any(map(_is_debezium, inputs.sources))
     if is_debezium and not inputs.sinks and not any(chain.unwraps for chain in chains):
-        steps.insert(0, Block({"unwrap": Block(comment="default: the topics have envelopes, and the tables rows")}))
+        place = 1 + max((number for number, step in enumerate(steps) if "outbox" in step.entries), default=-1)
+        unwrap = Block(comment="default: the topics have envelopes, and the tables rows")
+        steps.insert(place, Block({"unwrap": unwrap}))
     if steps:
         draft.entries["transforms"] = Blocks(steps, comment)
     elif comment and isinstance(tables := draft.entries.get("tables"), Blocks):

@@ -31,7 +31,7 @@ def import_logical_table_router(smt: Smt) -> Imported:
     else:
         smt.settings.reject(keys, why, fix)
         smt.settings.add_to_do([smt.type_key], why, fix)
-    smt.settings.ignore_matches([f"{smt.prefix}*"], "headrace makes no schema names")
+    smt.settings.ignore_matches([f"{smt.prefix}*"], "headrace makes no schema names and keeps no cache of them")
     return Imported(rules=[rule])
 
 
@@ -47,8 +47,8 @@ def import_value_to_key(smt: Smt) -> Imported:
 def _make_rule(smt: Smt, regex: str, replacement: str) -> Block:
     """Return the rule for topics that match a regular expression."""
     pattern, target = smt.get(regex), _GROUP.sub(lambda m: f"{{{m[1] or m[2]}}}", smt.get(replacement))
-    _check_pattern(pattern)
-    if not _TABLE_NAME.fullmatch(re.sub(r"\{\d\}", "x", target)) or _has_missing_group(pattern, target):
+    check_pattern(pattern)
+    if not is_table_name(re.sub(r"\{\d\}", "x", target)) or _has_missing_group(pattern, target):
         fix = "write `target:` in a rule of `tables:`"
         raise NotImportableError("its replacement is not the name of a table: letters, digits, `_`, `-` and dots", fix)
     rule = Block()
@@ -57,12 +57,18 @@ def _make_rule(smt: Smt, regex: str, replacement: str) -> Block:
     return rule
 
 
-def _check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str) -> None:
+    """Raise NotImportableError for a regular expression that does not compile here."""
     try:
         re.compile(pattern)
     except re.error as error:
         why = f"its regular expression does not compile in Python: {error.msg} at position {error.pos}"
         raise NotImportableError(why, "write `source: /regular expression/` in `tables:`") from None
+
+
+def is_table_name(name: str) -> bool:
+    """Return whether a name is one of a table."""
+    return bool(_TABLE_NAME.fullmatch(name))
 
 
 def _has_missing_group(pattern: str, target: str) -> bool:

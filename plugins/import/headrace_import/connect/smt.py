@@ -6,16 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
 
 class NotImportableError(Exception):
-    """An SMT or a predicate has no counterpart. ``fix``: the nearest transform."""
+    """An SMT or a predicate has no counterpart. ``fix``: the nearest transform; ``kind``: its section of the report."""
 
-    def __init__(self, why: str, fix: str | None = None) -> None:
+    def __init__(self, why: str, fix: str | None = None, kind: Kind = Kind.NOT_IMPORTED) -> None:
         super().__init__(why)
-        self.why, self.fix = why, fix
+        self.why, self.fix, self.kind = why, fix, kind
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Imported:
     steps: list[Block] = field(default_factory=list)
     rules: list[Block] = field(default_factory=list)
     key: Block | None = None
+    #: Whether the steps get the condition of the SMT's predicate.
+    takes_condition: bool = True
 
 
 def make_step(smt: Smt, name: str) -> tuple[Block, Block]:

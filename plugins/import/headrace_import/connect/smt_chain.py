@@ -11,15 +11,19 @@ from headrace_import.connect.column_smts import (
     import_extract_field,
     import_filter,
     import_flatten,
+    import_header_from,
+    import_header_to_value,
     import_iceberg_debezium,
     import_insert_field,
     import_mask_field,
     import_replace_field,
     import_timestamp_converter,
+    import_timezone_converter,
     import_unwrap,
     keep_deleted_rows,
 )
 from headrace_import.connect.nearest_smts import CUSTOM, find_nearest
+from headrace_import.connect.outbox_smt import import_event_router, keep_empty_events
 from headrace_import.connect.predicates import PREDICATE_OPTIONS, read_condition
 from headrace_import.connect.routing_smts import (
     import_logical_table_router,
@@ -54,6 +58,10 @@ _MAPPERS: Mapping[str, Callable[[Smt], Imported]] = {
     "RegexRouter": import_regex_router,
     "ByLogicalTableRouter": import_logical_table_router,
     "ValueToKey": import_value_to_key,
+    "EventRouter": import_event_router,
+    "HeaderFrom": import_header_from,
+    "HeaderToValue": import_header_to_value,
+    "TimezoneConverter": import_timezone_converter,
 }
 _ROUTERS = ("RegexRouter", "ByLogicalTableRouter")
 _NO_WHEN = ("`unwrap` has no condition", "select tables with `unwrap: {tables: […]}`")
@@ -64,7 +72,16 @@ _WITHOUT_CONDITION = {
     **dict.fromkeys((*_ROUTERS, "ValueToKey"), _NO_RULE),
 }
 #: SMTs that change the columns of the value that they receive, of a row or of an envelope.
-_OF_COLUMNS = ("Cast", "ReplaceField", "InsertField", "TimestampConverter", "Flatten", "MaskField")
+_OF_COLUMNS = (
+    "Cast",
+    "ReplaceField",
+    "InsertField",
+    "TimestampConverter",
+    "Flatten",
+    "MaskField",
+    "HeaderFrom",
+    "HeaderToValue",
+)
 _UNWRAPS = ("ExtractNewRecordState", "DebeziumTransform")
 _NEW_TOPIC = re.compile(r"Router$|Routing$|^ExtractTopic$")
 #: Options of ``unwrap`` for deletes.
@@ -97,7 +114,10 @@ class Chain:
 
     @property
     def unwraps(self) -> bool:
-        return any("unwrap" in step.entries for step in self.steps)
+        """Whether the chain turns the envelopes of all topics into rows."""
+        routers = [step.entries["outbox"] for step in self.steps if "outbox" in step.entries]
+        routes_all = any(isinstance(options, Block) and "tables" not in options.entries for options in routers)
+        return routes_all or any("unwrap" in step.entries for step in self.steps)
 
 
 def import_chain(settings: Settings, use: ChainUse) -> Chain:
@@ -113,7 +133,9 @@ def import_chain(settings: Settings, use: ChainUse) -> Chain:
         except NotImportableError as error:
             settings.restore(before)
             remaining = [key for key in smt.list_keys() if key in settings.list_remaining()]
-            settings.reject(remaining, f"{smt.class_name or 'an SMT without `type`'}: {error.why}", error.fix)
+            settings.reject(
+                remaining, f"{smt.class_name or 'an SMT without `type`'}: {error.why}", error.fix, error.kind
+            )
         chain.is_routed |= bool(_NEW_TOPIC.search(smt.class_name))
     if chain.steps or chain.rules or chain.key:
         chain.comment = settings.cite("transforms")
@@ -151,7 +173,7 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
         smt.settings.ignore(smt.list_keys(), use.without_routers)
         return
     _check_condition(smt, condition, chain)
-    if chain.is_routed and smt.class_name in _ROUTERS:
+    if chain.is_routed and smt.class_name in (*_ROUTERS, "EventRouter"):
         raise NotImportableError("one router of a chain is imported", "write its result in `target:` of `tables:`")
     if chain.is_routed and smt.get("topic.field"):
         why = "a router before it changes the name of the topic; headrace inserts the topic's own name"
@@ -182,7 +204,10 @@ def _complete_step(smt: Smt, step: Block, condition: Condition | None, use: Chai
     """Add what follows from the predicate and the sink."""
     (name, options), *_ = step.entries.items()
     assert isinstance(options, Block)
-    if condition and name == "unwrap":
+    if name == "outbox":  # Its options have the topics of the predicate.
+        if use.appends_only:
+            keep_empty_events(smt, options)
+    elif condition and name == "unwrap":
         options.comment += f"; {smt.settings.cite(*condition.keys)}"
         why = "`unwrap` applies to all topics of the pipeline, the SMT to the topics of its predicate"
         fix = "select tables with `unwrap: {tables: […]}`, if some topics have no envelopes"
@@ -202,7 +227,7 @@ def _find_mapper(smt: Smt) -> Callable[[Smt], Imported]:
         raise NotImportableError(*CUSTOM)
     is_other_filter = smt.class_name == "Filter" and not kind.startswith("org.apache.kafka.")
     if smt.class_name not in _MAPPERS or is_other_filter:
-        raise NotImportableError(*find_nearest(kind, smt.class_name))
+        raise find_nearest(kind, smt.class_name)
     return _MAPPERS[smt.class_name]
 
 

@@ -170,10 +170,8 @@ class ChangeReader:
         has_one_table = not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
         transforms = self._plan.transforms_of(route.table)
-        parts = [self._transform(part, transforms, events.topic, seen, balance) for part in parts]
-        changes = union_parts(parts)
-        if every_field and self._plan.hides_values:
-            changes = drop_decoded_headers(changes)
+        changes = union_parts([self._transform(part, transforms, events.topic, seen, balance) for part in parts])
+        changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         if events.is_inferred:
             changes = reject_unsupported_fields(changes, route.table, self._plan.sinks, keeps_values=every_field)
         if is_numbered:

@@ -114,8 +114,7 @@ class DeltaSink(Sink):
 
     def session_conf(self) -> dict[str, str]:
         # Without the extension, a query shows the rows that deletion vectors delete. A catalog is not needed: tables are paths.
-        # Each batch reads the table's log; 50 tasks (Delta's default) take longer than those of a log with thousands of files.
-        return {"spark.sql.extensions": _EXTENSION, "spark.databricks.delta.snapshotPartitions": "8"}
+        return {"spark.sql.extensions": _EXTENSION}
 
     def warnings(self) -> Iterable[str]:
         return self._table_options.warnings()

@@ -194,6 +194,8 @@ class TableHistory:
         self._file = 0
         self._added = 0
         self._pending: list[tuple[int, Json]] = []
+        #: Whether records are dead letters because the case of a name has changed.
+        self._is_respelled = False
 
     def write(self, batch: int) -> None:
         """Add the table's records of a batch."""
@@ -282,6 +284,7 @@ class TableHistory:
             name, kind = self._columns[-1]
             self._columns = [*self._columns[:-1], [name.swapcase(), kind]]
             self._rows = {key: {**row, name.swapcase(): row.get(name)} for key, row in self._rows.items()}
+            self._is_respelled = self._pack["format"] == "json"
             return
         own = [i for i, (name, _) in enumerate(self._columns) if name not in ("id", "shard")]
         if len(own) > 1 and self._draw.takes("drop-column", 0.15):
@@ -322,7 +325,8 @@ class TableHistory:
         is_delete = "d" in (record["value"].get("op"), record["value"].get("__op"))
         # If the delete is a dead letter, its tombstone removes the row.
         if (
-            _has_lookalikes(record["value"])
+            self._is_respelled
+            or _has_lookalikes(record["value"])
             or not is_delete
             or record.get("key") is None
             or not self._draw.takes("tombstones", 0.7)

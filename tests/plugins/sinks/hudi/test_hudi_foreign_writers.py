@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.hudi import load_table_services
 
-from headrace.errors import ConfigError, RetriableError
+from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.meantime import in_the_meantime
+from headrace.testing.tables import Row, Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_timeline import open_table
 
@@ -145,6 +147,12 @@ def maintain(target: Target) -> None:
         step.run()
 
 
+def write_during(target: Target, change: Callable[[Target], None], changes: Sequence[Row]) -> HeadraceError | None:
+    """Write a batch while another program changes the table, and return the batch's error."""
+    with in_the_meantime(partial(change, target)) as interleave:
+        return target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, *changes))))
+
+
 LOG_CHANGES = [plan_compaction, compact]
 COMMON_CHANGES = [clean, start_commit, remove_scratch, delete_nothing, capture_changes, remove_checksum, savepoint]
 
@@ -180,6 +188,32 @@ def test_rows_stay_correct_after_changes_by_another_writer(
     maintain(target)
     assert rows(target) == expected
     assert target.write_again(PEOPLE, put(99, 99, "not read")).skipped
+
+
+@pytest.mark.nightly
+def test_maintenance_by_another_program_during_batches(tmp_path: Path, sessions: Sessions) -> None:
+    target = make(tmp_path, sessions, {"table.type": "MERGE_ON_READ"})
+    expected = dict.fromkeys(range(4), "old")
+    rejected = 0
+    # A compaction ends during a batch, and another one begins in one batch and ends in the next.
+    for number, change in enumerate([compact, plan_compaction, compact, clean, delete_nothing, compact], 2):
+        changes = (
+            put(number, number % 4, f"n{number}"),
+            put(number, 100 + number, "new"),
+            remove(number, 99 + number, ""),
+        )
+        error = write_during(target, change, changes)
+        if error is not None:
+            assert isinstance(error, RetriableError), change
+            assert rows(target) == expected, change
+            rejected += 1
+            target.write(PEOPLE, *changes)
+        expected.pop(99 + number, None)
+        expected |= {number % 4: f"n{number}", 100 + number: "new"}
+        assert rows(target) == expected, change
+    assert rejected <= 1, "most batches succeed while another program maintains the table"
+    maintain(target)
+    assert rows(target) == expected
 
 
 @pytest.mark.nightly

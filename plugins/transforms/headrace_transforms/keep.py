@@ -31,9 +31,8 @@ class Keep(Transform):
         return self.config.columns
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
-        return apply_when(
-            changes, self.apply, condition, (), unknown=False
-        )  # It changes none of the columns that it names.
+        # It changes none of the columns that it names.
+        return apply_when(changes, self.apply, condition, (), unknown=False)
 
     def apply(self, changes: Changes) -> Changes:
         found = changes.find_columns(self.config.columns)

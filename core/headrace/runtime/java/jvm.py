@@ -29,8 +29,6 @@ LOCAL_IP = "SPARK_LOCAL_IP"
 CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
 #: Files and folders that the JVM creates are private to this user.
 UMASK = 0o077
-
-
 #: Whether a JVM that this thread starts may write an archive when it exits.
 _may_write_archive = ContextVar("may_write_archive", default=True)
 

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Settings for small tables. To generate and compile Java code for a plan takes longer than to interpret the plan, and adaptive
-#: planning between stages has no benefit. Delta reads the state of a table in 50 partitions.
+#: planning between stages has no benefit. Delta would start many tasks to read a small table and to list its folder.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 

@@ -28,9 +28,9 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _CATALOG_CHECK = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
 #: Delta would add all columns of the rows to the table, also those of headrace.
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-#: The number of tasks that read the state of a table in each batch, unless the session has another. Delta's default is 50, and its tasks
-#: take longer than the reading.
-_STATE_TASKS = ("spark.databricks.delta.snapshotPartitions", "8")
+#: The tasks that read the state of a table in each batch, and the most tasks that list its folders in a VACUUM, unless the session has
+#: other numbers. Delta starts 50 and 10,000 of them also for a small table: they take longer than their work.
+_TASKS = {"spark.databricks.delta.snapshotPartitions": "8", "spark.sql.sources.parallelPartitionDiscovery.parallelism": "200"}
 #: The table property with which Delta forgets the versions of batches, and the operation that takes a table back to an older version.
 _TRANSACTION_EXPIRY, _RESTORE = "delta.setTransactionRetentionDuration", "RESTORE"
 
@@ -185,8 +185,9 @@ def _load_snapshot(spark: SparkSession, path: str) -> Any:
     jvm: Any = spark._jvm  # noqa: SLF001
     for setting in (_CATALOG_CHECK, _AUTO_MERGE):
         spark.conf.set(setting, "false")
-    if spark.conf.get(_STATE_TASKS[0], None) is None:
-        spark.conf.set(*_STATE_TASKS)
+    for setting, tasks in _TASKS.items():
+        if spark.conf.get(setting, None) is None:
+            spark.conf.set(setting, tasks)
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTableWithSnapshot(spark._jsparkSession, path)._2()  # noqa: SLF001
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.support.rooms import FileAndGroupScheduling, Times, add_groups, sort_longest_first
 from tests.support.spark_conf import INTERPRETED
+from tests.support.tiers import mark_nightly_tests
 
 from headrace_stack.servers.kafka import Kafka
 
@@ -49,6 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
         # The tests of this class run no Spark, although kits of other plugins inherit them.
         if isinstance(item, pytest.Function) and item.function.__qualname__.startswith("PluginConformance."):
             item.add_marker(pytest.mark.one_spark)
+        mark_nightly_tests(item)
     add_groups(items)
     yield
     sort_longest_first(items)

@@ -67,6 +67,7 @@ def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: 
     assert read_names(pipeline, spark, "shop.orders") == {1: "back", 2: "gone"}
 
 
+@pytest.mark.nightly
 def test_changes_without_a_binlog_position_are_applied(tmp_path: Path, spark: SparkSession) -> None:
     """MariaDB from 11.4 on logs no positions of rows. Debezium computes minus the length of the event instead."""
     folder = tmp_path / "bronze/topics/shop.orders/partition=0"

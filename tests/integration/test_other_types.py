@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.bronze import Bronze, Topic
 from tests.support.pipelines import COLUMNS, TABLE_SINKS, rows, sink_block
+from tests.support.tiers import nightly_after
 
 from headrace import DataError, HeadraceError, Pipeline
 
@@ -60,7 +61,7 @@ def read_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str
     )
 
 
-@pytest.mark.parametrize("sink", ["iceberg", "files"])
+@pytest.mark.parametrize("sink", nightly_after(1, ["iceberg", "files"]))
 def test_new_checkpoint_rejects_type_that_differs_from_existing_table(
     bronze: Bronze, tmp_path: Path, spark: SparkSession, sink: str
 ) -> None:
@@ -142,7 +143,7 @@ def connect_record(name: str, inner: str, number: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("file_format", ["avro", "json"])
+@pytest.mark.parametrize("file_format", nightly_after(1, ["json", "avro"]))
 def test_names_in_another_case_are_the_same_columns(tmp_path: Path, spark: SparkSession, file_format: str) -> None:
     bronze = Bronze(tmp_path / "bronze", "avro" if file_format == "avro" else "json")
     artists = topic(bronze)

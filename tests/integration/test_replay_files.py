@@ -100,6 +100,7 @@ def test_replay_reads_repaired_file(tmp_path: Path, spark: SparkSession) -> None
     assert (14, "3.50") in rows(pipeline, spark)
 
 
+@pytest.mark.nightly
 def test_replay_reads_repaired_record_with_a_new_schema(tmp_path: Path, spark: SparkSession) -> None:
     def record(**row: int) -> bytes:
         fields = [{"field": name, "type": "int32", "optional": True} for name in row]
@@ -160,6 +161,7 @@ def write_avro(path: Path, event: dict[str, Any], fields: dict[str, Any]) -> Non
         fastavro.writer(file, {"type": "record", "name": "Event", "fields": types}, [event])
 
 
+@pytest.mark.nightly
 def test_replay_keeps_a_schema_change_that_has_a_file_of_its_own(tmp_path: Path, spark: SparkSession) -> None:
     """The topic has no rows in this replay, but its table has."""
     names = {"connector": "string", "lsn": "long"}
@@ -189,6 +191,7 @@ def test_source_without_records_or_files_cannot_be_replayed(tmp_path: Path, spar
         list(replay(stream._plan, spark))
 
 
+@pytest.mark.nightly
 def test_replay_into_files_keeps_the_rows_of_the_original_batch(tmp_path: Path, spark: SparkSession) -> None:
     write_files(tmp_path)
     files: dict[str, Any] = {
@@ -222,6 +225,7 @@ def test_interrupted_replay_continues_with_its_own_selection(
         wide.read("dead_letters", spark=spark)
 
 
+@pytest.mark.nightly
 def test_table_that_fails_does_not_block_the_replay_of_others(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

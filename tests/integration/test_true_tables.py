@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.sink import Table
 
@@ -27,7 +28,7 @@ COOL = {"artist_id": 3, "name": "Cool", "nationality": "American"}
 
 
 #: Runs a test on each table format. Other tests use one format, because the conformance kit tests each sink.
-every_sink = pytest.mark.parametrize("sink", TABLE_SINKS)
+every_sink = pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
 
 
 @pytest.fixture
@@ -248,6 +249,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(f"pepper{text}".encode()).hexdigest()
 
 
+@pytest.mark.nightly
 def test_restored_database_is_newer_after_epoch_is_raised(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)

@@ -427,6 +427,7 @@ def test_session_of_caller_does_not_change(tmp_path: Path, spark: SparkSession, 
     assert get_state() == before
 
 
+@pytest.mark.nightly
 def test_invalid_values_become_dead_letters_in_ansi_mode(tmp_path: Path, spark: SparkSession) -> None:
     """In ANSI mode, a cast that otherwise returns null raises an error."""
     caller = spark.newSession()

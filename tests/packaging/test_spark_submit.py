@@ -44,6 +44,7 @@ def submit(folder: Path, shell: dict[str, str]) -> str:
     return result.stdout
 
 
+@pytest.mark.nightly
 def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) -> None:
     config = {
         "source": FILES,

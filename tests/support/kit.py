@@ -17,6 +17,22 @@ _ROW_COUNT_TESTS = {
     "test_empty_batch_changes_nothing",
     "test_reappending_a_batch_changes_nothing",
 }
+#: Tests of rare cases, which `make test` runs for one sink.
+RARE_CASES = (
+    "test_append_survives_a_fault_at_any_step",
+    "test_appended_batch_of_an_older_checkpoint_is_completed_or_rejected",
+    "test_batch_of_an_older_checkpoint_is_applied",
+    "test_change_older_than_a_delete_is_ignored",
+    "test_composite_key_of_many_types_identifies_rows",
+    "test_delete_before_the_first_row_creates_no_row",
+    "test_late_value_fills_an_earlier_unavailable_value",
+    "test_missing_column_of_a_batch_is_null",
+    "test_new_column_with_an_unavailable_value_is_added",
+    "test_older_versions_are_readable",
+    "test_single_column_key_of_each_type_identifies_rows",
+    "test_two_pipelines_write_a_table_concurrently",
+    "test_two_tables_are_written_concurrently",
+)
 
 
 def skip_type_independent_tests(kit: _K) -> _K:

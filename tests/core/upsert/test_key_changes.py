@@ -66,7 +66,7 @@ def test_key_changes_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     assert [(t.rows_in, t.applied, t.superseded) for t in target.progress[-1].tables] == [(4, 2, 2)]
 
 
-@pytest.mark.parametrize("new_first", [False, True])
+@pytest.mark.parametrize("new_first", nightly_after(1, [True, False]))
 def test_key_changes_in_separate_batches(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
     database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     insert, update, delete, reinsert = database.log
@@ -164,6 +164,7 @@ def test_value_carried_too_early_is_carried_again(spark: SparkSession, tmp_path:
     assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
 
 
+@pytest.mark.nightly
 def test_later_value_of_the_stored_row_overrides_a_carried_value(spark: SparkSession, tmp_path: Path) -> None:
     database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})

@@ -29,7 +29,13 @@ WHERE = {"iceberg": "sink iceberg, partition.by", "hudi": "sink hudi, hoodie.dat
 MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COPY_ON_WRITE": 2}
 
 
-@pytest.fixture(params=[(name, kind) for name in pipelines.TABLE_SINKS for kind in TYPES[name]], ids="-".join)
+@pytest.fixture(
+    params=[
+        pytest.param((name, kind), id=f"{name}-{kind}", marks=[pytest.mark.nightly] if number else [])
+        for name in pipelines.TABLE_SINKS
+        for number, kind in enumerate(TYPES[name])
+    ]
+)
 def table_format(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Return the name of a sink and a type of its tables."""
     name, table_type = request.param

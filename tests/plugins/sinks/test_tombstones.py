@@ -178,6 +178,7 @@ def test_tombstone_deletes_no_row_when_deleted_rows_stay(shop: Shop) -> None:
     assert (progress.rows_in, progress.applied, progress.dead_letters) == (0, 0, 0)
 
 
+@pytest.mark.nightly
 def test_changelog_has_no_tombstones(spark: SparkSession, tmp_path: Path) -> None:
     log, table = MemorySink(store=f"{tmp_path}/log", mode="changelog"), MemorySink(store=f"{tmp_path}/table")
     shop = Shop(spark, tmp_path, [log, table])
@@ -213,6 +214,7 @@ def test_tombstone_of_another_table_in_the_topic_deletes_no_row(shop: Shop) -> N
     assert shop.names() == {1: "a", 2: "b", 3: "c"}
 
 
+@pytest.mark.nightly
 def test_tombstone_deletes_flat_rows_after_compaction(shop: Shop) -> None:
     def row(id_: int, lsn: int, deleted: str = "false") -> Record:
         return {"key": {"id": id_}, "value": {"id": id_, "name": "a", "__lsn": lsn, "__deleted": deleted}}

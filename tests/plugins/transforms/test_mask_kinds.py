@@ -191,6 +191,7 @@ class TestTokens:
         large = 10**18 - 1
         assert mask_values(spark, token("digits"), "bigint", large) == [int(permute(str(large), keeps_length=True))]
 
+    @pytest.mark.nightly
     def test_card_keeps_a_right_check_digit(self, spark: SparkSession) -> None:
         def is_valid(card: str) -> bool:
             digits = [int(c) for c in reversed(card) if c.isdigit()]

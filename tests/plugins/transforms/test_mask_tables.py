@@ -13,6 +13,7 @@ import pytest
 from tests.support.bronze import write_lines
 from tests.support.pipelines import TABLE_SINKS, pipeline, rows
 from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.commands.replay import ReplayResult, replay
@@ -245,7 +246,7 @@ def with_schema(row: dict[str, Any], lsn: int) -> dict[str, Any]:
     return {"schema": {"type": "struct", "fields": schema}, "payload": event(row, lsn)}
 
 
-@pytest.mark.parametrize("make", [event, with_schema], ids=["json", "json-with-schema"])
+@pytest.mark.parametrize("make", nightly_after(1, [event, with_schema]), ids=["json", "json-with-schema"])
 def test_dead_letter_with_another_bad_column_is_masked(spark: SparkSession, tmp_path: Path, make: Any) -> None:
     """The raw bytes are kept only if no column is readable."""
     masked_pipeline = pipeline_of(tmp_path, masks={"email": {"characters": 3}}, spark=UNCOMPRESSED)
@@ -319,7 +320,7 @@ def write_aged(folder: Path, offset: int, kind: str, row: dict[str, Any]) -> Non
     write_lines(path, [{"schema": {"type": "struct", "fields": fields}, "payload": row}])
 
 
-@pytest.mark.parametrize("kind", ["avro", "json"])
+@pytest.mark.parametrize("kind", nightly_after(1, ["json", "avro"]))
 def test_columns_that_fit_of_an_incompatible_schema_are_kept_masked(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

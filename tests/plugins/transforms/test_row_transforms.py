@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from tests.support.tiers import nightly_after
 
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import (
@@ -351,7 +352,7 @@ def docs(changes: Changes) -> list[tuple[Any, ...]]:
 KEPT, REJECTED = (None, True, None), (None, True, "untransformable")
 
 
-@pytest.mark.parametrize("envelope", [False, True], ids=["flat", "envelope"])
+@pytest.mark.parametrize("envelope", nightly_after(1, [True, False]), ids=["envelope", "flat"])
 class TestUnavailableValuesAndConditions:
     @pytest.mark.parametrize(
         "condition",

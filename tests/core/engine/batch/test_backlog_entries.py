@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.tiers import nightly_after
 from tests.support.unreachable_format import UnreachableFormat
 
 from headrace import ConfigError, Pipeline, RetriableError
@@ -93,6 +94,7 @@ def test_table_gets_records_of_all_topics_that_failed_as_a_whole(shop: Shop) -> 
     assert shop.list_failing() == []
 
 
+@pytest.mark.nightly
 def test_topic_that_failed_as_a_whole_is_applied_after_later_batches_of_other_topics(shop: Shop) -> None:
     """Each of its batches is applied once, also when the newest one is repeated after a crash."""
     shop.rules = [{**ROUTED, "source": "shop.first"}, {"source": "shop.second", "target": "shop.orders", "key": ["id"]}]
@@ -113,7 +115,7 @@ def test_topic_that_failed_as_a_whole_is_applied_after_later_batches_of_other_to
             assert sorted(row["id"] for row in rows.collect()) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("cause", ["sink", "registry"])
+@pytest.mark.parametrize("cause", nightly_after(1, ["registry", "sink"]))
 def test_order_that_changes_in_a_backlog_starts_an_epoch(shop: Shop, cause: str) -> None:
     people = [event("c", "people", number, id=number) for number in (1, 2)]  # A table that does not fail.
     shop.run(shop_first=[event("c", "orders", 0x16B374D848, id=1, total=7), people[0]])

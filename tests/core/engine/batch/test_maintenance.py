@@ -92,6 +92,7 @@ class Run:
             self.maintainer.note_batch(tables)
 
 
+@pytest.mark.nightly
 def test_table_of_dead_letters_is_checked_in_its_sink(spark: SparkSession, tmp_path: Path) -> None:
     def is_locked() -> str:
         table = pipeline.plan.dead_letter_table

@@ -12,6 +12,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
 from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.tiers import nightly_after
 from tests.support.unreachable_format import UnreachableFormat
 
 from headrace import ConfigError, Pipeline, RetriableError
@@ -137,7 +138,7 @@ def dms(table: str, second: int, **row: Any) -> dict[str, Any]:
     return {"data": row, "metadata": {**metadata, "timestamp": f"2026-01-01T00:00:{second:02d}.000001Z"}}
 
 
-@pytest.mark.parametrize("column", ["id", "status"])
+@pytest.mark.parametrize("column", nightly_after(1, ["id", "status"]))
 @pytest.mark.parametrize("dialect", ["debezium", "dms"])
 def test_tables_of_a_topic_have_their_own_types(spark: SparkSession, tmp_path: Path, dialect: str, column: str) -> None:
     """A column is a number in one table and a string in the other, in later files and in one file."""
@@ -162,6 +163,7 @@ def test_tables_of_a_topic_have_their_own_types(spark: SparkSession, tmp_path: P
     assert list_errors(pipeline, spark) == [("shop.numbers", 203, error)]
 
 
+@pytest.mark.nightly
 def test_tables_of_a_topic_with_writer_schemas_have_their_own_types(spark: SparkSession, tmp_path: Path) -> None:
     """The tables' types conflict, in values and in keys."""
 
@@ -217,7 +219,7 @@ def write_typed(folder: Path, offset: int, kind: str, name: str, row: dict[str, 
     write_lines(path, [{"schema": {"type": "struct", "name": f"shop.{name}", "fields": columns}, "payload": row}])
 
 
-@pytest.mark.parametrize("kind", ["avro", "json"])
+@pytest.mark.parametrize("kind", nightly_after(1, ["json", "avro"]))
 def test_record_types_of_a_topic_are_not_mixed(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     source = {"files": {"path": str(tmp_path / "bronze"), "format": kind}}
     rule: dict[str, Any] = {"source": TOPIC, "target": "shop.orders", "key": ["id"]}
@@ -306,6 +308,7 @@ def test_unknown_routing_field_fails_the_topic_with_a_suggestion(spark: SparkSes
         run(build(tmp_path, {**ROUTED, "route.by.field": "source.tabel"}), spark)
 
 
+@pytest.mark.nightly
 def test_part_is_ordered_by_offset_from_the_first_record_without_a_position_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -321,6 +324,7 @@ def test_part_is_ordered_by_offset_from_the_first_record_without_a_position_on(
     assert rows(pipeline, spark, "shop.orders") == [{"id": 1, "total": 8}]
 
 
+@pytest.mark.nightly
 def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: SparkSession, tmp_path: Path) -> None:
     """Later batches of the topic wait, because appended files are in the order of their batches. A table may fail alone."""
     log, down, broken = tmp_path / "log.jsonl", tmp_path / "down", tmp_path / "broken"

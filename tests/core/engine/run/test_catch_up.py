@@ -102,7 +102,7 @@ class Shop:
         return sorted(json.loads(line)["id"] for file in found for line in file.read_text().splitlines())
 
 
-@pytest.fixture(params=["ranged", "native"])
+@pytest.fixture(params=nightly_after(1, ["ranged", "native"]))
 def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
     return Shop(tmp_path, request.param)
 
@@ -176,6 +176,7 @@ def test_repeated_batch_is_in_the_backlog_once(shop: Shop, spark: SparkSession) 
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
 
 
+@pytest.mark.nightly
 def test_sink_that_applied_a_batch_rejected_by_another_has_rows_once(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +189,7 @@ def test_sink_that_applied_a_batch_rejected_by_another_has_rows_once(
     assert shop.ids(BAD, "other") == shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_table_catches_up_with_batches_that_have_a_new_schema(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.ranged import LinesConfig, LinesSource, append
+from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline, RetriableError
@@ -235,7 +236,7 @@ def test_run_fails_if_the_secrets_stay_unchanged(
     assert not query.is_active
 
 
-@pytest.mark.parametrize("place", ["source", "sink"])
+@pytest.mark.parametrize("place", nightly_after(1, ["source", "sink"]))
 def test_run_fails_if_it_rejects_secrets_that_are_always_new(
     environment: Environment, spark: SparkSession, place: str
 ) -> None:

@@ -20,6 +20,7 @@ import pytest
 from tests.support import ranged
 from tests.support.orders import KINDS, TRIGGER, Orders
 from tests.support.ranged import LinesSource, PausableSink, append
+from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, DataError, FatalError, HeadraceError, RetriableError
@@ -52,7 +53,7 @@ def orders(tmp_path: Path, request: pytest.FixtureRequest) -> Orders:
     return Orders(tmp_path / "orders", getattr(request, "param", "ranged"))
 
 
-both_kinds = pytest.mark.parametrize("orders", KINDS, indirect=True)
+both_kinds = pytest.mark.parametrize("orders", nightly_after(1, KINDS), indirect=True)
 
 
 def snapshot(folder: Path) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import types as T
 from tests.support.bronze import write_lines
 from tests.support.memory_sink import TABLES, MemorySink
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.config.settings import Settings
@@ -83,7 +84,7 @@ def test_record_that_stopped_a_run_fits_the_widened_type(orders: Orders) -> None
     assert orders.rows() == [(0, 1), (1, 5_000_000_000), (2, 3)]
 
 
-@pytest.mark.parametrize("is_changed", [True, False])
+@pytest.mark.parametrize("is_changed", nightly_after(1, [True, False]))
 def test_record_rejected_by_the_stored_type(orders: Orders, monkeypatch: pytest.MonkeyPatch, is_changed: bool) -> None:
     """The run ends after the commit, before the dead letters are saved."""
 

@@ -83,7 +83,7 @@ def test_truncate_concerns_the_rows_of_its_server(spark: SparkSession, tmp_path:
 @pytest.mark.parametrize(
     ("rule", "topics", "names"),
     nightly_after(
-        2,
+        1,
         [
             pytest.param({}, (EU, US), ("orders", "orders"), id="topics"),
             pytest.param({"logical.table": True}, (ALL, ALL), ("orders_1", "orders_2"), id="logical table"),
@@ -115,7 +115,7 @@ def test_truncate_and_rows_of_two_sources_in_one_batch(
 @pytest.mark.parametrize(
     ("rule", "topics", "is_known"),
     nightly_after(
-        2,
+        1,
         [
             pytest.param({}, (EU,), True, id="one topic"),
             pytest.param({}, (EU, US), False, id="several topics"),

@@ -43,6 +43,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark  # Hudi has no jar for Spark 4.1 here
 def test_tables_have_their_own_options(tmp_path: Path, spark: SparkSession) -> None:
     keyed = [{"key": ["id"], **rule} for rule in TABLES]

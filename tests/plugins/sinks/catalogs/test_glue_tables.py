@@ -295,6 +295,7 @@ def test_missing_settings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, 
         GlueCatalog(region="eu-west-1", database="lake").check(spark)
 
 
+@pytest.mark.nightly
 def test_rejected_registration_repeats_without_a_second_write(
     spark: SparkSession, glue: Glue, refusal_server: Refusing, tmp_path: Path, database: str
 ) -> None:

@@ -70,6 +70,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.nightly
 def test_hudi_tables_equal_those_of_hudi_sync(
     spark: SparkSession, hive: Hive, metastore: Metastore, database: str, tmp_path: Path
 ) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.kit import skip_type_independent_tests
+from tests.support.kit import RARE_CASES, skip_type_independent_tests
+from tests.support.tiers import nightly_tests
 
 from headrace.testing.sinks import SinkConformance
 from headrace_sinks.delta import DeltaSink
@@ -13,6 +14,7 @@ from headrace_sinks.delta import DeltaSink
 pytestmark = pytest.mark.spark
 
 
+@nightly_tests(*RARE_CASES)
 class TestDeletionVectors(SinkConformance):
     plugin_class = DeltaSink
     faults = 4

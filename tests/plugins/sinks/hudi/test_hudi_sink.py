@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import skip_type_independent_tests
-from tests.support.tiers import nightly_after
+from tests.support.kit import RARE_CASES, skip_type_independent_tests
+from tests.support.tiers import nightly_after, nightly_tests
 
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk import MaintenancePolicy, NoSuchTableError
@@ -59,6 +59,7 @@ def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.
     assert capfd.readouterr().out == ""
 
 
+@nightly_tests(*RARE_CASES)
 class TestMergeOnRead(SinkConformance):
     plugin_class = HudiSink
     faults = 4

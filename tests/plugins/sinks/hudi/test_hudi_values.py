@@ -98,6 +98,7 @@ def target(
     return Target(HudiSink({"path": str(folder), **options}), sessions.of("one"), key=key)
 
 
+@pytest.mark.nightly
 def test_existing_table_keeps_its_partition_paths(tmp_path: Path, sessions: Sessions) -> None:
     before = target(tmp_path, sessions, {ENCODED: "false", **BY_CITY})
     before.write(VISITS, put(1, 1, "a/b", 1), put(1, 2, "c", 1))

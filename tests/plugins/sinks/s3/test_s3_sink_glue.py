@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.glue import Glue, column_types, read_table
 from tests.support.s3_records import TOPIC, Orders, Record, frame, order
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.sink import Batch, Table
@@ -53,7 +54,7 @@ def rows_of(bucket: Bucket, table: dict[str, Any], *columns: str) -> list[tuple[
     return sorted(tuple(plain(value) for value in row) for row in found)
 
 
-@pytest.mark.parametrize("format", ["avro", "json", "parquet"])
+@pytest.mark.parametrize("format", nightly_after(1, ["parquet", "avro", "json"]))
 def test_topic_becomes_a_table_with_folders_as_partitions(
     bucket: OpenBucket,
     glue: Glue,

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from tests.support import redwood
 from tests.support.records import make_changes, record, rows_of
 from tests.support.redwood import Redwood
+from tests.support.tiers import nightly_after
 
 from headrace.errors import DataError
 from headrace.registry.plugin_registry import PluginRegistry
@@ -106,7 +107,7 @@ SHARED_FIELDS = (
 )
 
 
-@pytest.mark.parametrize(("unknown", "known", "first", "second"), SHARED_FIELDS)
+@pytest.mark.parametrize(("unknown", "known", "first", "second"), nightly_after(1, SHARED_FIELDS))
 @pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
 def test_events_of_an_unknown_connector_are_ordered_by_offset(
     spark: SparkSession, dialect: Dialect, unknown: str, known: str, first: dict[str, Any], second: dict[str, Any]

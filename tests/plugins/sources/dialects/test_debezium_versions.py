@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.records import make_changes, record, rows_of, samples
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION
 from headrace_sources.dialects.debezium import DebeziumDialect
@@ -66,7 +67,7 @@ def _event(number: int, source: Mapping[str, Any], more: Mapping[str, Any]) -> d
     return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1700, **more}
 
 
-@pytest.mark.parametrize("connector", [POSTGRES, MYSQL], ids=["postgres", "mysql"])
+@pytest.mark.parametrize("connector", nightly_after(1, [POSTGRES, MYSQL]), ids=["postgres", "mysql"])
 class TestVersions:
     def test_each_version_in_own_topic(
         self, spark: SparkSession, connector: Mapping[str, tuple[dict[str, Any], dict[str, Any]]]

@@ -24,6 +24,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
+from tests.support.tiers import nightly_after
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, LoginError, RetriableError
@@ -144,7 +145,7 @@ def images(frame: DataFrame) -> list[tuple[int, str | None, dict[str, Any] | Non
     return [(key["id"], value.get("op"), value.get("after"), error) for key, value, error in values]
 
 
-@pytest.mark.parametrize("prefix", ["pg_avro_confluent", "pg_avro_apicurio", "pg_avro_headers"])
+@pytest.mark.parametrize("prefix", nightly_after(1, ["pg_avro_confluent", "pg_avro_apicurio", "pg_avro_headers"]))
 def test_table_is_altered_between_records(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
@@ -174,7 +175,7 @@ def test_schemas_with_references(session: SparkSession, fake_registry: FakeRegis
     assert {after["first_name"] for _, _, after, _ in found if after} >= {"Sally", "George", "Edward", "Dropped"}
 
 
-@pytest.mark.parametrize("prefix", sorted(API))
+@pytest.mark.parametrize("prefix", nightly_after(2, sorted(API)))
 def test_every_postgresql_type(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     rows = {key: after for key, _, after, _ in images(read(session, avro, topic(session, prefix, "all_types")))}

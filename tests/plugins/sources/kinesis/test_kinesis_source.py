@@ -92,6 +92,7 @@ def change(op: str, id: int, name: str, *, lsn: int) -> tuple[str, bytes]:  # no
     return json.dumps({"id": id}), json.dumps({**images, "source": source, "op": op}).encode()
 
 
+@pytest.mark.nightly
 def test_debezium_server_changes_reach_the_table(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -175,6 +176,7 @@ class Writer:
         self.write()
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_shards_split_and_merge_during_and_between_runs(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession

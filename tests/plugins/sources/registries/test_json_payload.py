@@ -19,6 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from tests.plugins.sources.formats.test_avro_records import KAFKA, FakeRegistry, fake_registry, start_fake_registry
+from tests.support.tiers import nightly_after
 
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -108,7 +109,7 @@ class Wire:
 
 
 WIRES = [Wire("confluent"), Wire("compact"), Wire("pretty")]
-each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+each_wire = pytest.mark.parametrize("wire", nightly_after(1, WIRES), ids=lambda wire: wire.name)
 
 
 def block(kind: str, **more: Any) -> Block:

@@ -49,6 +49,7 @@ def test_missing_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSe
         job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.]none.*"}).run(spark)
 
 
+@pytest.mark.nightly
 def test_deleted_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     for name in ("kept", "gone"):
         kafka.produce(f"{prefix}.{name}", change("c", 1, "a", lsn=1))

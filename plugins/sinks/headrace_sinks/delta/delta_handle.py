@@ -30,7 +30,10 @@ _CATALOG_CHECK = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 #: The tasks that read the state of a table in each batch, and the most tasks that list its folders in a VACUUM, unless the session has
 #: other numbers. Delta starts 50 and 10,000 of them also for a small table: they take longer than their work.
-_TASKS = {"spark.databricks.delta.snapshotPartitions": "8", "spark.sql.sources.parallelPartitionDiscovery.parallelism": "200"}
+_TASKS = {
+    "spark.databricks.delta.snapshotPartitions": "8",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "200",
+}
 #: The table property with which Delta forgets the versions of batches, and the operation that takes a table back to an older version.
 _TRANSACTION_EXPIRY, _RESTORE = "delta.setTransactionRetentionDuration", "RESTORE"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.schema.field_paths import find_field
 from headrace.spark.columns import (
     any_of,
     barrier,
@@ -17,6 +18,7 @@ from headrace.spark.secret_literals import secret_literal
 __all__ = [
     "any_of",
     "barrier",
+    "find_field",
     "fold_name",
     "match_names",
     "name_fold",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,20 +15,19 @@ from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.conditions import apply_when
 from headrace.sdk.options import did_you_mean
 from headrace.sdk.rows import list_images, reject_rows, row_scope, row_types
+from headrace_transforms.field_masks import HiddenField, find_hidden_fields, hide_fields
 from headrace_transforms.mask_rules import EXAMPLES, MaskRule
-from headrace_transforms.mask_values import make_mask, make_pads
+from headrace_transforms.mask_values import make_mask, make_secrets
 from headrace_transforms.row_images import fill_unavailable
 from headrace_transforms.value_mask import ValueMask
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from headrace_transforms.mask_tokens import Pads
-
 #: Fields of the source block that hold the SQL statement of a change: of MySQL and MariaDB, and of Oracle.
 STATEMENTS = ("query", "redo_sql")
-#: Columns of the pads of keys, while a mask is planned.
-_PAD = PREFIX + "pad_"
+#: Columns of the secrets of masks, while a mask is planned.
+_SECRET = PREFIX + "secret_"
 #: A salt or key with fewer characters causes a warning.
 SECRET_CHARACTERS = 16
 
@@ -37,7 +36,7 @@ class MaskConfig(TransformConfig):
     """Columns to hide."""
 
     columns: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
-    """Column → rule."""
+    """Column, or path of a field in it (``address.street``), → rule."""
 
     tags: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
     """Tag of the pipeline's ``tags:`` → rule of the columns that have it. A rule in ``columns`` takes precedence."""
@@ -93,7 +92,11 @@ class Mask(Transform):
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
         hide = partial(self._hide, is_conditional=True)
-        return apply_when(changes, hide, condition, self._find_columns(changes), unknown=True)
+        columns = [
+            *self._find_columns(changes),
+            *(field.full_name.split(".")[0] for field in self._find_fields(changes)),
+        ]
+        return apply_when(changes, hide, condition, columns, unknown=True)
 
     def rules(self) -> Mapping[str, str]:
         config, limits = self.config, ""
@@ -117,9 +120,9 @@ class Mask(Transform):
                 )
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
-        found = self._find_columns(changes)
-        statements = [".".join(path) for path in _find_statements(changes)] if found else []
         chosen = self._choose_rules(changes)
+        found = self._find_columns(changes) | {field.full_name: field.rule for field in self._find_fields(changes)}
+        statements = [".".join(path) for path in _find_statements(changes)] if found else []
         rules = {column: str(chosen[name]) for column, name in found.items()}
         return rules | dict.fromkeys(statements, "nullify")
 
@@ -128,29 +131,23 @@ class Mask(Transform):
 
     def _hide(self, changes: Changes, *, is_conditional: bool = False) -> Changes:
         """Mask the columns. ``is_conditional``: the stored row may have the raw value of a column that the event omits."""
-        session, keys = changes.frame.sparkSession, changes.key_columns
-        rules: dict[str, MaskRule] = {}
-        found, chosen = self._find_columns(changes), self._choose_rules(changes)
-        for column, name in found.items():
-            rule = chosen[name]
-            if column in keys and not rule.keeps_apart:
-                if changes.table is not None or not rule.only_in:
-                    raise DataError(
-                        f"{column!r} is part of the key, and this mask would merge rows",
-                        fix="mask it with sha256, sha512, hmac_sha256 or token",
-                    )
-                # The table is unknown. Without the key, the record becomes a dead letter.
-                rules[name] = MaskRule(nullify=True)
-            rules.setdefault(name, rule)
+        session = changes.frame.sparkSession
+        found, chosen, fields = self._find_columns(changes), self._choose_rules(changes), self._find_fields(changes)
+        rules = _protect_keys(changes, {column: (name, chosen[name]) for column, name in found.items()})
         self._reject_derived(changes)
-        if not rules:
+        if not rules and not fields:
             return changes
         types = {fold_name(column): kind for column, kind in row_types(changes).items()}
         masks = {}
-        changes, pads = _add_pads(changes, rules)
+        changes, secrets = _add_secrets(changes, rules, {field.rule: chosen[field.rule] for field in fields})
+        masks_of_fields = {
+            field: make_mask(field.rule, chosen[field.rule], field.kind, session, secrets[field.rule])
+            for field in fields
+        }
+        changes = hide_fields(changes, masks_of_fields) if fields else changes
         for name, rule in rules.items():
             try:
-                masks[name] = make_mask(name, rule, types[fold_name(name)], session, pads.get(name))
+                masks[name] = make_mask(name, rule, types[fold_name(name)], session, secrets.get(name))
             except DataError:
                 if changes.table is not None or not rule.only_in:
                     raise
@@ -160,15 +157,17 @@ class Mask(Transform):
         if is_conditional:
             constants = {column: masks[name].constant for column, name in found.items()}
             result = fill_unavailable(result, {column: c for column, c in constants.items() if c is not None})
-        own = [name for name in result.frame.columns if name.startswith(_PAD)]
+        own = [name for name in result.frame.columns if name.startswith(_SECRET)]
         derived = {name: sources for name, sources in result.derived.items() if name not in found}
         return _nullify_statements(replace(result, frame=result.frame.drop(*own), derived=derived))
 
     def _reject_derived(self, changes: Changes) -> None:
         """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
-        masked = {fold_name(name): name for name in self._choose_rules(changes)}
+        own = self._find_columns(changes)
+        chosen = self._choose_rules(changes)
+        masked = {fold_name(name): name for name in chosen}
+        masked |= {fold_name(name.partition(".")[0]): name for name in chosen if name not in own.values()}
         masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
-        own = set(self._find_columns(changes))
         for column, reads in changes.derived.items():
             found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)
             if found and column not in own and column in changes.row_columns:
@@ -177,11 +176,17 @@ class Mask(Transform):
                     fix=f"put `mask` before the transform that computes it, or mask {column!r} as well",
                 )
 
+    def _find_fields(self, changes: Changes) -> list[HiddenField]:
+        rules = self._choose_rules(changes)
+        return find_hidden_fields(changes, rules, changes.find_columns(rules))
+
     def _find_columns(self, changes: Changes) -> dict[str, str]:
         """Return the rule's name for each column of the row or key. DataError if a table lacks a column of ``only_in``."""
-        found = changes.find_columns(self._choose_rules(changes))
+        rules = self._choose_rules(changes)
+        found = changes.find_columns(rules)
+        names = {*found.values(), *(field.rule for field in find_hidden_fields(changes, rules, found))}
         for name in self.reads_in(changes.table):
-            if changes.table and self.config.columns[name].only_in and name not in found.values():
+            if changes.table and self.config.columns[name].only_in and name not in names:
                 raise DataError(
                     f"the table {changes.table} has no column {name!r}, which `only_in` requires",
                     fix=did_you_mean(name, changes.row_columns),
@@ -189,22 +194,40 @@ class Mask(Transform):
         return found
 
 
-def _add_pads(changes: Changes, rules: Mapping[str, MaskRule]) -> tuple[Changes, dict[str, Pads]]:
-    """Return the changes with the pads of the keys of tokens as columns, and these columns by the rule's name.
+def _protect_keys(changes: Changes, found: Mapping[str, tuple[str, MaskRule]]) -> dict[str, MaskRule]:
+    """Return rule's name → rule. DataError for a mask that would merge rows. ``found``: column → name and rule."""
+    rules: dict[str, MaskRule] = {}
+    for column, (name, rule) in found.items():
+        if column in changes.key_columns and not rule.keeps_apart:
+            if changes.table is not None or not rule.only_in:
+                raise DataError(
+                    f"{column!r} is part of the key, and this mask would merge rows",
+                    fix="mask it with sha256, sha512, hmac_sha256 or token",
+                )
+            # The table is unknown. Without the key, the record becomes a dead letter.
+            rules[name] = MaskRule(nullify=True)
+        rules.setdefault(name, rule)
+    return rules
 
-    Spark 4 rejects a subquery, which hides a key from plans, in the functions of lists that tokens use.
+
+def _add_secrets(
+    changes: Changes, rules: dict[str, MaskRule], field_rules: dict[str, MaskRule]
+) -> tuple[Changes, dict[str, Sequence[Column]]]:
+    """Return the changes with secrets as columns, and these columns by the rule's name.
+
+    Spark 4 rejects a subquery, which hides a secret from plans, in the functions of lists: those of tokens and of fields in lists.
     """
     from pyspark.sql import functions as F
 
     columns: dict[str, Column] = {}
-    pads: dict[str, Pads] = {}
-    for number, (name, rule) in enumerate(rules.items()):
-        if rule.token is not None:
-            names = f"{_PAD}{number}_inner", f"{_PAD}{number}_outer"
-            made = make_pads(rule.token.key.get_secret_value(), changes.frame.sparkSession)
-            columns |= dict(zip(names, made, strict=True))
-            pads[name] = F.col(names[0]), F.col(names[1])
-    return (replace(changes, frame=changes.frame.withColumns(columns)) if columns else changes), pads
+    secrets: dict[str, Sequence[Column]] = {}
+    tokens = {name: rule for name, rule in rules.items() if rule.token is not None}
+    for number, (name, rule) in enumerate((tokens | field_rules).items()):
+        made = make_secrets(rule, changes.frame.sparkSession)
+        names = [f"{_SECRET}{number}_{part}" for part in range(len(made))]
+        columns |= dict(zip(names, made, strict=True))
+        secrets[name] = [F.col(column) for column in names]
+    return (replace(changes, frame=changes.frame.withColumns(columns)) if columns else changes), secrets
 
 
 def _reject_unmaskable(changes: Changes, masks: Mapping[str, ValueMask]) -> Changes:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from headrace_transforms.value_mask import UnsupportedTypeError, ValueMask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
 
     #: The two pads of an HMAC key: inner, outer.
-    Pads = tuple[Column, Column]
+    Pads = Sequence[Column]
 
 #: Rounds of the network, as in FF1 of NIST SP 800-38G.
 _ROUNDS = 10

@@ -15,12 +15,10 @@ from headrace_transforms.utc_values import to_text
 from headrace_transforms.value_mask import UnsupportedTypeError, ValueMask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
-
-    from headrace_transforms.mask_tokens import Pads
 
 #: Block size of SHA-256 in bytes, to which HMAC pads its key.
 _BLOCK = 64
@@ -37,12 +35,15 @@ _EMPTY = {
 }
 
 
-def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession, pads: Pads | None = None) -> ValueMask:
-    """Return the mask of a column. DataError if the rule does not take the column's type. ``pads``: those of the key of a token."""
+def make_mask(
+    name: str, rule: MaskRule, kind: DataType, session: SparkSession, secrets: Sequence[Column] | None = None
+) -> ValueMask:
+    """Return the mask of a column. DataError if the rule does not take the column's type. ``secrets``: columns of its secret."""
     if (constant := _find_constant(name, rule, kind, session)) is not None:
         return _mask_alike(rule, constant)
     try:
-        return _mask_part(rule, kind, pads) or ValueMask(_mask_column(rule, kind, session))
+        secrets = make_secrets(rule, session) if secrets is None else secrets
+        return _mask_part(rule, kind, secrets) or ValueMask(_mask_column(rule, kind, secrets))
     except UnsupportedTypeError as error:
         raise DataError(
             f"the column {name!r} is {kind.simpleString()}, and the mask `{rule.kind}` takes {error.args[0]}",
@@ -50,10 +51,10 @@ def make_mask(name: str, rule: MaskRule, kind: DataType, session: SparkSession, 
         ) from None
 
 
-def _mask_part(rule: MaskRule, kind: DataType, pads: Pads | None) -> ValueMask | None:
+def _mask_part(rule: MaskRule, kind: DataType, secrets: Sequence[Column]) -> ValueMask | None:
     """Return a mask that depends on the column's type, or keeps a part of the value."""
-    if rule.token is not None and pads is not None:
-        return make_token(rule.token.shape, pads, kind)
+    if rule.token is not None:
+        return make_token(rule.token.shape, secrets, kind)
     if rule.partial is not None:
         return keep_parts(rule.partial, kind)
     if rule.date_trunc is not None:
@@ -87,7 +88,7 @@ def _mask_alike(rule: MaskRule, constant: Column) -> ValueMask:
     return ValueMask(lambda value: F.when(value.isNotNull(), constant), constant=constant)
 
 
-def _mask_column(rule: MaskRule, kind: DataType, session: SparkSession) -> Callable[[Column], Column]:
+def _mask_column(rule: MaskRule, kind: DataType, secrets: Sequence[Column]) -> Callable[[Column], Column]:
     """Return the function that masks a column."""
     from pyspark.sql import functions as F
 
@@ -95,11 +96,8 @@ def _mask_column(rule: MaskRule, kind: DataType, session: SparkSession) -> Calla
         length = rule.truncate
         return lambda value: F.substring(to_text(value, kind), 1, length)
     if rule.hmac_sha256:
-        pads = make_pads(rule.hmac_sha256.key.get_secret_value(), session)
-        return lambda value: compute_hmac(to_text(value, kind), pads)
-    bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
-    assert config is not None
-    salt = secret_literal(session, config.salt.get_secret_value())
+        return lambda value: compute_hmac(to_text(value, kind), secrets)
+    (salt,), bits = secrets, 256 if rule.sha256 else 512
     return lambda value: F.sha2(F.concat(salt, to_text(value, kind)), bits)
 
 
@@ -121,7 +119,16 @@ def _find_value_of_type(name: str, rule: MaskRule, kind: DataType, session: Spar
     return F.expr(f"CAST({text} AS {kind.simpleString()})")
 
 
-def make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:
+def make_secrets(rule: MaskRule, session: SparkSession) -> tuple[Column, ...]:
+    """Return the salt, or the pads of the key, of a rule; empty without a secret."""
+    if rule.secret is None:
+        return ()
+    secret = rule.secret.get_secret_value()
+    is_salt = rule.sha256 or rule.sha512
+    return (secret_literal(session, secret),) if is_salt else _make_pads(secret, session)
+
+
+def _make_pads(key: str, session: SparkSession) -> tuple[Column, Column]:
     """Return the key's two pads of HMAC. They are computed here, and no plan contains them."""
     from pyspark.sql import functions as F
 

@@ -294,7 +294,9 @@ class Plan:
             return {}
         fold = name_fold(session)
         transforms = [transform for transform in self.transforms if transform.applies_to(route.table)]
-        changed = {fold(name) for transform in transforms for name in transform.reads_in(route.table)}
+        names = [name for transform in transforms for name in transform.reads_in(route.table)]
+        # A name may be that of a field, such as `address.street`.
+        changed = {fold(column) for name in names for column in (name, name.partition(".")[0])}
         for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 from headrace.engine.plan.hook_results import check_strings
 from headrace.errors import ConfigError
+from headrace.schema.field_paths import find_field
 from headrace.sdk.changes import Changes
+from headrace.sdk.rows import row_types
 from headrace.sdk.transform import Transform
+from headrace.spark.columns import name_fold
 from headrace.spark.row_expressions import read_columns
 from headrace.suggestions import did_you_mean
 
@@ -52,7 +55,7 @@ class SeenColumns:
         reads = check_strings(transform, "reads_in", transform.reads_in(changes.table))
         names = [*reads, *_condition_columns(transform)]
         # An expression may spell a column in two ways.
-        found = {name for name in names if changes.find_columns([name])}
+        found = {name for name in names if changes.find_columns([name]) or _has_field(changes, name)}
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
         if transform.hides_values:
@@ -83,6 +86,14 @@ class SeenColumns:
         seen = self._seen.get(transform, _Seen())
         names = [*check_strings(transform, "reads", transform.reads()), *_condition_columns(transform)]
         return [name for name in names if name not in seen.found]
+
+
+def _has_field(changes: Changes, name: str) -> bool:
+    """Return whether a column of the row has the field of a path such as ``address.street``."""
+    column, *path = name.split(".")
+    fold = name_fold(changes.frame.sparkSession)
+    kinds = [kind for name, kind in row_types(changes).items() if fold(name) == fold(column)]
+    return bool(path) and any(find_field(kind, path, fold) for kind in kinds)
 
 
 def _condition_columns(transform: Transform) -> Sequence[str]:

@@ -1,0 +1,36 @@
+"""Paths of fields in structs, lists and maps: ``address.street``, ``phones.element``, ``labels.value``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+#: Names of the elements of a list and of the values of a map.
+ELEMENT, VALUE = "element", "value"
+
+
+def find_field(
+    kind: DataType, path: Sequence[str], fold: Callable[[str], str]
+) -> tuple[tuple[str, ...], DataType] | None:
+    """Return the path in the type's spelling, and the field's type; None without such a field. ``fold``: case of names.
+
+    ``element`` may be omitted before the field of a list's element: ``phones.number`` is ``phones.element.number``.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if not path:
+        return (), kind
+    first, rest = fold(path[0]), path[1:]
+    if isinstance(kind, ArrayType):
+        step, inner, rest = ELEMENT, kind.elementType, rest if first == ELEMENT else path
+    elif isinstance(kind, MapType) and first == VALUE:
+        step, inner = VALUE, kind.valueType
+    elif isinstance(kind, StructType) and (names := [name for name in kind.names if fold(name) == first]):
+        step, inner = names[0], kind[names[0]].dataType
+    else:
+        return None
+    found = find_field(inner, rest, fold)
+    return ((step, *found[0]), found[1]) if found else None

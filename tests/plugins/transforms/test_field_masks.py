@@ -1,0 +1,156 @@
+"""Masks of fields in structs, lists and maps: in each row image, in flat rows, and in values taken from a row image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.plugins.transforms.test_mask_tables import find_on_disk, pipeline_of, write_events
+from tests.support.pipelines import rows
+
+from headrace.errors import ConfigError, DataError
+from headrace.sdk.changes import DETAIL, ERROR, Changes
+from headrace_transforms import Mask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SALT = "a-salt-of-sixteen-characters"
+HASH = {"sha256": {"salt": SALT}}
+ROW = (
+    "id int, address struct<street: string, geo: struct<lat: double, lon: double>>, "
+    "contacts array<struct<kind: string, email: string>>, phones array<string>, labels map<string, string>"
+)
+PERSON = (1, ("Main St", (46.9, 7.4)), [("home", "a@x"), ("work", None), None], ["1", None], {"k": "v", "n": None})
+EMPTY = (2, None, None, None, None)
+MASKS: dict[str, Any] = {
+    "Address.Street": {"characters": 3},
+    "address.geo.lat": {"bucket": 10},
+    "contacts.email": HASH,
+    "phones.element": {"hmac_sha256": {"key": SALT}},
+    "labels.value": {"replacement": "?"},
+}
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256((SALT + text).encode()).hexdigest()
+
+
+def event(row: dict[str, Any], lsn: int) -> dict[str, Any]:
+    return {"before": None, "after": row, "source": {"connector": "postgresql", "lsn": lsn}, "op": "c"}
+
+
+def as_values(row: Any) -> Any:
+    return json.loads(json.dumps(row.asDict(recursive=True)))
+
+
+class TestPaths:
+    @pytest.fixture
+    def hidden(self, spark: SparkSession) -> list[Any]:
+        frame = spark.createDataFrame([PERSON, EMPTY], ROW).coalesce(1)
+        masked = Mask(columns=MASKS)(frame)
+        assert SALT not in masked._jdf.queryExecution().toString()
+        return [as_values(row) for row in masked.collect()]
+
+    def test_flat_row(self, hidden: list[Any]) -> None:
+        person, empty = hidden
+        assert person["address"] == {"street": "***", "geo": {"lat": 40.0, "lon": 7.4}}
+        assert person["contacts"] == [
+            {"kind": "home", "email": digest("a@x")},
+            {"kind": "work", "email": None},
+            None,
+        ]
+        assert len(person["phones"][0]) == 64
+        assert person["phones"][1] is None
+        assert person["labels"] == {"k": "?", "n": None}
+        assert empty == {"id": 2, "address": None, "contacts": None, "phones": None, "labels": None}
+
+    def test_each_image_of_an_envelope(self, spark: SparkSession) -> None:
+        # Only one image has the field.
+        schema = f"before struct<id: int, address: struct<city: string>>, after struct<{ROW.replace(' int', ': int', 1)}>, op string"
+        schema = schema.replace("address struct", "address: struct").replace("contacts array", "contacts: array")
+        schema = schema.replace("phones array", "phones: array").replace("labels map", "labels: map")
+        frame = spark.createDataFrame([((1, ("Bern",)), PERSON, "u"), (None, EMPTY, "c")], schema).coalesce(1)
+        changes = Mask(columns=MASKS).apply(Changes(frame, envelope=True))
+        first, second = (as_values(row) for row in changes.frame.collect())
+        assert first["before"] == {"id": 1, "address": {"city": "Bern"}}
+        assert first["after"]["address"] == {"street": "***", "geo": {"lat": 40.0, "lon": 7.4}}
+        assert second["after"]["address"] is None
+
+    def test_column_mask_hides_fields_that_were_taken_from_it(self, spark: SparkSession) -> None:
+        frame = spark.sql("SELECT 1 AS id, 'Main St' AS street, 46.9D AS lat, 7.4D AS lon")
+        origins = {
+            "street": ("before", "address", "street"),
+            "lat": ("after", "address", "geo", "lat"),
+            "lon": ("before", "address", "geo", "lon"),
+        }
+        changes = Changes(frame, envelope=False, origins=origins)
+        for rules, expected in (
+            ({"address": {"nullify": True}}, (1, None, None, None)),
+            ({"address.street": {"characters": 2}}, (1, "**", 46.9, 7.4)),
+            ({"address.geo": {"nullify": True}}, (1, "Main St", None, None)),
+        ):
+            assert [tuple(row) for row in Mask(columns=rules).apply(changes).frame.collect()] == [expected]
+
+    def test_column_with_a_dot_in_its_name(self, spark: SparkSession) -> None:
+        frame = spark.sql("SELECT 'x' AS `address.street`, named_struct('street', 'y') AS address")
+        masked = Mask(columns={"address.street": {"characters": 1}})(frame)
+        assert as_values(masked.collect()[0]) == {"address.street": "*", "address": {"street": "*"}}
+
+    def test_outer_mask_replaces_inner_ones(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([PERSON], ROW)
+        rules = {"address.geo.lat": {"bucket": 10}, "address.geo": {"nullify": True}, "phones": {"nullify": True}}
+        (row,) = Mask(columns={**rules, "phones.element": HASH})(frame).collect()
+        assert as_values(row)["address"] == {"street": "Main St", "geo": None}
+        assert row.phones is None
+
+
+class TestErrors:
+    def test_value_that_does_not_fit_is_a_dead_letter_without_it(self, spark: SparkSession) -> None:
+        frame = spark.sql(
+            "SELECT array(named_struct('ip', '192.0.2.7'), named_struct('ip', 'secret-place')) AS hosts, "
+            f"CAST(NULL AS STRING) AS {ERROR}, CAST(NULL AS STRING) AS {DETAIL}"
+        )
+        changes = Mask(columns={"hosts.ip": {"ip_network": {}}}).apply(Changes(frame, envelope=False, table="shop.t"))
+        (row,) = changes.frame.collect()
+        assert row[DETAIL] == "the column `hosts.ip` is not an IP address, which its mask requires"
+        assert [host.ip for host in row.hosts] == ["192.0.2.0", None]
+
+    def test_type_that_the_mask_does_not_take(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([PERSON], ROW)
+        with pytest.raises(DataError, match=r"the column 'address\.geo' is struct.*`bucket` takes"):
+            Mask(columns={"address.geo": {"bucket": 10}})(frame)
+
+    def test_column_that_was_computed_from_a_field(self, spark: SparkSession) -> None:
+        frame = spark.sql("SELECT 'Main St' AS road, named_struct('street', 'Main St') AS address")
+        changes = Changes(frame, envelope=False, derived={"road": frozenset({"address"})})
+        with pytest.raises(DataError, match=r"'road' is computed from 'address\.street', which is masked only later"):
+            Mask(columns={"address.street": HASH}).apply(changes)
+
+
+@pytest.mark.one_spark
+class TestPipelines:
+    def test_no_disk_has_a_masked_field(self, spark: SparkSession, tmp_path: Path) -> None:
+        secret = "canary-4711"
+        people = [
+            {"id": n, "address": {"street": secret, "city": "Bern"}, "emails": [{"email": secret}]} for n in (1, 2)
+        ]
+        write_events(tmp_path, "shop.public.people", *[event(row, n) for n, row in enumerate(people, 1)])
+        masks = {"address.street": HASH, "emails.email": {"characters": 1}}
+        pipeline = pipeline_of(tmp_path, "iceberg", masks=masks, target="shop.people")
+        pipeline.run(spark)
+        found = rows(pipeline, spark, "shop.people", "id")
+        assert [row["address"] for row in found] == [{"street": digest(secret), "city": "Bern"}] * 2
+        assert [row["emails"] for row in found] == [[{"email": "*"}]] * 2
+        assert not find_on_disk(secret, tmp_path / "checkpoint", tmp_path / "lake")
+
+    def test_path_that_no_table_has_is_an_error(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_events(tmp_path, "shop.public.people", event({"id": 1, "address": {"street": "a"}}, 1))
+        pipeline = pipeline_of(tmp_path, "iceberg", masks={"address.stret": HASH}, target="shop.people")
+        with pytest.raises(ConfigError, match=r"no table has the column 'address\.stret'"):
+            pipeline.run(spark)

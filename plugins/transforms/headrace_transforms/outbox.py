@@ -152,6 +152,9 @@ class Outbox(Transform):
 
     def apply(self, changes: Changes) -> Changes:
         if not changes.envelope:
+            if changes.own_columns:
+                fix = "it takes the place of `unwrap`; limit both with `tables` if the pipeline has other tables"
+                raise DataError("its input has rows in place of envelopes", fix=fix)
             return changes
         kept = self._keep_events(changes)
         is_unrouted = changes.table is None and bool(changes.own_columns)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tests.plugins.transforms.test_mask_tables import find_on_disk
 from tests.plugins.transforms.test_transform_pipelines import write_events
 from tests.support.pages import find_block
 from tests.support.pipelines import pipeline, rows
@@ -233,12 +234,12 @@ def event(op: str, lsn: int, kind: str | None, key: str, payload: str | None, **
     return {**images, "source": {"connector": "postgresql", "lsn": lsn, "table": "outbox"}, "op": op, **changed}
 
 
-def build(folder: Path, *transforms: dict[str, Any]) -> Pipeline:
+def build(folder: Path, *transforms: dict[str, Any], **options: Any) -> Pipeline:
     """Return the documented pipeline, or one with other transforms."""
     documented = yaml.safe_load(find_block("docs/transforms.md", "yaml", "outbox:"))
     source = {"files": {"path": str(folder / "bronze"), "format": "json"}}
     changed = {"transforms": list(transforms)} if transforms else {}
-    return pipeline(folder, source=source, **documented | changed)
+    return pipeline(folder, source=source, **documented | changed | options)
 
 
 @pytest.mark.spark
@@ -291,12 +292,40 @@ def test_events_are_routed_to_the_tables_of_their_aggregates(spark: SparkSession
 
 @pytest.mark.spark
 @pytest.mark.one_spark
-@pytest.mark.parametrize("tables", [None, "elsewhere"])
-def test_column_of_the_row_routes_only_events_without_deletes(
-    spark: SparkSession, tmp_path: Path, tables: str | None
-) -> None:
+def test_column_of_the_row_routes_only_events_without_deletes(spark: SparkSession, tmp_path: Path) -> None:
     """A delete of a row has no column to route it by."""
     write_events(tmp_path, TOPIC, 0, event("c", 1, "order", "1", "{}"))
-    transforms = [{"outbox": {"tables": tables}}] if tables else []
     with pytest.raises(DataError, match=r"names 'after\.aggregatetype', which its events do not have outside the row"):
-        build(tmp_path, *transforms, {"unwrap": {}}).run(spark)
+        build(tmp_path, {"unwrap": {}}).run(spark)
+    with pytest.raises(
+        DataError, match=r"transform outbox, topic shop\.public\.outbox: its input has rows in place of"
+    ):
+        build(tmp_path, {"unwrap": {}}, {"outbox": {}}).run(spark)
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+def test_other_tables_of_the_pipeline_are_not_those_of_events(spark: SparkSession, tmp_path: Path) -> None:
+    people = "shop.public.people"
+    source = {"connector": "postgresql", "lsn": 1, "table": "people"}
+    write_events(tmp_path, people, 0, {"before": None, "after": {"id": 1, "name": "Arp"}, "source": source, "op": "c"})
+    deleted = {**event("d", 4, None, "1", None), "before": {"id": "e1", "payload": "canary"}}
+    kinds = enumerate(("order", "people", "user", None), 1)
+    write_events(tmp_path, TOPIC, 0, *[event("c", n, kind, "1", "canary") for n, kind in kinds], deleted)
+    router = build(
+        tmp_path,
+        {"unwrap": {"tables": "shop.people"}},
+        {"outbox": {"tables": ["shop.order"]}},
+        {"mask": {"columns": {"payload": {"nullify": True}}}},
+        tables=[
+            {"source": TOPIC, "route.by.field": "after.aggregatetype", "target": "shop.{topic}"},
+            {"source": people, "target": "shop.people", "key": ["id"]},
+        ],
+    )
+    router.run(spark)
+    assert rows(router, spark, "shop.order", "aggregateid") == [{"aggregateid": "1", "payload": None}]
+    assert rows(router, spark, "shop.people", "id") == [{"id": 1, "name": "Arp"}]
+    dead = router.read("dead_letters", spark=spark).select("reason", "offset").orderBy("offset").collect()
+    assert list(map(tuple, dead)) == [("table-name", 1), ("table-name", 2), ("untransformable", 3)]
+    assert {path.name for path in (tmp_path / "lake/iceberg/shop").iterdir()} == {"order", "people"}
+    assert not find_on_disk("canary", tmp_path / "lake", tmp_path / "checkpoint")

@@ -23,7 +23,7 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
-from headrace.engine.read.topic_splitter import PART, SplitRules, split_topic
+from headrace.engine.read.topic_splitter import PART, SplitRules, list_transforms, split_topic
 from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
@@ -169,7 +169,7 @@ class ChangeReader:
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         has_one_table = not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
-        transforms = self._plan.transforms_of(route.table)
+        transforms = list_transforms(self._plan, events, route)
         changes = union_parts([self._transform(part, transforms, events.topic, seen, balance) for part in parts])
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         if events.is_inferred:

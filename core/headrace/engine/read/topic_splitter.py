@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.engine.plan.pipeline_plan import Plan
+    from headrace.engine.plan.routing import Route
+    from headrace.sdk.transform import Transform
 
 #: Value of ``route.by.field`` for the name of a record's schema, if records have no such field.
 RECORD_NAME = "record.name"
@@ -36,24 +38,38 @@ class SplitRules:
     by: Sequence[str]
     #: Fields of the events that contain rows.
     row_fields: Collection[str]
-    #: Returns whether a value is a valid table name; otherwise its events are rejected.
+    #: Returns whether a value names a table of the topic; otherwise its events are rejected.
     accepts: Callable[[str], bool]
-    #: Returns whether deletes are left out of the table of a part, or of some table (None).
-    ignores_deletes: Callable[[str | None], bool]
+    #: Whether deletes are left out of some table.
+    ignores_deletes: bool
 
     @classmethod
     def of_topic(cls, plan: Plan, events: Events, by: Sequence[str]) -> SplitRules:
-        def ignores_deletes(part: str | None) -> bool:
-            route = plan.routes.of(events.topic, part) if part else None
-            return plan.ignores_deletes(route.table if route else None)
-
         row_fields = plan.row_fields(events.schema)
-        return cls(by, row_fields, partial(plan.routes.accepts, events.topic), ignores_deletes)
+        is_in_row = _names_row_column(plan, events, by)
 
-    @property
-    def row_column(self) -> str | None:
-        """The first of the fields that is a column of the row."""
-        return next((path for path in self.by if path.partition(".")[0] in self.row_fields), None)
+        def accepts(part: str) -> bool:
+            if not plan.routes.accepts(events.topic, part):
+                return False
+            # A column of the row may name a table whose deletes, which lack the column, count.
+            route = plan.routes.of(events.topic, part) if is_in_row else None
+            return route is None or plan.ignores_deletes(route.table)
+
+        return cls(by, row_fields, accepts, plan.ignores_deletes(None))
+
+
+def list_transforms(plan: Plan, events: Events, route: Route) -> Sequence[Transform]:
+    """Return the transforms of the events of a topic or part."""
+    if route.by and events.part is None and _names_row_column(plan, events, route.by):
+        # No column assigns these events to a table. A transform that leaves out deletes rejects the others.
+        return [transform for transform in plan.transforms if transform.ignores_deletes]
+    return plan.transforms_of(route.table)
+
+
+def _names_row_column(plan: Plan, events: Events, by: Sequence[str]) -> bool:
+    """Return whether one of the fields ``by`` is a column of the row."""
+    row_fields = plan.row_fields(events.schema)
+    return any(path.partition(".")[0] in row_fields for path in by)
 
 
 def split_topic(
@@ -78,7 +94,6 @@ def split_topic(
     frame = E.drop_tombstones(events.load(session, events.schema if columns else names))
     rows = frame.groupBy(part.alias(PART)).agg(F.count("*"), *columns).collect()
     known = [row for row in rows if row[PART] is not None and rules.accepts(row[PART])]
-    _check_parts(events, rules, [row[PART] for row in known])
     parts = []
     for name, _, *found in known:
         select = partial(_select, part == name, in_files)
@@ -149,18 +164,14 @@ def _name_schema(schema: StructType, by: Sequence[str]) -> StructType:
     return StructType(fields) if fields else schema
 
 
-def _check_parts(events: Events, rules: SplitRules, parts: Collection[str]) -> None:
-    """Raise DataError if a column of the row names the table, and a table of these parts has deletes, which lack the column."""
-    if rules.row_column and not all(map(rules.ignores_deletes, parts)):
-        raise _no_such_field(events, rules, rules.row_column)
-
-
 def _no_such_field(events: Events, rules: SplitRules, path: str) -> DataError:
     """Return the error for a field that cannot name the table."""
+    in_row = rules.ignores_deletes and path.partition(".")[0] in rules.row_fields
     known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}
-    paths = [f"{name}.{inner}" for name in known if name not in rules.row_fields for inner in known[name]]
+    places = [name for name in known if in_row or name not in rules.row_fields]
+    paths = [f"{name}.{inner}" for name in places for inner in known[name]]
     return DataError(
-        f"`route.by.field` names {path!r}, which its events do not have outside the row",
+        f"`route.by.field` names {path!r}, which its events do not have{'' if in_row else ' outside the row'}",
         where=f"topic {events.topic}",
         fix=did_you_mean(path, paths or known),
     )
@@ -178,11 +189,11 @@ def _part_column(events: Events, rules: SplitRules) -> Column:
         top, _, field = path.partition(".")
         struct = events.schema[top].dataType if top in events.schema.names else None
         is_in_row = top in rules.row_fields
-        if is_in_row and rules.ignores_deletes(None) and not hasattr(struct, "names"):  # All events are deletes.
+        if is_in_row and rules.ignores_deletes and not hasattr(struct, "names"):  # All events are deletes.
             columns.append(F.lit(None).cast("string"))
             continue
         is_known = struct is not None and (not field or field in getattr(struct, "names", ()))
-        if not is_known or (is_in_row and not rules.ignores_deletes(None)):
+        if not is_known or (is_in_row and not rules.ignores_deletes):
             raise _no_such_field(events, rules, path)
         column = F.col(E.VALUE).getField(top)
         columns.append((column.getField(field) if field else column).cast("string"))

@@ -75,7 +75,12 @@ def apply_when(
         raise ConfigError("`when` cannot select the rows of a transform that flattens them", fix="use `tables`")
     result = _reject_stored_values(result, changes, changed, _is_row_selected(images))
     merged = _merge(result, images, keys, everywhere=unknown)
-    return replace(merged, origins={**changes.origins, **result.origins}, derived={**changes.derived, **result.derived})
+    return replace(
+        merged,
+        origins={**changes.origins, **result.origins},
+        derived={**changes.derived, **result.derived},
+        tags={tag: columns | result.tags.get(tag, columns) for tag, columns in changes.tags.items()},
+    )
 
 
 def _is_row_selected(images: list[str | None]) -> Column:

@@ -9,6 +9,8 @@ _MISSING_FILE = re.compile(
     r"|No such file or directory: (\w+:\S+)",
     re.MULTILINE,
 )
+#: Spark's class of an error, before its message.
+_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 #: Code that Spark 4 adds to its messages, which would become a part of the name or the value before it.
 _SQL_STATE = re.compile(r"\.? SQLSTATE: [0-9A-Z]{5}\b")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
@@ -44,6 +46,21 @@ def first_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     return _SQL_STATE.sub("", text.strip().splitlines()[0]) if text.strip() else type(error).__name__
+
+
+def is_of_task(error: BaseException) -> bool:
+    """Return whether Spark, Java or an executor raised an error while rows were read. The analysis of a plan reads no row."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    return isinstance(error, Py4JError | PySparkException) and not isinstance(error, AnalysisException | ParseException)
+
+
+def find_class(error: BaseException) -> str:
+    """Return Spark's class of an error, such as CONVERSION_INVALID_INPUT; the name of the exception if it has none."""
+    found = _ERROR_CLASS.search(full_text(error))
+    java = getattr(error, "java_exception", None)
+    return found[1] if found else str(java.getClass().getName()) if java is not None else type(error).__name__
 
 
 def find_python_error(text: str) -> str | None:

@@ -25,6 +25,12 @@ FORBIDDEN = {
     *("current_date", "curdate", "current_timestamp", "current_time", "now", "localtimestamp", "current_user", "user"),
     *("session_user", "current_database", "current_schema", "current_catalog", "raise_error", "assert_true"),
 }
+#: Functions that fail the batch for one value, which their errors quote → the function that returns null instead.
+_FAILING = {
+    name: f"try_{name}"
+    for name in ("to_binary", "to_number", "aes_decrypt", "url_decode", "parse_json", "variant_get", "validate_utf8")
+}
+_FAILFAST = re.compile(r"""['"]failfast['"]""", re.IGNORECASE)
 #: Spark's classes of these functions, of subqueries, and of Python functions, which are called without a name of ``FORBIDDEN``.
 _CLASSES = {
     *(
@@ -62,7 +68,15 @@ def check_sql(text: str) -> str:
     names = re.findall(r"(\w+)`?\s*\(", _QUOTED.sub(lambda found: found[0] if found[0][0] == "`" else "''", text))
     if found := next((name for name in names if name.lower() in FORBIDDEN), None):
         raise ValueError(f"calls {found}, which is not a function of the row: {_FIX}")
+    if found := next((name for name in names if name.lower() in _FAILING), None):
+        raise ValueError(f"calls {found}, which fails the batch for one invalid value: {_write_instead(found)}")
+    if mode := _FAILFAST.search(text):
+        raise ValueError(f"has the mode {mode[0]}, which fails the batch for one invalid value: write 'PERMISSIVE'")
     return text
+
+
+def _write_instead(name: str) -> str:
+    return f"write {_FAILING[name.lower()]}{' (Spark 4)' if name.lower() == 'url_decode' else ''}"
 
 
 def read_columns(text: str | None) -> tuple[str, ...]:
@@ -106,6 +120,10 @@ def _parse_names(text: str, *, is_case_sensitive: bool) -> tuple[str, ...]:
                 raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=_FIX)
         elif kind == "UnresolvedFunction" and (name := str(node.nameParts().last())).lower() in FORBIDDEN:
             raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=_FIX)
+        elif kind == "UnresolvedFunction" and name in _FAILING:
+            raise ConfigError(
+                f"{text!r} calls {name}, which fails the batch for one invalid value", fix=_write_instead(name)
+            )
         elif kind.startswith(_UNNAMED):
             raise ConfigError(f"{text!r} reads columns without their names", fix="name each column instead of `*`")
     return tuple(dict.fromkeys(names))

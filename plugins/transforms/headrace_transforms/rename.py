@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from pydantic import Field, field_validator
 
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
+from headrace_transforms.column_sources import find_sources
 
 
 class RenameConfig(TransformConfig):
@@ -43,3 +45,10 @@ class Rename(Transform):
 
     def apply(self, changes: Changes) -> Changes:
         return changes.map_rows(names=self.config.columns)
+
+    def apply_when(self, changes: Changes, condition: str) -> Changes:
+        """Rename the columns of some rows. The old column stays for the others, so a mask must hide both."""
+        result = super().apply_when(changes, condition)
+        renamed = {self.config.columns[name]: name for name in changes.find_columns(self.config.columns).values()}
+        copies = {new: find_sources(changes, [old]) for new, old in renamed.items() if new in result.row_columns}
+        return replace(result, derived={**result.derived, **copies})

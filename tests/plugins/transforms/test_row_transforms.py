@@ -216,6 +216,17 @@ class TestWhen:
         with pytest.raises(DataError, match="all rows have the same key columns"):
             Rename({"columns": {"id": "number"}, "when": "id = 1"}).process(flat(spark, "id int", (1,)))
 
+    def test_mask_must_hide_the_column_before_and_after_a_rename_of_some_rows(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, email string", (1, "a@x"), (2, "b@x"))
+        changes = replace(changes, tags={"pii": frozenset({"email"})})
+        renamed = Rename({"columns": {"email": "mail"}, "when": "id > 1"}).process(changes)
+        assert renamed.tags == {"pii": {"email", "mail"}}
+        assert rows(renamed) == [(1, None, "a@x"), (2, "b@x", None)]
+        with pytest.raises(DataError, match="'mail' is computed from 'email', which is masked only later"):
+            Mask({"columns": {"email": {"nullify": True}}}).process(renamed)
+        both = Mask({"columns": {"email": {"nullify": True}, "mail": {"nullify": True}}}).process(renamed)
+        assert rows(both) == [(1, None, None), (2, None, None)]
+
     def test_statement_of_several_rows_is_masked_with_any_of_them(self, spark: SparkSession) -> None:
         frame = frame_of(
             spark,
@@ -259,6 +270,8 @@ class TestExpressions:
             ("to_date('now') = birth", "gives another value when a batch is repeated"),
             ("aes_encrypt(name, '0000111122223333') = ''", "gives another value when a batch is repeated"),
             ("id", "is a value of the type int, and a condition is true or false"),
+            ("to_binary (name, 'hex') IS NULL", "fails the batch for one invalid value: write try_to_binary"),
+            ("from_json(name, 'id INT', map('mode', 'FAILFAST')).id = 1", "fails the batch for one invalid value"),
         ],
     )
     def test_more_than_the_row(self, spark: SparkSession, text: str, message: str) -> None:

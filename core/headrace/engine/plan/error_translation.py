@@ -19,7 +19,7 @@ from headrace.errors import (
 )
 from headrace.registry.plugin_registry import registry
 from headrace.registry.registration import OWN
-from headrace.spark.error_text import causes, find_python_error, first_line, full_text
+from headrace.spark.error_text import causes, find_class, find_python_error, first_line, full_text, is_of_task
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
@@ -105,8 +105,15 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
     return (
         _match_known_errors(full_text(error))
         or _blame_plugin(error, plan)
-        or FatalError(first_line(error), fix=_TRACEBACK_FIX)
+        or FatalError(_describe(error, plan), fix=_TRACEBACK_FIX)
     )
+
+
+def _describe(error: BaseException, plan: Plan) -> str:
+    """Return the first line of an error; of an error of a task only its class if the plan has masks, as Spark quotes values."""
+    if not any(transform.hides_values for transform in plan.transforms) or not is_of_task(error):
+        return first_line(error)
+    return f"Spark fails with {find_class(error)}; the message is not shown, because it may have a masked value"
 
 
 def _match_known_errors(text: str) -> HeadraceError | None:
@@ -150,7 +157,7 @@ def _blame_plugin(error: BaseException, plan: Plan) -> HeadraceError | None:
                 return None
             kind = FatalError if type(link).__module__.startswith(("py4j", "pyspark")) else PluginError
             return kind(
-                f"{plugin.name!r} of {distribution} raises {type(link).__name__}: {first_line(error)}",
+                f"{plugin.name!r} of {distribution} raises {type(link).__name__}: {_describe(error, plan)}",
                 fix=f"{_TRACEBACK_FIX}, and report it to the plugin's author",
             )
     return None

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from headrace.config.settings import Settings
 from headrace.engine.plan import error_translation
@@ -23,6 +24,7 @@ from headrace.spark.error_text import find_missing_file
 from headrace.spark.storage import is_under
 from headrace_sinks import FilesSink, HudiSink, IcebergSink
 from headrace_sources import FilesSource, KafkaSource
+from headrace_transforms import Mask
 
 FILES = FilesSource(path="/data/bronze", format="json")
 KAFKA = KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "t"})
@@ -275,6 +277,17 @@ def test_error_in_the_plan_of_a_transform_is_explained_by_it() -> None:
     plan = Plan("shop", FILES, (HUDI,), "", Routes([]), (), (Lookup(),))
     assert str(translate(RuntimeError("no countries"), plan, HUDI)) == "the countries are away"
     assert "nobody knows" in str(translate(RuntimeError("nobody knows"), plan, HUDI))
+
+
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_message_of_a_task_is_shown_only_without_masks(has_mask: bool) -> None:
+    masks = (Mask({"columns": {"email": {"nullify": True}}}),) if has_mask else ()
+    plan = Plan("shop", FILES, (HUDI,), "", Routes([]), (), masks)
+    error = SparkRuntimeException("[CONVERSION_INVALID_INPUT] The value 'a@x' ('HEX') cannot be converted")
+    text = str(translate(error, plan))
+    assert "CONVERSION_INVALID_INPUT" in text
+    assert ("a@x" in text) is not has_mask
+    assert "no column 'x'" in str(translate(AnalysisException("no column 'x'"), plan))
 
 
 @pytest.mark.parametrize(

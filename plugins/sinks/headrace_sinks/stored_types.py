@@ -82,6 +82,17 @@ def find_changes(
         yield path, target, False
 
 
+def check_stored_key(stored: StructType, key: Sequence[str], table: str, sink: str) -> None:
+    """Raise DataError for a key column that the table does not have: its rows would be found by no change, and be doubled."""
+    names = {fold_name(name) for name in stored.names}
+    if missing := next((name for name in key if fold_name(name) not in names), None):
+        raise DataError(
+            f"the table has no column {missing!r}, which is part of the key of its rows",
+            where=f"table {table}, sink {sink}",
+            fix="rename the column back if another program renamed it; otherwise give the table another `target:`",
+        )
+
+
 def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
     """Return the rows with the table's spelling of columns and fields, where names are case-insensitive."""
     from pyspark.sql import functions as F

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 
 from headrace.errors import DataError
-from headrace_sinks.stored_types import describe_changes, union_by_name
+from headrace_sinks.stored_types import check_stored_key, describe_changes, union_by_name
 
 
 def test_required_column_that_events_lack_is_rejected() -> None:
@@ -30,6 +30,13 @@ def test_required_column_that_events_lack_is_rejected() -> None:
             f"the table's column {path!r} is NOT NULL, and the events do not have it\n"
             f"  fix: run `ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`, or add the column to the events"
         )
+
+
+def test_key_column_that_the_table_lacks_is_rejected() -> None:
+    stored = T.StructType().add("ID", T.IntegerType()).add("name", T.StringType())
+    check_stored_key(stored, ("id",), "shop.people", "delta")
+    with pytest.raises(DataError, match="sink delta: the table has no column 'line', which is part of the key"):
+        check_stored_key(stored, ("id", "line"), "shop.people", "delta")
 
 
 def test_changes_of_a_schema_are_described() -> None:

@@ -42,7 +42,7 @@ from headrace_sinks.delta.delta_schema import check_names, evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
 from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_types import describe_changes
+from headrace_sinks.stored_types import check_stored_key, describe_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -223,6 +223,7 @@ class DeltaSink(Sink):
             return WriteResult(version=str(handle.version), skipped=True)
         if batch.mode == "upsert":
             self._table_options.check_stored(handle, table.name)
+            check_stored_key(handle.schema, table.key, table.name, self.name)
         stored = handle.schema
         check_partition_types(handle.partition_columns, stored, f"table {table.name}, sink delta")
         rows = evolve(handle, rows, self.config.readers, has_deletes=batch.mode == "upsert")

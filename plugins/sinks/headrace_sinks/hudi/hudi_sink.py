@@ -57,7 +57,7 @@ from headrace_sinks.hudi.record_keys import (
 )
 from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_types import describe_changes, spell_names
+from headrace_sinks.stored_types import check_stored_key, describe_changes, spell_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -236,6 +236,8 @@ class HudiSink(Sink):
         columns = hudi_schema.read_schema(spark, stored) if stored is not None else None
         if columns is not None:
             hudi_schema.check_members(columns, table.name)
+            if batch.mode == "upsert":
+                check_stored_key(columns, table.key, table.name, self.name)
             table = replace(table, key=spell_names(spark, table.key, columns))
         fixed = {*self._index.partition_columns, *(table.key if batch.mode == "upsert" else ())}
         rows = to_hudi_rows(paths.guard(rows), batch, columns, fixed)

@@ -61,7 +61,7 @@ from headrace_sinks.iceberg.snapshot_marks import NO_MARKS, SnapshotMarks
 from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_files import explain_missing_file
-from headrace_sinks.stored_types import describe_changes
+from headrace_sinks.stored_types import check_stored_key, describe_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -303,6 +303,7 @@ class IcebergSink(Sink):
             return WriteResult(version=handle.version, skipped=True)
         if batch.mode == "upsert":
             self._table_options.check_mode(handle, table.name)
+            check_stored_key(handle.schema, table.key, table.name, self.name)
         before = handle.version
         stored, has_deletes = handle.schema, batch.mode == "upsert"
         rows = guard_required(handle.evolve(rows, stored, has_deletes=has_deletes), stored, has_deletes=has_deletes)

@@ -181,3 +181,13 @@ def test_backward_clock_is_reported_and_no_row_is_lost(target: Target, tmp_path:
     time.sleep(0.01)
     target.write(PEOPLE, put(2, 0, "second"))
     assert rows(target) == {0: "second", 1: "new", 3: "old"}
+
+
+@pytest.mark.parametrize("target", [()], ids=["merged"], indirect=True)
+def test_renamed_key_column_is_an_error(target: Target) -> None:
+    before = rows(target)
+    java_table(target).updateSchema().renameColumn("id", "number").commit()
+    error = target.refusal(lambda: target.write(PEOPLE, put(5, 1, "newer")))
+    assert "the table has no column 'id', which is part of the key of its rows" in str(error)
+    java_table(target).updateSchema().renameColumn("number", "id").commit()
+    assert rows(target) == before

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
@@ -76,6 +77,19 @@ def makes_archive(command: Sequence[str]) -> bool:
     return any(option.startswith(_CREATE) for option in command)
 
 
+def list_archives(options: Sequence[str]) -> list[Path]:
+    """Return the archives that Java options use."""
+    used = [option.removeprefix(_USE) for option in options if option.startswith(_USE)]
+    return [Path(file) for files in used for file in files.split(os.pathsep)]
+
+
+def delete_archives(files: Sequence[Path]) -> None:
+    """Delete archives on which Java crashed."""
+    for file in files:
+        with suppress(OSError):  # the folder may be another user's
+            file.unlink(missing_ok=True)
+
+
 def _plan_archive(home: Path, jars: Sequence[Path], options: Sequence[str], folder: Path) -> list[str]:
     """Count a start without an archive, and return the options that create one if this start should."""
     java, key = _name_keys(home, jars)
@@ -129,11 +143,20 @@ def _complete(folder: Path, key: str) -> Path | None:
     """Rename the archive of a JVM that has exited since. Of two archives, the last one replaces the other."""
     archive = None
     for half in folder.glob(f"{key}.*.half"):
+        if half.stat().st_mtime < _find_start_of_machine():
+            half.unlink(missing_ok=True)  # Parts of the file may not have reached the disk.
+            continue
         with half.open("rb") as file:
             if file.read(4) != _HEADER.to_bytes(4, sys.byteorder):
                 continue
         archive = _rename(half, key, "jsa")
     return archive
+
+
+def _find_start_of_machine() -> float:
+    """Return the time at which the machine was started; 0 if the system does not report it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0.0 if clock is None else time.time() - time.clock_gettime(clock)
 
 
 def _write_base(home: Path, folder: Path, java: str) -> Path:

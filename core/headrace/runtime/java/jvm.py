@@ -6,7 +6,7 @@ import atexit
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 from headrace.runtime.jars.ivy import spark_conf_home, spark_home
 from headrace.runtime.jars.resolution import cache_home
-from headrace.runtime.java.class_archive import archive_options, find_archive, makes_archive
+from headrace.runtime.java.class_archive import (
+    archive_options,
+    delete_archives,
+    find_archive,
+    list_archives,
+    makes_archive,
+)
 from headrace.runtime.java.private_files import FILE_OPTION, PrivateFiles, to_properties
 from headrace.secret_values import Secret, has_secret_name
 
@@ -49,19 +55,36 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     Every user of the machine can read command lines, so the settings are passed in files.
     """
     from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
+    from pyspark.errors import PySparkRuntimeError
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - no public API starts only the JVM
         return
     archive = _list_archive_options(conf)
+    try:
+        gateway = _launch(conf, archive)
+    except PySparkRuntimeError:
+        if not (files := list_archives(archive)):
+            raise
+        # Java crashes on a damaged archive.
+        _launch(conf, [])
+        delete_archives(files)
+        return
+    if makes_archive(archive):
+        atexit.register(_close_streams, gateway)
+
+
+def _launch(conf: Mapping[str, str], archive: Sequence[str]) -> JavaGateway:
+    """Start the JVM. ``archive``: its options about archives of classes. PySparkRuntimeError if it exits."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
     options = " ".join([conf.get(JAVA_OPTIONS, ""), *(f'"{option}"' for option in archive)])
     started = {**conf, JAVA_OPTIONS: options} if archive else conf
     with PrivateFiles() as files, _submit_args(files, started), _local_address(conf):
         popen = {"umask": UMASK, "pass_fds": files.descriptors}
-        gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
+        gateway: JavaGateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
-    if makes_archive(archive):
-        atexit.register(_close_streams, gateway)
+    return gateway
 
 
 def list_class_path(conf: Mapping[str, str]) -> list[Path]:

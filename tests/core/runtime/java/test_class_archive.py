@@ -124,6 +124,16 @@ def test_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> N
         assert archive_options(home, [jar], [], folder) == []
 
 
+def test_archive_of_a_jvm_that_exited_before_the_machine_restarted_is_deleted(
+    home: Path, jar: Path, folder: Path
+) -> None:
+    assert not run(home, start_until_made(home, folder, jar), jar)
+    (half,) = folder.glob("*.half")
+    os.utime(half, (1, 1))
+    assert find_archive(home, [jar], [], folder) == []
+    assert not half.exists()
+
+
 def test_two_processes_that_create_the_same_archive_leave_one(home: Path, jar: Path, folder: Path) -> None:
     creating, quiet = start_until_made(home, folder, jar)
     commands = [

@@ -6,13 +6,16 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 
 from headrace.runtime.jars.ivy import spark_home
+from headrace.runtime.java import jvm
 from headrace.runtime.java.jvm import JAVA_OPTIONS, list_class_path, start_jvm, without_new_archive
 from headrace.runtime.java.private_files import PrivateFiles, to_properties
 
@@ -128,6 +131,24 @@ def test_class_archives_are_in_the_cache_or_a_folder(
     assert submit() == "-Da=b"
     prefix = re.escape(f"{tmp_path}/my classes/" if configured else f"{tmp_path}/cache/classes/")
     assert re.fullmatch(rf'-Da=b "-XX:ArchiveClassesAtExit={prefix}\w+\.\d+\.half" "-Xlog:cds\*=off"', submit())
+
+
+def test_damaged_archive_is_deleted_and_java_starts_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "spark-1.jsa"
+    archive.write_bytes(b"damaged")
+    launched: list[Sequence[str]] = []
+
+    def launch(_: Mapping[str, str], options: Sequence[str]) -> None:
+        launched.append(options)
+        if options:
+            raise PySparkRuntimeError("Java gateway process exited before sending its port number")
+
+    monkeypatch.setattr(jvm, "_launch", launch)
+    monkeypatch.setattr(jvm, "_list_archive_options", lambda _: [f"-XX:SharedArchiveFile={archive}"])
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    jvm.start_jvm({})
+    assert launched == [[f"-XX:SharedArchiveFile={archive}"], []]
+    assert not archive.exists()
 
 
 @pytest.mark.parametrize("options", ["-Xshare:off", "-XX:SharedArchiveFile=mine.jsa", "-Dpassword=hunter2"])

@@ -11,7 +11,7 @@ from headrace.schema.column_choice import choose_column, choose_fields
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes
 from headrace.sdk.rows import KEYS, METADATA, list_fields, list_images, reject_rows, row_scope, unavailable_flags
-from headrace.spark.columns import any_of, name_fold, quote_name
+from headrace.spark.columns import any_of, barrier, name_fold, quote_name
 from headrace.spark.row_expressions import evaluate, read_columns
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def apply_when(
                 is_true |= any_of(flags)
             else:
                 marked = reject_rows(marked, {"`when` reads a value that the event omits": any_of(flags)})
-        marked = replace(marked, frame=marked.frame.withColumn(name, is_true))
+        marked = replace(marked, frame=marked.frame.withColumn(name, barrier(is_true)))
     kept = [*changes.event_columns, *(name for name in _KEPT_COLUMNS if name in marked.own_columns)]
     frame = marked.frame.withColumn(_KEPT, F.struct(*[F.col(quote_name(name)) for name in kept]))
     result = apply(replace(marked, frame=frame))

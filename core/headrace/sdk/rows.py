@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes
 from headrace.sdk.reject_reason import RejectReason
-from headrace.spark.columns import any_of, name_fold, quote_name
+from headrace.spark.columns import any_of, barrier, name_fold, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -64,8 +64,8 @@ def reject_rows(changes: Changes, tests: Mapping[str, Column]) -> Changes:
     error = F.coalesce(F.col(C.ERROR), F.when(any_of(is_bad.values()), F.lit(RejectReason.UNTRANSFORMABLE)))
     if C.DETAIL in frame.columns:
         details = [F.when(test & F.col(C.ERROR).isNull(), F.lit(text)) for text, test in is_bad.items()]
-        frame = frame.withColumn(C.DETAIL, F.coalesce(F.col(C.DETAIL), *details))
-    return replace(changes, frame=frame.withColumn(C.ERROR, error))
+        frame = frame.withColumn(C.DETAIL, barrier(F.coalesce(F.col(C.DETAIL), *details)))
+    return replace(changes, frame=frame.withColumn(C.ERROR, barrier(error)))
 
 
 def unavailable_flags(changes: Changes, names: Collection[str]) -> list[Column]:

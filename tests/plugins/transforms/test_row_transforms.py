@@ -393,6 +393,16 @@ class TestUnavailableValuesAndConditions:
             (None,),
         ]  # the last one is null itself
 
+    @pytest.mark.timeout(120)  # A plan that grows with the power of its transforms does not end.
+    def test_plan_grows_with_the_number_of_transforms(self, spark: SparkSession, envelope: bool) -> None:
+        changes = without_docs(spark, envelope=envelope)
+        changes = replace(changes, frame=changes.frame.repartition(1))
+        for number in range(3):
+            compute = Compute({"columns": {f"next{number}": "id + 1"}, "when": f"id = {number}"})
+            changes = Filter(condition=f"doc <> '{number}'").process(compute.process(changes))
+        plan = changes.frame.where(f"{ERROR} IS NOT NULL")._jdf.queryExecution().optimizedPlan()
+        assert len(plan.toString()) < 40_000
+
     @pytest.mark.parametrize(
         ("transform", "selected", "available"),
         [

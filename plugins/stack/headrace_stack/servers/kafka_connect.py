@@ -131,6 +131,10 @@ class Connect(Server):
             "key.converter.schemas.enable": "false",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
+            # ${file:PATH:KEY} and ${env:NAME} in the configuration of connectors
+            "config.providers": "file,env",
+            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+            "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
             "plugin.path": str(self.folder / "plugins"),
             "plugin.discovery": "service_load",
             "scheduled.rebalance.max.delay.ms": "0",

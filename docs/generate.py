@@ -17,6 +17,7 @@ from contracts import CONTRACTS, contract_page
 from readers import TABLES, reader_table
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT
+from headrace.config.command_blocks import list_block_groups
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
@@ -73,7 +74,11 @@ def options_page() -> str:
     for kind, title in KINDS.items():
         parts.append(f"## {title}")
         for name, plugin in _own(kind):
-            parts += [f"### {kind} `{name}`", *_block(plugin)]
+            parts += [f"### {kind} `{name}`", *_block(plugin.Config)]
+    parts.append("## Blocks of commands")
+    for name, group in list_block_groups().items():
+        if registry().find("command", name).is_own:
+            parts += [f"### `{name}`", *_block(group.model)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -84,8 +89,7 @@ def _own(kind: str) -> Iterator[tuple[str, type[Plugin]]]:
             yield item.name, registry().get(kind, item.name)
 
 
-def _block(plugin: type[Plugin]) -> list[str]:
-    model = plugin.Config
+def _block(model: type[Config]) -> list[str]:
     said = inspect.cleandoc(model.__doc__ or "") if model is not Config else ""
     parts = [said.replace("``", "`")] if said else []
     if model.model_fields:

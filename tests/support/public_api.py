@@ -32,6 +32,8 @@ HELPERS = (
     *("headrace.sdk.positions", "headrace.sdk.schemas", "headrace.sdk.secrets", "headrace.sdk.sessions"),
     "headrace.sdk.storage",
 )
+#: Classes of submodules of the SDK that plugins derive from or use.
+SDK_CLASSES = {"headrace.sdk.commands": ("BlockGroup",)}
 #: Classes of objects that calls of `headrace` return and that users do not import.
 RETURNED_CLASSES = {
     "headrace.engine.run.query": ("Query",),
@@ -66,7 +68,7 @@ def write_api() -> str:
     sections: dict[str, Sequence[str]] = {
         name: _list_exports(name) for name in ("headrace", "headrace.sdk", *FULLY_PUBLIC, *HELPERS)
     }
-    sections |= {**RETURNED_CLASSES, **TESTING, STACK: _list_exports(STACK)}
+    sections |= {**SDK_CLASSES, **RETURNED_CLASSES, **TESTING, STACK: _list_exports(STACK)}
     parts, bases, public = [HEAD], dict[str, type](), set[int]()
     for module, names in sections.items():
         parts.append(f"== {module}\n")

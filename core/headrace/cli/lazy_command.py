@@ -1,4 +1,4 @@
-"""Plugin commands that are imported when they are called, not when they are listed."""
+"""Plugin commands: they are imported when they are called, not when they are listed, and read blocks of the pipeline file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli.error_report import with_traceback_option
+from headrace.cli.error_report import redact_with, with_traceback_option
 from headrace.control_characters import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
     from headrace.registry.registration import Registration
+    from headrace.sdk.commands import BlockGroup
 
 
 class LazyCommand(click.Command):
@@ -29,6 +30,18 @@ class LazyCommand(click.Command):
 
         command: click.Command = registry().get("command", str(self.name))
         return with_traceback_option(command).make_context(info_name, args, parent, **extra)
+
+
+def load_block(group: BlockGroup, file: str) -> tuple[Any, dict[str, Any]]:
+    """Return the group's block of a pipeline file, and the file's other keys; errors after this call show no secret of the block."""
+    from headrace.config.command_blocks import read_block
+    from headrace.config.loader import SecretProviders
+    from headrace.config.yaml_document import load
+    from headrace.registry.plugin_registry import registry
+
+    block, others, redact = read_block(load(file), group, SecretProviders(registry()))
+    redact_with(redact)
+    return block, others
 
 
 def _summary(target: Any) -> str:

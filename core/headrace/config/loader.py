@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from headrace.config.command_blocks import list_block_groups
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
@@ -41,8 +42,8 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self._registry = registry()
         self._problems: list[HeadraceError] = []
-        self._resolver = Resolver(_Providers(self._registry))
-        self._written = document.data if document.data is not None else {}
+        self._resolver = Resolver(SecretProviders(self._registry))
+        self._written = _omit_command_blocks(document.data if document.data is not None else {})
         data, self._missing = self._resolver.resolve_known(self._written, document.where)
         self._document = replace(document, data=data)
 
@@ -214,11 +215,19 @@ class _Builder:
             raise error.at(self._document.where((*loc, name))) from error.__cause__
 
 
+def _omit_command_blocks(data: Any) -> Any:
+    """Return the file without the blocks of commands: a run neither reads them nor resolves their references."""
+    if not isinstance(data, dict) or data.keys() <= set(PipelineConfig.keys()):
+        return data
+    blocks = list_block_groups()
+    return {key: value for key, value in data.items() if key not in blocks}
+
+
 class _InvalidBlockError(Exception):
     """A block whose problems were added to the others."""
 
 
-class _Providers(Mapping[str, SecretProvider]):
+class SecretProviders(Mapping[str, SecretProvider]):
     """Secret providers: built-in ones, and those of plugins, which are imported when a reference names them."""
 
     def __init__(self, plugins: PluginRegistry) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from headrace.config.command_blocks import list_block_groups
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
@@ -200,6 +201,11 @@ class PipelineConfig(Settings):
     """Spark settings (``spark.…``), under their own names."""
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
+
+    @classmethod
+    def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
+        """Return the keys of blocks that commands of plugins read. They are looked up for a key that is no option."""
+        return () if data.keys() <= set(cls.keys()) else list_block_groups()
 
     @field_validator("name")
     @classmethod

@@ -1,0 +1,48 @@
+"""Differences between two configurations of a connector, without the values of secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from headrace.sdk.options import has_secret_name
+
+_REFERENCE = re.compile(r"\$\{[^{}]+\}")
+_HIDDEN = "******"
+
+
+def describe_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return one line per option that differs: ``+`` is new, ``-`` is removed, ``~`` changes."""
+    return list(_describe(before, after))
+
+
+def find_plain_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options whose names indicate secrets, and whose values are not references."""
+    return {key: value for key, value in options.items() if value and _is_hidden(key, value)}
+
+
+def find_references(options: Mapping[str, str]) -> list[str]:
+    """Return the config providers that the worker needs for the references in the options."""
+    names = {match[1] for value in options.values() for match in re.finditer(r"\$\{([\w-]+):[^{}]*\}", value)}
+    return sorted(names)
+
+
+def _describe(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted({*before, *after} - {"name"}):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        if old is None:
+            yield f"+ {key}: {_show(key, str(new))}"
+        elif new is None:
+            yield f"- {key}: {_show(key, old)}"
+        else:
+            yield f"~ {key}: {_show(key, old)} -> {_show(key, new)}"
+
+
+def _show(key: str, value: str) -> str:
+    return _HIDDEN if _is_hidden(key, value) else value
+
+
+def _is_hidden(key: str, value: str) -> bool:
+    return has_secret_name(key) and not _REFERENCE.fullmatch(value)

@@ -12,7 +12,7 @@ from headrace.sdk.config import Config
 class BlockGroup(click.Group):
     """Group of commands that read a block of the pipeline file: the block has the name of the group. A run ignores it.
 
-    ``model``: the options of the block; ``kept``: options whose values keep their references, which another program resolves.
+    ``headrace check --source`` invokes its command ``preflight``, with the file, if it has one. ``model``: the options of the block; ``kept``: options whose values keep their references, which another program resolves.
     """
 
     def __init__(self, name: str, model: type[Config], kept: tuple[str, ...] = (), **attributes: Any) -> None:

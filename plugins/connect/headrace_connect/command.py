@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +16,6 @@ from headrace_connect.connect_config import CONFIG_KEY, ConnectConfig
 
 if TYPE_CHECKING:
     from headrace_connect.deployment import ConnectorStatus, Deployment
-
-Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class _ConnectGroup(BlockGroup):
@@ -40,10 +38,11 @@ connect = _ConnectGroup(
 
 @dataclass(frozen=True)
 class _Target:
-    """Connector of a pipeline file, and warnings about its block."""
+    """Connector of a pipeline file, warnings about its block, and the options of its preflight."""
 
     deployment: Deployment
     warnings: list[str]
+    preflight: dict[str, str]
 
 
 _file = click.argument("file")
@@ -64,6 +63,25 @@ def validate(file: str) -> None:
         warnings = target.warnings + target.deployment.validate()
         _show_warnings(warnings)
         click.echo(f"{target.deployment.place}: the configuration is valid")
+
+
+@connect.command()
+@_file
+def preflight(file: str) -> None:
+    """Check the database for settings that lose changes.
+
+    Each finding is one line with the statement that fixes it. Nothing is changed. `headrace check FILE --source` runs the same checks.
+    """
+    from headrace_connect.preflight.source_database import check_database
+
+    with _open_target(file) as target:
+        findings = check_database({**target.deployment.options, **target.preflight})
+        for finding in findings:
+            click.secho(str(finding), fg="yellow" if finding.is_warning else "red")
+        if errors := [finding for finding in findings if not finding.is_warning]:
+            what = f"the database loses changes: {len(errors)} of the settings above"
+            raise ConfigError(what, where=f"{file} connect", fix="run the statements")
+        click.echo("the database is ready for the connector")
 
 
 @connect.command()
@@ -222,9 +240,12 @@ def _open_target(file: str) -> Iterator[_Target]:
         for topic in find_unread_topics(pipeline, list_topics(options))
     ]
     try:
-        yield _Target(Deployment(client, name, options), warnings)
+        preflight = {key: value for key, value in config.preflight_options().items() if value is not None}
+        yield _Target(Deployment(client, name, options), warnings, preflight)
     except HeadraceError as error:
-        raise error.redact(hide_values(list(secrets.values()))) from error.__cause__
+        raise error.redact(
+            hide_values([*secrets.values(), *find_plain_secrets(config.preflight_options()).values()])
+        ) from error.__cause__
 
 
 def _wait(deployment: Deployment, state: str, timeout: float, before: ConnectorStatus | None = None) -> None:

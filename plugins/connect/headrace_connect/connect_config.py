@@ -45,6 +45,11 @@ class ConnectConfig(Config):
     are written: the worker's config providers resolve them. An empty value removes a default of headrace.
     """
 
+    preflight: dict[str, Any] = Field(default_factory=dict)
+    """Options of ``config`` that differ for ``headrace check --source``, which connects to the database from this machine, such as
+    ``database.password: ${env:NAME}``.
+    """
+
     @field_validator("config")
     @classmethod
     def _check_class(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -56,4 +61,12 @@ class ConnectConfig(Config):
 
     def connector_options(self) -> dict[str, str | None]:
         """Return the options of the connector as strings; None for one without a value."""
-        return {key: None if value is None else option_text(value) for key, value in self.config.items()}
+        return _as_texts(self.config)
+
+    def preflight_options(self) -> dict[str, str | None]:
+        """Return the options for the connection of the preflight."""
+        return _as_texts(self.preflight)
+
+
+def _as_texts(options: dict[str, Any]) -> dict[str, str | None]:
+    return {key: None if value is None else option_text(value) for key, value in options.items()}

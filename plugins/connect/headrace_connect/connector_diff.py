@@ -16,7 +16,7 @@ def describe_differences(before: Mapping[str, str], after: Mapping[str, str]) ->
     return list(_describe(before, after))
 
 
-def find_plain_secrets(options: Mapping[str, str]) -> dict[str, str]:
+def find_plain_secrets(options: Mapping[str, str | None]) -> dict[str, str]:
     """Return the options whose names indicate secrets, and whose values are not references."""
     return {key: value for key, value in options.items() if value and _is_hidden(key, value)}
 

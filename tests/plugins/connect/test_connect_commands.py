@@ -286,7 +286,7 @@ def test_run_ignores_the_block(write_pipeline: Write) -> None:
 
 def test_example_of_the_page(server: FakeConnect, tmp_path: Path) -> None:
     """The output on the page is that of its file. Only the address of the server differs."""
-    text, output = find_block(PAGE, "yaml", "name: shop"), find_block(PAGE, "", "connector shop at")
+    text, output = find_block(PAGE, "yaml", "warehouse:"), find_block(PAGE, "", "connector shop at")
     file = tmp_path / "shop.yaml"
     file.write_text(text.replace("http://connect:8083", server.endpoint_url), encoding="utf-8")
     server.answer(STATUS, (404, {"error_code": 404, "message": "No status found"}), RUNNING)

@@ -1,0 +1,1 @@
+"""Checks of the source database for settings that lose changes: ``headrace check --source``."""

@@ -1,0 +1,57 @@
+"""Findings about a database, and the tables that a connector captures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Finding(NamedTuple):
+    """Setting that loses changes, or may lose them later (``is_warning``), and the statement that fixes it."""
+
+    what: str
+    statement: str
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{'warning' if self.is_warning else 'error'}: {self.what}: {self.statement}"
+
+
+def choose_tables(options: Mapping[str, str], tables: Iterable[str]) -> list[str]:
+    """Return those of ``tables`` that the connector captures. Debezium's patterns match whole names, in any case."""
+    return [table for table in tables if _is_captured(options, table)]
+
+
+def find_missing_tables(options: Mapping[str, str], tables: Iterable[str]) -> list[Finding]:
+    """Return a finding for each item of ``table.include.list`` that no table matches."""
+    known = list(tables)
+    return [
+        Finding(f"no table matches {item!r}", "correct `table.include.list`, or create the table")
+        for item in _list_items(options, "table.include.list")
+        if not any(_matches(item, table) for table in known)
+    ]
+
+
+def _is_captured(options: Mapping[str, str], table: str) -> bool:
+    if table == options.get("signal.data.collection"):
+        return False
+    outer = table.partition(".")[0]
+    for key, name in (("table", table), ("schema", outer), ("database", outer)):
+        included, excluded = _list_items(options, f"{key}.include.list"), _list_items(options, f"{key}.exclude.list")
+        if included and not any(_matches(item, name) for item in included):
+            return False
+        if any(_matches(item, name) for item in excluded):
+            return False
+    return True
+
+
+def _list_items(options: Mapping[str, str], key: str) -> list[str]:
+    return [item.strip() for item in options.get(key, "").split(",") if item.strip()]
+
+
+def _matches(item: str, name: str) -> bool:
+    try:
+        return re.fullmatch(item, name, re.IGNORECASE) is not None
+    except re.error:  # Java's syntax
+        return item == name

@@ -1,0 +1,255 @@
+"""`headrace check --source` against real databases: each finding, and the statement that fixes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from headrace.cli.main import cli
+from headrace_connect.preflight.findings import choose_tables
+from headrace_connect.preflight.mysql_checks import check_mysql
+from headrace_connect.preflight.postgresql_checks import check_postgresql
+from headrace_stack import MariaDb, Postgres
+
+TABLES = """
+create schema market;
+create table market.good (id int primary key, name text);
+create table market.keyless (name text);
+create table market.silent (id int primary key);
+alter table market.silent replica identity nothing;
+create table market.other (name text);
+create role reader login password 'hunter2';
+grant usage on schema market to reader;
+grant select on market.good to reader
+"""
+
+
+def write_pipeline(folder: Path, config: dict[str, Any], **preflight: Any) -> Path:
+    file = folder / "pipeline.yaml"
+    block = {"config": config, **({"preflight": preflight} if preflight else {})}
+    file.write_text(yaml.safe_dump({"name": "market", "connect": block}), encoding="utf-8")
+    return file
+
+
+def check(file: Path) -> Result:
+    return CliRunner().invoke(cli, ["check", str(file), "--source"])
+
+
+@pytest.fixture
+def market(postgres: Postgres) -> Iterator[Postgres]:
+    """Provide a database with a user who may read one of the tables, and no publication."""
+    postgres.execute(TABLES)
+    yield postgres
+    postgres.execute(
+        "drop publication if exists market; drop schema market cascade; drop owned by reader; drop role reader"
+    )
+
+
+def connect_as(server: Postgres | MariaDb, kind: str, user: str, **options: str) -> dict[str, Any]:
+    database = {"database.dbname": server.database} if isinstance(server, Postgres) else {}
+    login = {"database.hostname": server.host, "database.port": server.port, "database.user": user}
+    return {"connector.class": f"io.debezium.connector.{kind}", **login, **database, **options}
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_postgresql_before_and_after_its_statements(
+    market: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("READER", "hunter2")
+    config = connect_as(
+        market,
+        "postgresql.PostgresConnector",
+        "reader",
+        **{
+            "database.password": "${file:/worker/only:password}",
+            "table.include.list": "market.good,market.keyless,market.silent,market.missing",
+        },
+    )
+    unresolved = check(write_pipeline(tmp_path, config))
+    assert "only Kafka Connect resolves the reference of `database.password`" in unresolved.stderr
+    file = write_pipeline(tmp_path, config, **{"database.password": "${env:READER}"})
+    result = check(file)
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
+        "error: the user reader must not read the log: ALTER ROLE reader REPLICATION;",
+        "error: no table matches 'market.missing': correct `table.include.list`, or create the table",
+        "error: the user reader must not read market.keyless: GRANT SELECT ON market.keyless TO reader;",
+        (
+            "error: market.keyless has no primary key: PostgreSQL rejects its updates and deletes once it is published: "
+            "ALTER TABLE market.keyless REPLICA IDENTITY FULL; or add a primary key"
+        ),
+        "error: the user reader must not read market.silent: GRANT SELECT ON market.silent TO reader;",
+        (
+            "error: market.silent has the replica identity NOTHING: deletes have no key: "
+            "ALTER TABLE market.silent REPLICA IDENTITY DEFAULT;"
+        ),
+        (
+            "error: there is no publication market, and the connector cannot create it: reader does not own market.good, "
+            'market.keyless, market.silent: CREATE PUBLICATION "market" FOR TABLE market.good, market.keyless, market.silent; '
+            "as their owner"
+        ),
+        (
+            "warning: there is no signal table debezium.signals: snapshots on request fail: CREATE SCHEMA IF NOT EXISTS debezium; "
+            "CREATE TABLE debezium.signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));"
+        ),
+    ]
+    assert "hunter2" not in result.output
+    for line in result.stdout.splitlines():
+        statement = line.rpartition(": ")[2].partition("; or")[0].partition("; as")[0]
+        if statement.split()[0].isupper():
+            market.execute(statement)
+    file.write_text(file.read_text(encoding="utf-8").replace(",market.missing", ""), encoding="utf-8")
+    again = CliRunner().invoke(cli, ["connect", "preflight", str(file)])
+    assert (again.exit_code, again.stdout) == (0, "the database is ready for the connector\n")
+    market.execute("drop schema debezium cascade")
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_publication_of_postgresql(market: Postgres) -> None:
+    options = {"plugin.name": "pgoutput", "publication.name": "market", "slot.name": "market"}
+    options |= {"table.include.list": "market.good,market.silent", "publication.autocreate.mode": "disabled"}
+    market.execute("alter table market.silent replica identity default")
+    market.execute("create publication market for table market.good with (publish = 'insert')")
+    market.execute("select pg_create_logical_replication_slot('market', 'test_decoding')")
+    try:
+        statements = [finding.statement for finding in check_postgresql(market.query, options)]
+    finally:
+        market.execute("select pg_drop_replication_slot('market')")
+    assert statements == [
+        "set another `slot.name`",
+        "ALTER PUBLICATION \"market\" SET (publish = 'insert, update, delete, truncate');",
+        'ALTER PUBLICATION "market" ADD TABLE market.silent;',
+    ]
+    for statement in statements[1:]:
+        market.execute(statement)
+    assert list(check_postgresql(market.query, options)) == []
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_mariadb_before_and_after_its_statements(mariadb: MariaDb, tmp_path: Path) -> None:
+    mariadb.execute(
+        "create database market; create table market.good (id int primary key); create table market.keyless (name text);"
+        "create user reader@'%' identified by 'hunter2'; grant select on market.* to reader@'%';"
+        "set global binlog_format = 'MIXED'; set global binlog_row_image = 'MINIMAL'; set global expire_logs_days = 1"
+    )
+    config = connect_as(
+        mariadb,
+        "mariadb.MariaDbConnector",
+        "reader",
+        **{
+            "database.password": "hunter2",
+            "database.include.list": "market",
+            "database.server.id": "1",
+        },
+    )
+    try:
+        result = check(write_pipeline(tmp_path, config))
+        lines = result.stdout.splitlines()
+        for line in lines:
+            statement = line.rpartition(": ")[2]
+            if statement.split()[0].isupper() and "…" not in statement:
+                mariadb.execute(statement)
+        config |= {"table.include.list": "market.good", "database.server.id": "2"}
+        again = check_again(write_pipeline(tmp_path, config))
+    finally:
+        mariadb.execute("drop database market; drop user reader@'%'; set global binlog_format = 'ROW'")
+        mariadb.execute("set global binlog_row_image = 'FULL'; set global expire_logs_days = 0")
+    assert lines == [
+        "error: binlog_format is MIXED: rows in events lack values: SET GLOBAL binlog_format = 'ROW';",
+        "error: binlog_row_image is MINIMAL: rows in events lack values: SET GLOBAL binlog_row_image = 'FULL';",
+        "error: the server has the id of the connector: set another `database.server.id`",
+        (
+            "warning: the server deletes its binary log after 24 hours, also if the connector did not read it: "
+            "SET GLOBAL binlog_expire_logs_seconds = 259200;"
+        ),
+        (
+            "error: the user reader@% must not read the binary log: "
+            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'reader'@'%';"
+        ),
+        (
+            "error: market.keyless has no primary key: its events have no key: "
+            "ALTER TABLE market.keyless ADD PRIMARY KEY (…); or set `message.key.columns`"
+        ),
+        (
+            "warning: there is no signal table market.signals: snapshots on request fail: "
+            "CREATE TABLE market.signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));"
+        ),
+    ]
+    assert result.exit_code == 2
+    assert (again.exit_code, again.stdout) == (0, "the database is ready for the connector\n"), again.output
+
+
+def check_again(file: Path) -> Result:
+    return CliRunner().invoke(cli, ["connect", "preflight", str(file)])
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_rejected_login(postgres: Postgres, tmp_path: Path) -> None:
+    config = connect_as(postgres, "postgresql.PostgresConnector", "postgres", **{"database.password": "hunter2"})
+    result = check(write_pipeline(tmp_path, config))
+    assert result.exit_code == 2
+    assert "the database cannot be checked" in result.stderr
+    assert "password authentication failed" in result.stderr
+    assert "hunter2" not in result.output
+
+
+def test_mysql_settings_that_mariadb_lacks() -> None:
+    """MySQL 8 is not among the test servers; these are the values of its own defaults, but the JSON option."""
+    settings = {"log_bin": "OFF", "binlog_format": "ROW", "binlog_row_image": "NOBLOB"}
+    settings |= {
+        "binlog_row_value_options": "PARTIAL_JSON",
+        "gtid_mode": "OFF",
+        "binlog_expire_logs_seconds": "2592000",
+    }
+    answers: dict[str, list[tuple[Any, ...]]] = {
+        "show global variables": list(settings.items()),
+        "show grants": [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)],
+    }
+
+    def answer(sql: str) -> list[tuple[Any, ...]]:
+        return answers.get(sql, [])
+
+    assert [(finding.is_warning, finding.what) for finding in check_mysql(answer, {})] == [
+        (False, "the server writes no binary log"),
+        (True, "binlog_row_image is NOBLOB: rows in events lack values"),
+        (False, "binlog_row_value_options is PARTIAL_JSON: rows in events lack values"),
+        (True, "gtid_mode is OFF: after a failover the connector does not find its position"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "captured"),
+    [
+        ({}, ["a.x", "a.y", "b.x"]),
+        ({"table.include.list": "A.X, b[.].*"}, ["a.x", "b.x"]),
+        ({"table.exclude.list": "a.x"}, ["a.y", "b.x"]),
+        ({"schema.include.list": "a", "table.exclude.list": ".*y"}, ["a.x"]),
+        ({"database.exclude.list": "a"}, ["b.x"]),
+        ({"signal.data.collection": "a.x"}, ["a.y", "b.x"]),
+        ({"table.include.list": "*"}, []),
+    ],
+)
+def test_captured_tables(options: dict[str, str], captured: list[str]) -> None:
+    assert choose_tables(options, ["a.x", "a.y", "b.x"]) == captured
+
+
+def test_file_without_a_database(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("name: market\n", encoding="utf-8")
+    result = check(file)
+    assert (result.exit_code, "no block of the file names a source database" in result.stderr) == (2, True)
+    assert "add `connect:`" in result.stderr
+
+
+def test_connector_without_checks(tmp_path: Path) -> None:
+    result = check(write_pipeline(tmp_path, {"connector.class": "io.debezium.connector.oracle.OracleConnector"}))
+    assert (result.exit_code, "there are no checks for io.debezium.connector.oracle" in result.stderr) == (2, True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,11 +38,12 @@ connect = _ConnectGroup(
 
 @dataclass(frozen=True)
 class _Target:
-    """Connector of a pipeline file, warnings about its block, and the options of its preflight."""
+    """Connector of a pipeline file, warnings about its block, and the options of its preflight and of MSK Connect."""
 
     deployment: Deployment
     warnings: list[str]
     preflight: dict[str, str]
+    msk: dict[str, Any]
 
 
 _file = click.argument("file")
@@ -86,31 +87,22 @@ def preflight(file: str) -> None:
 
 @connect.command()
 @_file
+@click.option("--target", type=click.Choice(["connect", "msk-connect"]), default="connect", help="Default: connect.")
 @click.option("--dry-run", is_flag=True, help="Show the differences and change nothing.")
 @_timeout
-def deploy(file: str, *, dry_run: bool, timeout: float) -> None:
+def deploy(file: str, *, target: str, dry_run: bool, timeout: float) -> None:
     """Create or change the connector, and wait until it runs.
 
     The configuration is validated, and each difference to the deployed one is shown before it changes. Without a difference nothing is
     changed. The command fails with the trace of the connector or of a task that fails.
-    """
-    from headrace_connect.connector_diff import describe_differences
 
-    with _open_target(file) as target:
-        deployment = target.deployment
-        _show_warnings(target.warnings + deployment.validate())
-        deployed, before = deployment.read_options(), deployment.find_status()
-        differences = describe_differences(deployed or {}, deployment.options)
-        change = "new" if deployed is None else "changed" if differences else "unchanged"
-        click.echo("\n".join([f"{deployment.place}: {change}", *(f"  {line}" for line in differences)]))
-        if dry_run:
-            return
-        if deployed is None or differences:
-            deployment.put()
-        if before and before.state in ("PAUSED", "STOPPED"):
-            click.echo(f"the connector is {before.state}: `headrace connect resume {file}` starts it")
-            return
-        _wait(deployment, "RUNNING", timeout, before if differences else None)
+    With --target msk-connect, the request to Amazon MSK Connect is shown and sent. MSK Connect validates it; the command does not wait.
+    """
+    with _open_target(file) as opened:
+        if target == "msk-connect":
+            _deploy_to_msk(opened, dry_run=dry_run)
+        else:
+            _deploy_to_workers(opened, file, timeout, dry_run=dry_run)
 
 
 @connect.command()
@@ -214,6 +206,49 @@ def delete(file: str, *, yes: bool, timeout: float) -> None:
             click.echo(f"{what}: select pg_drop_replication_slot('{slot}')")
 
 
+def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: bool) -> None:
+    from headrace_connect.connector_diff import describe_differences
+
+    deployment = target.deployment
+    _show_warnings(target.warnings + deployment.validate())
+    deployed, before = deployment.read_options(), deployment.find_status()
+    differences = describe_differences(deployed or {}, deployment.options)
+    _show_differences(deployment.place, differences, is_new=deployed is None)
+    if dry_run:
+        return
+    if deployed is None or differences:
+        deployment.put()
+    if before and before.state in ("PAUSED", "STOPPED"):
+        click.echo(f"the connector is {before.state}: `headrace connect resume {file}` starts it")
+        return
+    _wait(deployment, "RUNNING", timeout, before if differences else None)
+
+
+def _deploy_to_msk(target: _Target, *, dry_run: bool) -> None:
+    from headrace_connect.msk_connect import MskConnector
+
+    connector = MskConnector(target.deployment.name, target.deployment.options, target.msk)
+    _show_warnings(target.warnings)
+    deployed = connector.find()
+    differences = connector.describe_differences(deployed)
+    _show_differences(connector.place, differences, is_new=deployed is None)
+    if deployed is None:
+        click.echo(connector.describe_request())
+    if dry_run:
+        return
+    state = deployed["connectorState"] if deployed else ""
+    if deployed is None:
+        state = connector.create()
+    elif differences:
+        state = connector.update(deployed)
+    click.echo(f"{connector.place}: {state}")
+
+
+def _show_differences(place: str, differences: list[str], *, is_new: bool) -> None:
+    change = "new" if is_new else "changed" if differences else "unchanged"
+    click.echo("\n".join([f"{place}: {change}", *(f"  {line}" for line in differences)]))
+
+
 @contextmanager
 def _open_target(file: str) -> Iterator[_Target]:
     """Yield the connector of a pipeline file; errors of the block contain no secret of its configuration."""
@@ -241,7 +276,7 @@ def _open_target(file: str) -> Iterator[_Target]:
     ]
     try:
         preflight = {key: value for key, value in config.preflight_options().items() if value is not None}
-        yield _Target(Deployment(client, name, options), warnings, preflight)
+        yield _Target(Deployment(client, name, options), warnings, preflight, config.msk)
     except HeadraceError as error:
         raise error.redact(
             hide_values([*secrets.values(), *find_plain_secrets(config.preflight_options()).values()])

@@ -50,6 +50,11 @@ class ConnectConfig(Config):
     ``database.password: ${env:NAME}``.
     """
 
+    msk: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of Amazon MSK Connect's ``CreateConnector`` under their own names (``capacity``, ``kafkaCluster``, ``plugins`` …), and
+    ``region``, for ``headrace connect deploy --target msk-connect``.
+    """
+
     @field_validator("config")
     @classmethod
     def _check_class(cls, value: dict[str, Any]) -> dict[str, Any]:

@@ -33,14 +33,15 @@ def _describe(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[s
         if old == new:
             continue
         if old is None:
-            yield f"+ {key}: {_show(key, str(new))}"
+            yield f"+ {key}: {show_option(key, str(new))}"
         elif new is None:
-            yield f"- {key}: {_show(key, old)}"
+            yield f"- {key}: {show_option(key, old)}"
         else:
-            yield f"~ {key}: {_show(key, old)} -> {_show(key, new)}"
+            yield f"~ {key}: {show_option(key, old)} -> {show_option(key, new)}"
 
 
-def _show(key: str, value: str) -> str:
+def show_option(key: str, value: str) -> str:
+    """Return the value of an option for display: references as they are written, and no other secrets."""
     return _HIDDEN if _is_hidden(key, value) else value
 
 

@@ -17,8 +17,8 @@ def describe_differences(before: Mapping[str, str], after: Mapping[str, str]) ->
 
 
 def find_plain_secrets(options: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the options whose names indicate secrets, and whose values are not references."""
-    return {key: value for key, value in options.items() if value and _is_hidden(key, value)}
+    """Return the options whose names indicate secrets, and whose values have no reference."""
+    return {key: text for key, text in options.items() if text and has_secret_name(key) and not _REFERENCE.search(text)}
 
 
 def find_references(options: Mapping[str, str]) -> list[str]:

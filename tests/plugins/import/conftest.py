@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.pipeline import Pipeline
 from headrace_import.import_report import Kind
@@ -28,6 +29,11 @@ class Importer:
         path.write_text(json.dumps(config), encoding="utf-8")
         return path
 
+    def write_properties(self, options: Mapping[str, str]) -> Path:
+        path = self.folder / "application.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in options.items()), encoding="utf-8")
+        return path
+
     def run(self, *paths: Path, **options: Any) -> ImportResult:
         return import_paths(paths, ImportOptions(**options))
 
@@ -39,12 +45,20 @@ class Importer:
 
     def check(self, result: ImportResult) -> None:
         """Check a pipeline file like ``headrace check``, as far as it needs no session."""
-        file = self.folder / "checked.yaml"
-        file.write_text(result.pipeline, encoding="utf-8")
-        plan = Pipeline.from_file(file).plan
+        plan = self._plan(result)
         check_capabilities(plan)
         for plugin in plan.all_plugins:
             plugin.check()
+
+    def name_tables(self, result: ImportResult, *topics: str) -> list[str]:
+        """Return the tables of topics."""
+        routes = [self._plan(result).routes.of(topic) for topic in topics]
+        return [route.table for route in routes if route]
+
+    def _plan(self, result: ImportResult) -> Plan:
+        file = self.folder / "checked.yaml"
+        file.write_text(result.pipeline, encoding="utf-8")
+        return Pipeline.from_file(file).plan
 
 
 @pytest.fixture

@@ -14,12 +14,24 @@ from headrace.cli.main import cli
 from headrace_import.import_report import Kind
 
 DATA = ROOT / "tests/data/import"
+ICEBERG = {
+    "debezium.sink.type": "iceberg",
+    "debezium.sink.iceberg.catalog-name": "prod",
+    "debezium.sink.iceberg.type": "hadoop",
+    "debezium.sink.iceberg.warehouse": "warehouse",
+}
 
 
 @pytest.fixture(autouse=True)
 def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KAFKA_PRODUCER_SASL_JAAS_CONFIG", "ICEBERG_S3_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(f"DEBEZIUM_SINK_{name}", "example")
+
+
+def make_source(kind: str) -> dict[str, str]:
+    """Return the options of a connector with the prefix ``shop``."""
+    name = f"io.debezium.connector.{kind}Connector"
+    return {"debezium.source.connector.class": name, "debezium.source.topic.prefix": "shop"}
 
 
 def load(name: str, importer: Any, **options: Any) -> Any:
@@ -86,10 +98,70 @@ def test_iceberg_sink_becomes_the_sink_and_needs_kafka(importer: Any, find_keys:
             },
         }
     }
-    assert pipeline["tables"] == [{"source": "*", "target": "lake.cdc_{prefix}_{schema}_{table}"}]
+    assert pipeline["tables"] == [
+        {"source": "/shop[.]([^.]+)[.](.+)/", "target": "lake.cdc_shop_{1}_{2}"},
+        {"source": "*"},
+    ]
     assert pipeline["spark"] == {"spark.hadoop.fs.s3a.endpoint": "http://s3:9000"}
     result = importer.run(DATA / "debezium_server_iceberg.properties")
     assert "debezium.sink.type" in find_keys(result, Kind.TO_DO)
+
+
+@pytest.mark.parametrize("prefix", ["shop", "shop.eu", "app1"])
+@pytest.mark.parametrize(
+    ("kind", "options", "names"),
+    [
+        ("postgresql.Postgres", {}, ["app1.orders", "app2.orders"]),
+        ("mysql.MySql", {"database.include.list": "app1,app2"}, ["app1.orders", "app2.orders"]),
+        ("mariadb.MariaDb", {}, ["app1.orders", "app2.orders"]),
+        ("sqlserver.SqlServer", {"database.names": "app1,app2"}, ["app1.dbo.orders", "app2.dbo.orders"]),
+        ("mysql.MySql", {"topic.delimiter": "-"}, ["app1-orders", "app2-orders"]),
+    ],
+)
+def test_iceberg_sink_names_tables_by_the_whole_topic(
+    kind: str, options: dict[str, str], names: list[str], prefix: str, importer: Any
+) -> None:
+    source = make_source(kind) | {f"debezium.source.{key}": value for key, value in options.items()}
+    config = ICEBERG | source | {"debezium.source.topic.prefix": prefix}
+    result = importer.run(importer.write_properties(config))
+    importer.check(result)
+    topics = [f"{prefix}{options.get('topic.delimiter', '.')}{name}" for name in names]
+    assert importer.name_tables(result, *topics) == [f"default.{topic.replace('.', '_')}" for topic in topics]
+
+
+def test_iceberg_sink_names_tables_by_the_topics_of_a_router(importer: Any) -> None:
+    config = (
+        ICEBERG
+        | make_source("mysql.MySql")
+        | {
+            "debezium.sink.iceberg.table-prefix": "cdc_",
+            "debezium.transforms": "unwrap,route",
+            "debezium.transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+            "debezium.transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+            "debezium.transforms.route.regex": r"shop\\.(\\w+)\\.orders_\\d+",
+            "debezium.transforms.route.replacement": "shop.$1.orders",
+        }
+    )
+    result = importer.run(importer.write_properties(config))
+    importer.check(result)
+    topics = ["shop.app1.orders_1", "shop.app1.orders_2", "shop.app2.orders_1", "shop.app2.people"]
+    names = ["app1_orders", "app1_orders", "app2_orders", "app2_people"]
+    assert importer.name_tables(result, *topics) == [f"default.cdc_shop_{name}" for name in names]
+
+
+def test_stream_of_several_databases_has_their_names(importer: Any) -> None:
+    config = make_source("sqlserver.SqlServer") | {
+        "debezium.source.database.names": "app1,app2",
+        "debezium.sink.type": "kinesis",
+        "debezium.transforms": "route",
+        "debezium.transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "debezium.transforms.route.regex": "(.*)",
+        "debezium.transforms.route.replacement": "changes",
+    }
+    result = importer.run(importer.write_properties(config))
+    importer.check(result)
+    [rule] = yaml.safe_load(result.pipeline)["tables"]
+    assert rule["route.by.field"] == ["source.db", "source.schema", "source.table"]
 
 
 def test_appending_iceberg_sink(importer: Any, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_published_form_with_routes_transforms_and_an_iceberg_sink(importer: Any
     assert pipeline["tables"] == [
         {"source": "/${env:TOPIC_PREFIX}[.]archive[.]orders_[0-9]+/", "target": "lake.orders"},
         {"source": "/${env:TOPIC_PREFIX}[.]shop[.].*/", "target": "lake.ods_{table}"},
-        {"source": "*", "target": "{db}.{table}"},
+        {"source": "*", "target": "{schema}.{table}"},
     ]
     assert pipeline["transforms"] == [
         {"unwrap": {}},
@@ -109,6 +109,42 @@ def test_names_become_topics_and_a_filter_belongs_to_its_table(importer: Any, tm
         {"compute": {"columns": {"name": "UPPER(name)"}, "tables": ["lake.people"]}},
         {"filter": {"condition": "id > 1", "tables": ["lake.people"]}},
     ]
+
+
+@pytest.mark.parametrize("prefix", ["cdc", "cdc.eu", "app1"])
+@pytest.mark.parametrize(
+    ("kind", "tables", "names"),
+    [
+        ("mysql", "app1.orders, app2.orders", ["app1.orders", "app2.orders"]),
+        ("postgres", "shop.app1.orders, shop.app2.orders", ["app1.orders", "app2.orders"]),
+        ("sqlserver", "app1.dbo.orders, app2.dbo.orders", ["app1.dbo.orders", "app2.dbo.orders"]),
+    ],
+)
+def test_tables_of_several_databases_keep_their_names(
+    kind: str,
+    tables: str,
+    names: list[str],
+    prefix: str,
+    importer: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOPIC_PREFIX", prefix)
+    source = {"type": kind, "tables": tables}
+    transforms = [{"source-table": name, "projection": "id"} for name in tables.split(", ")]
+    pipeline, result = load(importer, tmp_path, source=source, transform=transforms)
+    assert importer.name_tables(result, *(f"{prefix}.{name}" for name in names)) == names
+    assert pipeline["transforms"][1:] == [{"keep": {"columns": ["id"], "tables": [name]}} for name in names]
+
+
+def test_sqlserver_route_without_a_database_is_for_any(importer: Any, tmp_path: Path) -> None:
+    source = {"type": "sqlserver", "tables": "shop.dbo.\\.*"}
+    route = {"source-table": "dbo.orders", "sink-table": "lake.orders"}
+    transform = {"source-table": "dbo.people", "filter": "id > 1"}
+    pipeline, result = load(importer, tmp_path, source=source, route=[route], transform=[transform])
+    topics = ["cdc.shop.dbo.orders", "cdc.shop.dbo.people"]
+    assert importer.name_tables(result, *topics) == ["lake.orders", "shop.dbo.people"]
+    assert pipeline["transforms"][1] == {"filter": {"condition": "id > 1", "tables": ["*.dbo.people"]}}
 
 
 def test_filters_of_one_table_are_not_imported(importer: Any, tmp_path: Path, find_keys: Any) -> None:

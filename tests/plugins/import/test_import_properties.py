@@ -6,11 +6,13 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from hypothesis import given, settings, strategies as st
 
 import headrace_import.connect.known_options as known
+from headrace.pipeline import Pipeline
 from headrace_import.import_report import Report, write_key
 from headrace_import.pipeline_import import ImportOptions, import_paths
 
@@ -132,6 +134,40 @@ def test_every_option_of_debezium_server_is_in_a_comment_or_in_the_report(config
     assert SECRET not in result.pipeline + str(result.report)
     missing = [key for key in options if not is_named(key, path.name, result.pipeline, result.report)]
     assert not missing, result.pipeline + str(result.report)
+
+
+NAMES = st.lists(st.sampled_from(["shop", "app", "eu", "a_1", "dbo"]), min_size=1, max_size=3, unique=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["flink", "server"]),
+    st.sampled_from(["mysql.MySql", "postgresql.Postgres", "sqlserver.SqlServer"]),
+    st.sampled_from(["shop", "shop.eu", "a_1.shop.app"]),
+    NAMES,
+    NAMES,
+)
+def test_tables_of_databases_get_the_names_of_the_tool(
+    tool: str, kind: str, prefix: str, databases: list[str], tables: list[str]
+) -> None:
+    schema = ".dbo" if kind.startswith("sqlserver") else ""
+    names = [f"{database}{schema}.{table}" for database in databases for table in tables]
+    database = kind.partition(".")[0].replace("postgresql", "postgres")
+    flink = {"source": {"type": database, "tables": ",".join(names)}, "sink": {"type": "iceberg"}}
+    connector = {"connector.class": f"io.debezium.connector.{kind}Connector", "topic.prefix": prefix}
+    server = {f"debezium.source.{key}": value for key, value in connector.items()} | {
+        "debezium.source.database.names": ",".join(databases if schema else []),
+        "debezium.sink.type": "iceberg",
+        "debezium.sink.iceberg.catalog-name": "x",
+    }
+    with tempfile.TemporaryDirectory() as folder, patch.dict("os.environ", TOPIC_PREFIX=prefix, KAFKA_BOOTSTRAP="b:1"):
+        path = Path(folder) / ("flink.yaml" if tool == "flink" else "application.properties")
+        lines = "".join(f"{key}={value}\n" for key, value in server.items())
+        path.write_text(yaml.safe_dump(flink) if tool == "flink" else lines, encoding="utf-8")
+        pipeline = Pipeline.from_dict(yaml.safe_load(import_paths([path], ImportOptions()).pipeline))
+        routes = [pipeline.plan.routes.of(f"{prefix}.{name}") for name in names]
+    of_server = [f"default.{prefix}.{name}".replace(".", "_").replace("_", ".", 1) for name in names]
+    assert [route and route.table for route in routes] == (names if tool == "flink" else of_server)
 
 
 STREAMER = {

@@ -186,7 +186,8 @@ def _find_reason_without_routers(inputs: ConnectInputs) -> str:
     """Return why the names of topics do not name the tables; empty if they do."""
     if any(server.find_stream() for server in inputs.servers):
         return "it stays in Debezium Server, because it names the stream"
-    if inputs.sinks and all(map(_is_iceberg, inputs.sinks)):
+    is_server = any(server.sink for server in inputs.servers)  # This sink names its tables by the topics.
+    if inputs.sinks and all(map(_is_iceberg, inputs.sinks)) and not is_server:
         return "the sink names its tables, whatever the names of the topics"
     return ""
 
@@ -209,6 +210,9 @@ def _check_one_chain(settings: Sequence[Settings], chains: Sequence[Chain], kind
 
 def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
     """Add the rules of routers and sinks. A rule for all other topics follows, because topics without a rule are skipped."""
+    for server in inputs.servers:
+        for chain in chains:
+            server.name_tables(chain)
     routed = [rule for chain in chains for rule in chain.rules]
     rules = [
         *routed,

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from headrace_import.connect.debezium_source import TOPIC_PREFIX, list_levels, split_topics
 from headrace_import.connect.known_options import list_reasons
 from headrace_import.connect.smt import Smt, split_list
+from headrace_import.connect.smt_chain import Chain
 from headrace_import.connect.topics import Topics
 from headrace_import.import_report import Kind, Report
-from headrace_import.pipeline_draft import Block
+from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
 
 _SOURCE, _FORMAT, _SINK, _TYPE = "debezium.source.", "debezium.format.", "debezium.sink.", "debezium.sink.type"
@@ -25,9 +27,11 @@ _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.conn
 _APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
 #: Options of the Iceberg sink → options of Iceberg's connector. Other options belong to the catalog.
 _OF_ICEBERG = {"catalog-name": "iceberg.catalog", "upsert": "iceberg.tables.upsert-mode-enabled"}
-_TABLE_NAMES = ("table-namespace", "table-prefix")
+_TABLE_NAMES = (f"{_ICEBERG}table-namespace", f"{_ICEBERG}table-prefix")
 #: An expression of Quarkus: a variable or another option, with a default.
 _EXPRESSION = re.compile(r"\$\{(?P<name>[\w.-]+)(?P<default>:[^}]*)?\}")
+#: A reference, or a dot outside of references.
+_DOT = re.compile(r"(\$\{[^}]*\})|[.]")
 
 
 @dataclass(frozen=True)
@@ -69,24 +73,37 @@ class DebeziumServer:
 
     def read_rules(self) -> list[Block]:
         """Return the rule for all tables in one stream, or for the names of the tables of the Iceberg sink."""
-        level = (
-            "db"
-            if "mysql" in self.source.get("connector.class") or "maria" in self.source.get("connector.class")
-            else "schema"
-        )
         rule = Block()
         if stream := self.find_stream():
             rule.add("source", stream, "the router sends all tables to this stream")
             rule.add("target", "{topic}", "the values of `route.by.field`")
-            rule.add("route.by.field", [f"source.{level}", "source.table"])
+            rule.add("route.by.field", [f"source.{level}" for level in list_levels(self.source)])
             return [rule]
         if self.sink is None:
             return []
-        keys = [f"{_ICEBERG}{name}" for name in _TABLE_NAMES]
-        namespace, prefix = (self.sink.get(key) for key in keys)
-        rule.add("source", "*", "all topics")
-        rule.add("target", f"{namespace or 'default'}.{prefix}{{prefix}}_{{{level}}}_{{table}}", self.sink.cite(*keys))
+        pattern, topic = split_topics(self.source)
+        rule.add("source", f"/{pattern}/", self.source.cite(*TOPIC_PREFIX))
+        rule.add("target", self._name_table(topic), self._cite_names())
         return [rule]
+
+    def name_tables(self, chain: Chain) -> None:
+        """Give the tables of routers the names that the Iceberg sink makes of topics."""
+        if self.sink is None:
+            return
+        lines = [rule.entries.get("target") for rule in chain.rules]
+        lines += [options.entries.get("tables") for options in chain.list_options("outbox")]
+        for line in lines:
+            if isinstance(line, Line):
+                line.value = self._name_table(line.value)
+                line.comment = "; ".join(filter(None, [line.comment, self._cite_names()]))
+
+    def _name_table(self, topic: str) -> str:
+        """Return the name that the Iceberg sink makes of a topic. References keep their dots."""
+        namespace, prefix = (self.sink.get(key) if self.sink else "" for key in _TABLE_NAMES)
+        return f"{namespace or 'default'}.{prefix}{_DOT.sub(lambda match: match[1] or '_', topic)}"
+
+    def _cite_names(self) -> str:
+        return self.sink.cite(*_TABLE_NAMES) if self.sink else ""
 
     def report_defaults(self, comments: Iterable[str]) -> None:
         """Report the variables without their defaults, of options that the comments name as imported."""
@@ -104,6 +121,8 @@ class DebeziumServer:
             self.others.ignore_matches(options, why)
         profiles = [key for key in self.others.list_remaining() if key.startswith("%")]
         self.others.reject(profiles, "the profile of an option is not known here", "remove the `%profile.` of its name")
+        names = [key for key in self.others.list_remaining() if key.startswith(f"{_ICEBERG}destination-")]
+        self.others.reject(names, "the tables have the names of their topics", "write `target:` in a rule of `tables:`")
         sinks = [key for key in self.others.list_remaining() if key.startswith(_SINK)]
         self.others.reject(sinks, "the pipeline has another source or sink")
         self.others.report_unknown([f"{_SOURCE}connector.class", _TYPE, f"{_FORMAT}value", f"{_FORMAT}key"])
@@ -192,8 +211,10 @@ def _name_sink_option(key: str) -> str | None:
     name = key.removeprefix(_ICEBERG)
     if name == key:
         return None
-    if name in _TABLE_NAMES or name.startswith(("upsert-", "table-", "destination-")):
-        return key if name in _TABLE_NAMES else None
+    if key in _TABLE_NAMES:
+        return key
+    if name.startswith(("upsert-", "table-", "destination-")):
+        return None
     if name.startswith(("fs.", "hadoop.")):
         return f"iceberg.hadoop.{name}"
     return _OF_ICEBERG.get(name, f"iceberg.catalog.{name}")

@@ -19,19 +19,20 @@ CLASSES = {
 }
 #: Topic naming strategies whose names begin with the prefix, the database or schema, and the table.
 _STRATEGIES = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy")
+#: Options with the first part of the topics.
+TOPIC_PREFIX = ("topic.prefix", "database.server.name")
 _PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
 _INCLUDED, _EXCLUDED = ("table.include.list", "table.whitelist"), ("table.exclude.list", "table.blacklist")
 
 
 def read_topics(settings: Settings) -> Topics:
     """Return the topics of a connector. ConfigError without a prefix."""
-    prefix_key = settings.find("topic.prefix", "database.server.name")
+    prefix_key = settings.find(*TOPIC_PREFIX)
     if prefix_key is None:
         fix = "add `topic.prefix`, or `database.server.name` for Debezium 1"
         raise ConfigError("the connector has no prefix of its topics", where=settings.place, fix=fix)
     _check_strategy(settings)
-    delimiter = settings.get("topic.delimiter") or "."
-    prefix, databases = settings.get(prefix_key), _list_databases(settings)
+    delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), _list_databases(settings)
     keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
     included = settings.find(*_INCLUDED)
     if included:
@@ -59,6 +60,28 @@ def read_dialects(settings: Settings) -> Block | None:
     options = Block()
     options.add("unavailable.value.placeholder", settings.read(key), settings.cite(key))
     return Block({"debezium": options, "flat": options})
+
+
+def list_levels(settings: Settings) -> list[str]:
+    """Return the fields of a record's source block that its topic has after the prefix."""
+    if CLASSES.get(settings.get("connector.class")) == "database":
+        return ["db", "table"]
+    return [*(["db"] if _list_databases(settings) else []), "schema", "table"]
+
+
+def split_topics(settings: Settings) -> tuple[str, str]:
+    """Return a regular expression of the connector's topics, and their name with the groups ``{1}``, ``{2}`` … for its parts.
+
+    The prefix is no group: it may have dots.
+    """
+    prefix, delimiter = settings.get(settings.find(*TOPIC_PREFIX) or ""), _read_delimiter(settings)
+    count = len(list_levels(settings))
+    pattern = quote_pattern(delimiter).join([quote_pattern(prefix), *["([^.]+)"] * (count - 1), "(.+)"])
+    return pattern, delimiter.join([prefix, *(f"{{{number}}}" for number in range(1, count + 1))])
+
+
+def _read_delimiter(settings: Settings) -> str:
+    return settings.get("topic.delimiter") or "."
 
 
 def _make_pattern(settings: Settings, included: str | None) -> tuple[str, list[str]]:

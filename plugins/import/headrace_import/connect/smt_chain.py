@@ -115,9 +115,13 @@ class Chain:
     @property
     def unwraps(self) -> bool:
         """Whether the chain turns the envelopes of all topics into rows."""
-        routers = [step.entries["outbox"] for step in self.steps if "outbox" in step.entries]
-        routes_all = any(isinstance(options, Block) and "tables" not in options.entries for options in routers)
-        return routes_all or any("unwrap" in step.entries for step in self.steps)
+        routes_all = any("tables" not in options.entries for options in self.list_options("outbox"))
+        return routes_all or bool(self.list_options("unwrap"))
+
+    def list_options(self, name: str) -> list[Block]:
+        """Return the options of the steps of a transform."""
+        found = (step.entries.get(name) for step in self.steps)
+        return [options for options in found if isinstance(options, Block)]
 
 
 def import_chain(settings: Settings, use: ChainUse) -> Chain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.kafka_client import ClientInputs
@@ -17,15 +17,8 @@ from headrace_import.input_files import flatten_mapping
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
 from headrace_import.settings import Settings
 
-
-class _Database(NamedTuple):
-    """Parts of the names of tables in topics, and the part that is next to the table."""
-
-    levels: int
-    level: str
-
-
-_DATABASES = {"mysql": _Database(2, "db"), "postgres": _Database(2, "schema"), "sqlserver": _Database(3, "schema")}
+#: Database → number of parts that a topic has after its prefix: of MySQL the database and the table.
+_LEVELS = {"mysql": 2, "postgres": 2, "sqlserver": 3}
 _PREFIX = "${env:TOPIC_PREFIX}"
 _SECTIONS = ("source", "sink", "transform", "route", "pipeline")
 _EFFECTS = {
@@ -84,12 +77,12 @@ def import_pipeline(pipeline: CdcPipeline, report: Report, bootstrap_servers: st
     """Return the pipeline without its name. ConfigError for a source that headrace cannot replace."""
     draft, kafka = Block(), Block()
     kind = pipeline.source.get("type")
-    if kind not in _DATABASES:
-        where, fix = f"{pipeline.place}, source.type", f"known sources: {', '.join(_DATABASES)}"
+    if kind not in _LEVELS:
+        where, fix = f"{pipeline.place}, source.type", f"known sources: {', '.join(_LEVELS)}"
         raise ConfigError("headrace has no source for this database", where=where, fix=fix)
     is_written = pipeline.sink.get("type") == "kafka"
     ClientInputs([_read_client(pipeline)] if is_written else [], bootstrap_servers, report).write(kafka)
-    tables = CdcTables(_PREFIX, _DATABASES[kind].level, _DATABASES[kind].levels)
+    tables = CdcTables(_PREFIX, _LEVELS[kind])
     if is_written:
         _read_written_topics(pipeline).write(kafka)
     else:
@@ -132,7 +125,7 @@ def _read_connector_topics(pipeline: CdcPipeline) -> Topics:
 
 def _parse_tables(source: Settings) -> list[TablePattern]:
     where = f"{source.place}, {source.spell('tables')}"
-    return parse_patterns(source.get("tables"), _DATABASES[source.get("type")].levels, where)
+    return parse_patterns(source.get("tables"), _LEVELS[source.get("type")], where)
 
 
 def _read_client(pipeline: CdcPipeline) -> Settings:

@@ -16,17 +16,18 @@ from headrace_import.settings import Settings
 
 _TABLE_NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 _SOFT_DELETE = "converter-after-transform"
+#: The last parts of a topic. In topics of MySQL, the database is in the place of the schema.
+_PARTS = ("{db}", "{schema}", "{table}")
 
 
 @dataclass
 class CdcTables:
     """Routes and transforms of a pipeline.
 
-    ``prefix``: that of the topics; ``level``: ``db`` or ``schema``, next to the table; ``levels``: number of parts of the names.
+    ``prefix``: that of the topics; ``levels``: number of parts of the names.
     """
 
     prefix: str
-    level: str
     levels: int
     routes: list[tuple[TablePattern, str]] = field(default_factory=list)
     rules: list[Block] = field(default_factory=list)
@@ -63,7 +64,7 @@ class CdcTables:
         """Return the rules, with the last one for tables without a route."""
         rule = Block()
         rule.add("source", "*", "all other topics" if self.rules else "all topics")
-        rule.add("target", f"{{{self.level}}}.{{table}}", "Flink CDC keeps the names")
+        rule.add("target", ".".join(_PARTS[-self.levels :]), "Flink CDC keeps the names")
         return [*self.rules, rule]
 
     def add_transforms(self, transforms: Sequence[Settings]) -> None:

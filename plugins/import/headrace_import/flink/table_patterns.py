@@ -46,12 +46,12 @@ class TablePattern:
             return False
 
     def overlaps(self, other: TablePattern) -> bool:
-        """Return whether a table may match both. Two regular expressions overlap unless they name different databases."""
+        """Return whether a table may match both. Two regular expressions overlap unless the names of a part differ."""
         for one, two in ((self, other), (other, self)):
             if one.is_name:
                 return two.matches(one.text)
-        first, second = self.parts[0], other.parts[0]
-        return not (_PLAIN.fullmatch(first) and _PLAIN.fullmatch(second) and first != second)
+        pairs = zip(self.parts, other.parts, strict=True)
+        return not any(_PLAIN.fullmatch(one) and _PLAIN.fullmatch(two) and one != two for one, two in pairs)
 
     def fill_target(self, target: str, name: str) -> str:
         """Return the target of a table with this name: with its table and the groups of the pattern."""
@@ -61,18 +61,18 @@ class TablePattern:
 
 
 def parse_patterns(text: str, levels: int, where: str) -> list[TablePattern]:
-    """Return the patterns of a list with commas. ``levels``: parts of the names in the topics, from the last one."""
+    """Return the patterns of a list with commas. ``levels``: number of parts of the names in the topics."""
     return [parse_pattern(item, levels, where) for item in re.split(r",(?![^\[({]*[\])}])", text) if item.strip()]
 
 
 def parse_pattern(text: str, levels: int, where: str) -> TablePattern:
     r"""Return a pattern. A dot with a backslash belongs to the regular expression, others separate the parts.
 
-    ConfigError for a part such as ``*``, which repeats nothing.
+    A pattern with fewer parts than the names matches any database. ConfigError for a part such as ``*``, which repeats nothing.
     """
     parts = [part.replace("\\.", ".") for part in re.split(r"(?<!\\)\.", text.strip())]
     for part in parts:
         if part.startswith(("*", "+", "?")):
             fix = r"write `\.*` for any name, such as `db.\.*`"
             raise ConfigError(f"the pattern of tables repeats nothing: {part}", where=where, fix=fix)
-    return TablePattern(tuple(parts[-levels:]))
+    return TablePattern((*[".*"] * (levels - len(parts)), *parts[-levels:]))

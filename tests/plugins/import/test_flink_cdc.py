@@ -147,6 +147,27 @@ def test_sqlserver_route_without_a_database_is_for_any(importer: Any, tmp_path: 
     assert pipeline["transforms"][1] == {"filter": {"condition": "id > 1", "tables": ["*.dbo.people"]}}
 
 
+def test_lists_of_tables_and_quoted_columns(importer: Any, tmp_path: Path) -> None:
+    tables = "shop.orders, shop.people"
+    route = {"source-table": tables, "sink-table": "lake.<>", "replace-symbol": "<>"}
+    transform = {"source-table": tables, "projection": "\\*, `price` * `qty` AS total, `a` AS b", "partition-keys": "a"}
+    pipeline, result = load(importer, tmp_path, route=[route], transform=[transform])
+    targets = ["lake.orders", "lake.people"]
+    assert importer.name_tables(result, "cdc.shop.orders", "cdc.shop.people") == targets
+    assert pipeline["transforms"][1] == {
+        "compute": {"columns": {"total": "`price` * `qty`", "b": "a"}, "tables": targets}
+    }
+    assert pipeline["sink"]["iceberg"]["partition.by"] == {target: ["a"] for target in targets}
+    assert "all tables get one partitioning" not in str(result.report)
+
+
+def test_transform_after_one_of_all_tables_is_not_imported(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    transforms = [{"source-table": "\\.*.\\.*", "projection": "id"}, {"source-table": "shop.people", "projection": "b"}]
+    pipeline, result = load(importer, tmp_path, transform=transforms)
+    assert pipeline["transforms"][1:] == [{"keep": {"columns": ["id"]}}]
+    assert "transform[2].projection" in find_keys(result, Kind.NOT_IMPORTED)
+
+
 def test_filters_of_one_table_are_not_imported(importer: Any, tmp_path: Path, find_keys: Any) -> None:
     transforms = [{"source-table": "shop.orders", "filter": f"country = '{country}'"} for country in ("CH", "DE")]
     pipeline, result = load(importer, tmp_path, transform=transforms)
@@ -173,6 +194,7 @@ def test_soft_deletes_keep_rows_with_their_operation(importer: Any, tmp_path: Pa
         ({"projection": "\\*, UUID() AS id"}, "field of the event"),
         ({"projection": "\\*, addone(id) AS id"}, "compute"),
         ({"projection": "\\*, id + 1"}, "compute"),
+        ({"projection": "\\*, id / 10 AS tens"}, "div"),
         ({"filter": "name LIKE 'a\\_b'"}, "compute"),
         ({"projection": "\\*, __table_name__ AS t"}, "add.fields"),
     ],
@@ -200,6 +222,7 @@ def test_hudi_sink_and_a_sink_without_counterpart(importer: Any, tmp_path: Path,
     [
         ({"source": {"type": "mongodb"}}, "headrace has no source for this database"),
         ({"route": ["a"]}, "`route[1]` is not a mapping"),
+        ({"route": [{"sink-table": "a.b"}]}, "it selects no tables"),
         ({"transform": 5}, "`transform` is not a list"),
         ({"source": SOURCE | {"tables": "shop.*"}}, "the pattern of tables repeats nothing"),
     ],

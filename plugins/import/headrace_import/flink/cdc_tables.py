@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headrace.sdk import ConfigError
 from headrace_import.connect.smt import NotImportableError, split_list
 from headrace_import.connect.topics import quote_pattern
 from headrace_import.flink.projections import parse_projection, translate_expression
-from headrace_import.flink.table_patterns import TablePattern, parse_pattern
+from headrace_import.flink.table_patterns import TablePattern, TableSelection, parse_patterns
 from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
@@ -40,25 +41,26 @@ class CdcTables:
     def add_route(self, route: Settings) -> None:
         """Add a rule for topics. The first rule of a topic applies."""
         route.ignore(["description"], "a description")
-        pattern, target = self._parse(route), route.get("sink-table")
-        symbol = route.get("replace-symbol")
+        target, symbol = route.get("sink-table"), route.get("replace-symbol")
         target = re.sub(r"\$(\d)", r"{\1}", target.replace(symbol, "{table}") if symbol else target)
-        if any(pattern == known for known, _ in self.routes):
-            route.reject(
-                route.list_keys(), "a topic becomes one table", "write a second pipeline file for the other table"
-            )
-            return
+        known, patterns = [pattern for pattern, _ in self.routes], self._parse(route).patterns
+        added = [pattern for pattern in patterns if pattern not in known]
         if not _TABLE_NAME.fullmatch(re.sub(r"\{\w+\}", "x", target)):
             route.reject(route.list_keys(), "its sink-table is not the name of a table", "write a rule in `tables:`")
             return
-        rule = Block()
-        topic = f"{self.prefix}.{'.'.join(pattern.parts)}"
-        if not pattern.is_name:
-            topic = f"/{'[.]'.join([quote_pattern(self.prefix), *pattern.parts])}/"
-        rule.add("source", topic, route.cite("source-table"))
-        rule.add("target", target, route.cite("sink-table", "replace-symbol"))
-        self.routes.append((pattern, target))
-        self.rules.append(rule)
+        if len(added) < len(patterns):
+            route.reject(
+                route.list_keys(), "a topic becomes one table", "write a second pipeline file for the other table"
+            )
+        for pattern in added:
+            rule = Block()
+            topic = f"{self.prefix}.{'.'.join(pattern.parts)}"
+            if not pattern.is_name:
+                topic = f"/{'[.]'.join([quote_pattern(self.prefix), *pattern.parts])}/"
+            rule.add("source", topic, route.cite("source-table"))
+            rule.add("target", target, route.cite("sink-table", "replace-symbol"))
+            self.routes.append((pattern, target))
+            self.rules.append(rule)
 
     def finish_rules(self) -> list[Block]:
         """Return the rules, with the last one for tables without a route."""
@@ -69,23 +71,23 @@ class CdcTables:
 
     def add_transforms(self, transforms: Sequence[Settings]) -> None:
         """Add the steps of the transforms. Of several transforms of a table, Flink CDC applies the first whose filter is true."""
-        earlier: list[TablePattern] = []
+        earlier: list[TableSelection] = []
         for transform in transforms:
             transform.ignore(["description"], "a description")
-            pattern = self._parse(transform)
+            selection = self._parse(transform)
             before = transform.snapshot()
             try:
                 if transform.get("filter"):
                     self._check_alone(transform, transforms)
-                tables, steps = self._find_tables(pattern), self._make_steps(transform)
-                excluded = [name for known in earlier if known.overlaps(pattern) for name in self._find_tables(known)]
+                tables, steps = self._find_tables(selection), self._make_steps(transform)
+                excluded = self._find_excluded(selection, earlier)
             except NotImportableError as error:
                 transform.restore(before)
                 transform.reject(transform.list_remaining(), error.why, error.fix)
             else:
                 self._add_steps(transform, steps, tables, excluded)
                 self._report_rest(transform, tables)
-            earlier.append(pattern)
+            earlier.append(selection)
 
     def has_soft_deletes(self, transforms: Sequence[Settings]) -> bool:
         """Return whether deleted rows of all tables stay; report it if only those of some do."""
@@ -99,14 +101,17 @@ class CdcTables:
                 transform.reject([_SOFT_DELETE], "deleted rows of some tables stay", fix, Kind.TO_DO)
         return is_of_all
 
-    def _parse(self, section: Settings) -> TablePattern:
+    def _parse(self, section: Settings) -> TableSelection:
         where = f"{section.place}, {section.spell('source-table')}"
-        return parse_pattern(section.get("source-table"), self.levels, where)
+        patterns = dict.fromkeys(parse_patterns(section.get("source-table"), self.levels, where))
+        if not patterns:
+            raise ConfigError("it selects no tables", where=where, fix="name the tables, such as `db.table`")
+        return TableSelection(tuple(patterns))
 
     def _check_alone(self, transform: Settings, transforms: Sequence[Settings]) -> None:
         """Raise if another transform has rows of the same tables: a filter of headrace would leave them out."""
-        pattern = self._parse(transform)
-        if any(other is not transform and self._parse(other).overlaps(pattern) for other in transforms):
+        selection = self._parse(transform)
+        if any(other is not transform and self._parse(other).overlaps(selection) for other in transforms):
             why = "other transforms apply to the rows of these tables that its filter leaves out"
             raise NotImportableError(why, "combine them: `compute` with CASE, and one `filter`")
 
@@ -141,31 +146,42 @@ class CdcTables:
             steps.append(Block({"keep": Block({"columns": Line(projection.names, comment)})}))
         return steps
 
-    def _find_tables(self, pattern: TablePattern) -> list[str]:
-        """Return names or globs of the targets of a pattern; an empty list for all tables. NotImportableError if not known."""
-        if pattern.is_all:
+    def _find_excluded(self, selection: TableSelection, earlier: Sequence[TableSelection]) -> list[str]:
+        """Return names or globs of the targets that earlier transforms have. NotImportableError if an earlier one has all."""
+        known = [other for other in earlier if other.overlaps(selection)]
+        if any(other.is_all for other in known):
+            raise NotImportableError("an earlier transform applies to all tables", "one transform for each table")
+        return [name for other in known for name in self._find_tables(other)]
+
+    def _find_tables(self, selection: TableSelection) -> list[str]:
+        """Return names or globs of the targets; an empty list for all tables. NotImportableError if they are not known."""
+        if selection.is_all:
             return []
+        return list(dict.fromkeys(self._find_table(pattern) for pattern in selection.patterns))
+
+    def _find_table(self, pattern: TablePattern) -> str:
         if pattern.is_name:
-            routed = [
+            routed = (
                 known.fill_target(target, pattern.text) for known, target in self.routes if known.matches(pattern.text)
-            ]
-            return [*routed, pattern.text][:1]
+            )
+            return next(routed, pattern.text)
         same = [target for known, target in self.routes if known == pattern]
         if same:
-            return [re.sub(r"\{\w+\}", "*", same[0])]
+            return re.sub(r"\{\w+\}", "*", same[0])
         if pattern.glob is None or any(known.overlaps(pattern) for known, _ in self.routes):
             raise NotImportableError(
                 "no glob names its tables after the routes", "add it with `tables:`, which compares the target"
             )
-        return [pattern.glob]
+        return pattern.glob
 
     def _report_rest(self, transform: Settings, tables: list[str]) -> None:
         if transform.get("partition-keys") and tables:
-            self.partitions[tables[0]] = split_list(transform.get("partition-keys"))
+            self.partitions |= dict.fromkeys(tables, split_list(transform.get("partition-keys")))
             transform.ignore(["partition-keys"], "`partition.by` of the sink has them")
-        transform.reject(
-            ["partition-keys"], "all tables get one partitioning", "`partition.by` of the sink", Kind.TO_DO
-        )
+        else:
+            transform.reject(
+                ["partition-keys"], "all tables get one partitioning", "`partition.by` of the sink", Kind.TO_DO
+            )
         fix = "set `message.key.columns` of the Debezium connector, or `key:` for records without a key"
         transform.reject(["primary-keys"], "headrace identifies a row by the key of its records", fix, Kind.TO_DO)
         transform.reject(["table-options"], "options of one table", "`sink:` in a rule of `tables:`")

@@ -12,6 +12,7 @@ _ALIASES = (
     re.compile(r"(?P<expression>.+)\s+AS\s+`?(?P<name>[A-Za-z_]\w*)`?", re.IGNORECASE | re.DOTALL),
     re.compile(r"(?P<expression>.+[)'])\s+(?!END\b)`?(?P<name>[A-Za-z_]\w*)`?", re.IGNORECASE | re.DOTALL),
 )
+_QUOTED = re.compile(r"\A`([^`]*)`\Z")
 _COLUMN = re.compile(r"`?(?P<name>[A-Za-z_]\w*)`?")
 #: Metadata columns → field of the event for ``add.fields``.
 _METADATA = {
@@ -53,7 +54,8 @@ def parse_projection(text: str) -> Projection:
         match = next((found for form in (_COLUMN, *_ALIASES) if (found := form.fullmatch(item))), None)
         if match is None:
             raise NotImportableError("an expression of its projection has no name", "`compute: {columns: {NAME: …}}`")
-        name, expression = match["name"], match.groupdict().get("expression", item).strip("`")
+        name, expression = match["name"], match.groupdict().get("expression", item)
+        expression = _QUOTED.sub(r"\1", expression)
         projection.names.append(name)
         if expression in _METADATA:
             projection.added[name] = _METADATA[expression]
@@ -75,6 +77,9 @@ def translate_expression(text: str) -> str:
     if unknown:
         why = f"{', '.join(unknown)} may have another meaning in Spark"
         raise NotImportableError(why, "write it with `compute` or `filter`")
+    if "/" in re.sub(r"`[^`]*`", "", words):
+        why = "Flink CDC divides integers to integers, and Spark to fractions"
+        raise NotImportableError(why, "`compute` with `/`, or with `div` for integers")
     if '"' in words or "\\" in text:
         raise NotImportableError(
             "Spark reads quotes and backslashes in another way", "write it with `compute` or `filter`"

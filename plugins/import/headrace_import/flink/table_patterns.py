@@ -60,6 +60,21 @@ class TablePattern:
         return re.sub(r"\{(\d)\}", lambda group: (match[int(group[1])] or "") if match else "", target)
 
 
+@dataclass(frozen=True)
+class TableSelection:
+    """Tables of a route or a transform: a list of patterns."""
+
+    patterns: tuple[TablePattern, ...]
+
+    @property
+    def is_all(self) -> bool:
+        return any(pattern.is_all for pattern in self.patterns)
+
+    def overlaps(self, other: TableSelection) -> bool:
+        """Return whether a table may be in both."""
+        return any(one.overlaps(two) for one in self.patterns for two in other.patterns)
+
+
 def parse_patterns(text: str, levels: int, where: str) -> list[TablePattern]:
     """Return the patterns of a list with commas. ``levels``: number of parts of the names in the topics."""
     return [parse_pattern(item, levels, where) for item in re.split(r",(?![^\[({]*[\])}])", text) if item.strip()]

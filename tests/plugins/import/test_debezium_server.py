@@ -149,6 +149,30 @@ def test_iceberg_sink_names_tables_by_the_topics_of_a_router(importer: Any) -> N
     assert importer.name_tables(result, *topics) == [f"default.cdc_shop_{name}" for name in names]
 
 
+def test_outbox_of_the_iceberg_sink_has_its_names(importer: Any) -> None:
+    outbox = {"type": "io.debezium.transforms.outbox.EventRouter", "predicate": "isOutbox"}
+    unwrap = {"type": "io.debezium.transforms.ExtractNewRecordState", "predicate": "isOutbox", "negate": "true"}
+    mask = {"type": "org.apache.kafka.connect.transforms.MaskField$Value", "fields": "email"}
+    config = (
+        ICEBERG
+        | make_source("postgresql.Postgres")
+        | {
+            "debezium.transforms": "unwrap,mask,outbox",
+            "debezium.predicates": "isOutbox",
+            "debezium.predicates.isOutbox.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+            "debezium.predicates.isOutbox.pattern": "shop.public.outbox",
+        }
+    )
+    for name, smt in {"unwrap": unwrap, "mask": mask, "outbox": outbox}.items():
+        config |= {f"debezium.transforms.{name}.{key}": value for key, value in smt.items()}
+    result = importer.run(importer.write_properties(config))
+    importer.check(result)
+    [outbox_step, _, mask_step] = yaml.safe_load(result.pipeline)["transforms"]
+    assert outbox_step["outbox"]["tables"] == "default.outbox_event_*"
+    assert mask_step["mask"]["tables.exclude"] == ["default.outbox_event_*"]
+    assert yaml.safe_load(result.pipeline)["tables"][0]["target"] == "default.outbox_event_{topic}"
+
+
 def test_stream_of_several_databases_has_their_names(importer: Any) -> None:
     config = make_source("sqlserver.SqlServer") | {
         "debezium.source.database.names": "app1,app2",

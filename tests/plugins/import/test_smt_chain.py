@@ -250,6 +250,60 @@ def test_outbox_of_some_topics(importer: Any) -> None:
     assert pipeline["transforms"] == [{"outbox": outbox}, {"unwrap": {}}]
 
 
+def test_outbox_precedes_an_unwrap_of_other_topics(importer: Any) -> None:
+    """In Kafka Connect, each topic passes one of the two, in any order; here `unwrap` is for all topics."""
+    router = {"type": f"{DEBEZIUM}outbox.EventRouter", "predicate": "topic", "table.op.invalid.behavior": "WARN"}
+    mask = {"type": f"{KAFKA}MaskField$Value", "fields": "email"}
+    pipeline = importer.load(make_config(UNWRAP | {"predicate": "topic", "negate": "true"}, mask, router))
+    assert pipeline["transforms"] == [
+        {"outbox": {"table.op.invalid.behavior": "warn", "tables": "outbox.event.*"}},
+        {"unwrap": {}},
+        {"mask": {"columns": {"email": {"empty": True}}, "tables.exclude": ["outbox.event.*"]}},
+    ]
+
+
+@pytest.mark.parametrize("router", [{}, {"predicate": "topic"}])
+def test_outbox_of_rows_is_not_imported(router: dict[str, str], importer: Any, find_keys: Any) -> None:
+    """Debezium's router passes rows on."""
+    config = make_config(UNWRAP, {"type": f"{DEBEZIUM}outbox.EventRouter"} | router)
+    result = importer.run(importer.write("a.json", config))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["transforms"] == [{"unwrap": {}}]
+    assert "transforms.t1.type" in find_keys(result, Kind.NOT_IMPORTED)
+
+
+@pytest.mark.parametrize("replacement", ["${routedByValue}", "shop.${routedByValue}"])
+def test_outbox_excludes_the_tables_of_other_topics(replacement: str, importer: Any) -> None:
+    router = {"type": f"{DEBEZIUM}outbox.EventRouter", "predicate": "topic", "route.topic.replacement": replacement}
+    names = {"predicates.topic.pattern": "shop.app.outbox", "table.include.list": "app.orders,app.outbox"}
+    config = make_config(router) | names
+    [outbox, _] = importer.load(config)["transforms"]
+    assert outbox["outbox"]["tables.exclude"] == ["shop.app.orders"]
+    result = importer.run(importer.write("a.json", config | {"table.include.list": "app.o.*"}))
+    importer.check(result)
+    assert "tables of other topics may match" in str(result.report)
+
+
+def test_outbox_has_one_column_of_a_name(importer: Any) -> None:
+    placement = "aggregateid:header, type:header, type:envelope, at:envelope:TYPE, at:header"
+    router = {"type": f"{DEBEZIUM}outbox.EventRouter", "table.fields.additional.placement": placement}
+    [step] = importer.load(make_config(router))["transforms"]
+    assert step == {"outbox": {"table.fields.additional.placement": "type:header,at:header"}}
+
+
+def test_outbox_into_the_table_of_a_sink(importer: Any) -> None:
+    sink = {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "topics": "outbox.event.order",
+        "iceberg.tables": "db.events",
+        "iceberg.table.db.events.id-columns": "id",
+    }
+    router = {"type": f"{DEBEZIUM}outbox.EventRouter"}
+    pipeline = importer.load(make_config(router), sink)
+    assert pipeline["tables"] == [{"source": "*", "target": "db.events", "key": ["id"]}]
+    assert pipeline["transforms"] == [{"outbox": {}}]
+
+
 def test_outbox_for_objects_removes_no_rows(importer: Any) -> None:
     sink = {"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "a", "s3.bucket.name": "b"}
     router = {"type": f"{DEBEZIUM}outbox.EventRouter", "route.tombstone.on.empty.payload": "true"}

@@ -12,6 +12,7 @@ from headrace_import.connect.converters import has_converter, ignore_converters,
 from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.connect.known_options import ignore_known_options
+from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
 from headrace_import.connect.topics import Topics
@@ -79,6 +80,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     for server in inputs.servers:
         server.write_source(draft, topics)
     chains = _import_chains(inputs, keep_transforms=keep_transforms)
+    _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
     _write_transforms(draft, inputs, chains)
     _write_dialects(draft, inputs)
@@ -199,6 +201,18 @@ def _import_source_chain(settings: Settings, use: ChainUse) -> Chain:
         fix = "remove them from the connector, or import with --keep-transforms"
         settings.add_to_do(["transforms"], why, fix)
     return chain
+
+
+def _limit_outbox(inputs: ConnectInputs, chains: Sequence[Chain], topics: Topics) -> None:
+    """Exclude the tables of other topics from the outbox; report globs that may match some."""
+    for chain in chains:
+        rules = [rule for rule in chain.rules if "route.by.field" in rule.entries]
+        for options, rule in zip(chain.list_options("outbox"), rules, strict=False):
+            if not exclude_other_tables(options, rule, topics):
+                place = _list_places([*inputs.sources, *inputs.sinks])
+                why = "tables of other topics may match `tables` of `outbox`"
+                fix = "name the tables of the events there, or the others in its `tables.exclude`"
+                inputs.report.add(Kind.TO_DO, place, ["transforms"], why, fix)
 
 
 def _check_one_chain(settings: Sequence[Settings], chains: Sequence[Chain], kind: str) -> None:

@@ -90,11 +90,15 @@ class DebeziumServer:
         """Give the tables of routers the names that the Iceberg sink makes of topics."""
         if self.sink is None:
             return
+        steps = [options for step in chain.steps for options in step.entries.values() if isinstance(options, Block)]
         lines = [rule.entries.get("target") for rule in chain.rules]
-        lines += [options.entries.get("tables") for options in chain.list_options("outbox")]
+        lines += [options.entries.get(name) for options in steps for name in ("tables", "tables.exclude")]
         for line in lines:
             if isinstance(line, Line):
-                line.value = self._name_table(line.value)
+                names = [
+                    self._name_table(name) for name in ([line.value] if isinstance(line.value, str) else line.value)
+                ]
+                line.value = names[0] if isinstance(line.value, str) else names
                 line.comment = "; ".join(filter(None, [line.comment, self._cite_names()]))
 
     def _name_table(self, topic: str) -> str:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 from headrace_import.connect.predicates import read_condition
 from headrace_import.connect.routing_smts import check_pattern, is_table_name
 from headrace_import.connect.smt import Imported, NotImportableError, Smt, copy_options, make_step, typed
+from headrace_import.connect.topics import Topics
 from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
 
 _BY_VALUE = re.compile(r"\$(?:\{routedByValue\}|\{1\}|1)")
+#: Text at the start of a regular expression.
+_HEAD = re.compile(r"(?:[\w-]|\[[.]\])*")
 #: Regular expressions that match the whole value.
-_WHOLE = ("(?<routedByValue>.*)", "(.*)")
+_WHOLE = ("(?<routedByValue>.*)", "(?P<routedByValue>.*)", "(.*)")
+_KEY, _BEHAVIOR, _BEHAVIORS = "table.field.event.key", "table.op.invalid.behavior", ("warn", "error", "fatal")
 #: Options with an older name.
 _OLDER = {
-    "table.field.event.key": ("table.field.event.payload.id", "table.field.payload.id"),
+    _KEY: ("table.field.event.payload.id", "table.field.payload.id"),
     "table.field.event.payload": ("table.field.payload",),
-    "table.op.invalid.behavior": ("debezium.op.invalid.behavior",),
+    _BEHAVIOR: ("debezium.op.invalid.behavior",),
 }
 _PLACEMENT, _EXPANDS, _DELETES = (
     "table.fields.additional.placement",
@@ -32,7 +37,8 @@ def import_event_router(smt: Smt) -> Imported:
     step, options = make_step(smt, "outbox")
     for name, older in _OLDER.items():
         if used := next((option for option in (name, *older) if smt.get(option)), None):
-            options.add(name, typed(smt.read(used)), smt.cite(used))
+            is_behavior = name == _BEHAVIOR and smt.get(used).lower() in _BEHAVIORS  # Debezium ignores the case.
+            options.add(name, smt.get(used).lower() if is_behavior else typed(smt.read(used)), smt.cite(used))
     copy_options(smt, options, "table.fields.additional.error.on.missing", _DELETES)
     _import_placement(smt, options)
     if condition:
@@ -80,15 +86,39 @@ def _make_rule(smt: Smt) -> Block:
 
 
 def _import_placement(smt: Smt, options: Block) -> None:
-    """Import further columns. A partition of a topic is none."""
-    items = smt.list_items(_PLACEMENT)
-    columns = [item for item in items if item.split(":")[1:2] != ["partition"]]
+    """Import further columns. A partition of a topic is none, and a table has one column of a name."""
+    key = options.entries.get(_KEY)
+    names, columns = {str(key.value if isinstance(key, Line) else "aggregateid").lower()}, []
+    for item in smt.list_items(_PLACEMENT):
+        column, place, alias = [*item.split(":"), "", ""][:3]
+        name = (alias or column).lower()
+        if place == "partition" or name in names:
+            why = "partitions of a topic have no meaning for a table"
+            if place != "partition":
+                why = f"the table has a column {alias or column} already"
+            smt.settings.report.add(Kind.NO_MEANING, smt.settings.place, [smt.prefix + _PLACEMENT], why)
+            smt.cite(_PLACEMENT)
+        else:
+            columns.append(item)
+            names.add(name)
     if columns:
         options.add(_PLACEMENT, ",".join(columns), smt.cite(_PLACEMENT))
-    if len(columns) < len(items):
-        why = "partitions of a topic have no meaning for a table"
-        smt.settings.report.add(Kind.NO_MEANING, smt.settings.place, [smt.prefix + _PLACEMENT], why)
-        smt.cite(_PLACEMENT)
+
+
+def exclude_other_tables(options: Block, rule: Block, topics: Topics) -> bool:
+    """Exclude the tables of other topics from the globs of a step. Return False for topics whose names are not known."""
+    tables, source = options.entries.get("tables"), rule.entries["source"]
+    if not isinstance(tables, Line) or not isinstance(source, Line):
+        return True
+    if topics.pattern:
+        start, head = tables.value.partition("*")[0], _HEAD.match(topics.pattern)
+        literal = head[0].replace("[.]", ".") if head else ""
+        return not start.startswith(literal) and not literal.startswith(start)
+    own = re.compile(source.value[1:-1])
+    others = [name for name in topics.names if not own.fullmatch(name) and fnmatchcase(name, tables.value)]
+    if others:
+        options.add("tables.exclude", others, "the other topics")
+    return True
 
 
 def _report_rest(smt: Smt) -> None:

@@ -41,7 +41,7 @@ from headrace_import.connect.smt import (
     make_step,
     split_list,
 )
-from headrace_import.pipeline_draft import Block
+from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
 
 _MAPPERS: Mapping[str, Callable[[Smt], Imported]] = {
@@ -111,6 +111,8 @@ class Chain:
     comment: str = ""
     #: Whether an SMT gives the topics other names.
     is_routed: bool = False
+    #: Whether an SMT without a predicate turns all envelopes into rows.
+    has_only_rows: bool = False
 
     @property
     def unwraps(self) -> bool:
@@ -188,9 +190,37 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
         raise NotImportableError(why, "add the transform after `unwrap`, if it is for columns of the rows")
     for step in result.steps:
         _complete_step(smt, step, condition, use)
-    chain.steps += result.steps
+    chain.has_only_rows |= condition is None and any("unwrap" in step.entries for step in result.steps)
+    if smt.class_name == "EventRouter":
+        _add_router(chain, result, use)
+    else:
+        chain.steps += result.steps
     chain.rules += result.rules
     chain.key = result.key or chain.key
+
+
+def _add_router(chain: Chain, router: Imported, use: ChainUse) -> None:
+    """Add the step of a router of outbox events before an `unwrap`, which is for all topics.
+
+    NotImportableError if the router receives rows, which it passes on, or if one of several tables cannot be told from others.
+    """
+    (step,) = router.steps
+    (options,) = step.entries.values()
+    assert isinstance(options, Block)
+    tables = options.entries.get("tables")
+    if chain.has_only_rows or (chain.unwraps and tables is None):
+        why = "an SMT before it makes rows of the events, and the router passes rows on"
+        raise NotImportableError(why, "limit both SMTs with TopicNameMatches, or list the router first")
+    if use.without_routers:
+        if tables is not None:
+            raise NotImportableError(use.without_routers, "write a rule for the topic of the outbox table in `tables:`")
+        router.rules = []
+    place = next((number for number, other in enumerate(chain.steps) if "unwrap" in other.entries), len(chain.steps))
+    for other in chain.steps[place:]:
+        (others,) = other.entries.values()
+        if "unwrap" not in other.entries and isinstance(others, Block) and isinstance(tables, Line):
+            others.add("tables.exclude", [tables.value], "the SMT receives no rows of the outbox table")
+    chain.steps.insert(place, step)
 
 
 def _check_condition(smt: Smt, condition: Condition | None, chain: Chain) -> None:

@@ -211,6 +211,27 @@ def test_expressions_become_references(importer: Any, tmp_path: Path, find_keys:
     )
 
 
+def test_defaults_of_expressions(importer: Any, monkeypatch: pytest.MonkeyPatch, find_keys: Any) -> None:
+    monkeypatch.setenv("BOOT", "broker:9092")
+    config = make_source("postgresql.Postgres") | {
+        "debezium.sink.type": "kafka",
+        "debezium.sink.kafka.producer.bootstrap.servers": "${BOOT:${OTHER:localhost:9092}}",
+        "debezium.source.table.include.list": "${TABLES:public.a,public.b}",
+        "debezium.transforms": "${SMTS:outbox}",
+        "debezium.transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+        "debezium.transforms.outbox.route.topic.replacement": r"\\${routedByValue}.events",
+    }
+    result = importer.run(importer.write_properties(config))
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"]["kafka"] == {
+        "bootstrap.servers": "${env:BOOT}",
+        "subscribe": ["shop.public.a", "shop.public.b"],
+    }
+    assert pipeline["tables"][0]["target"] == "{topic}.events"
+    assert {"debezium.source.table.include.list", "debezium.transforms"} <= find_keys(result, Kind.TO_DO)
+
+
 @pytest.mark.parametrize(
     ("tables", "stream"), [("inventory.orders", "tutorial.inventory.orders"), ("inventory.*", "${env:KINESIS_STREAM}")]
 )

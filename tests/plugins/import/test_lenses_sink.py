@@ -28,7 +28,7 @@ START = "INSERT INTO bronze:raw SELECT * FROM `shop.public.orders`"
             {"format": "parquet", "flush.size": 5000, "rotate.schedule.interval.ms": 60000},
         ),
         (
-            f"{START} PARTITIONBY _value.country, day STOREAS AVRO PROPERTIES ('flush.interval'=30, 'flush.count'='10')",
+            f"{START} PARTITIONBY _value.country, `day` STOREAS AVRO PROPERTIES ('flush.interval'=30, 'flush.count'='10')",
             {
                 "format": "avro",
                 "flush.size": 10,
@@ -52,6 +52,7 @@ def test_statement_becomes_a_sink(statement: str, expected: dict[str, Any], impo
         ("PARTITIONBY _key.id STOREAS JSON", "columns, not by keys"),
         ("STOREAS JSON WITH_FLUSH_SIZE = 1000", "without a counterpart: flush.size"),
         ("STOREAS CSV", "the class has no counterpart"),
+        ("STOREAS JSON WITH_FLUSH_COUNT = 0", "without a counterpart: flush.count"),
     ],
 )
 def test_part_without_counterpart_is_reported(part: str, told: str, importer: Any, find_keys: Any) -> None:
@@ -66,6 +67,7 @@ def test_every_option_is_named_and_secrets_are_not_copied(importer: Any) -> None
         "connect.s3.kcql": START,
         "connect.s3.aws.secret.key": "hunter2",
         "connect.s3.vhost.bucket": "true",
+        "connect.s3.compression.codec": "gzip",
         "connect.s3.unknown": "1",
     }
     result = importer.run(importer.write("a.json", config))
@@ -79,6 +81,7 @@ def test_every_option_is_named_and_secrets_are_not_copied(importer: Any) -> None
     ("statement", "error"),
     [
         ("SELECT 1", "not a statement of KCQL"),
+        (f"{START} PARTITIONBY _value.city, name STOREAS JSON LIMIT 500", "not a statement of KCQL"),
         (f"{START};{START.replace(':raw', ':other')}", "do not make one sink"),
         ("", "do not make one sink"),
     ],

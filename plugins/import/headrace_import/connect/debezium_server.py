@@ -27,9 +27,14 @@ _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.conn
 _APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
 #: Options of the Iceberg sink → options of Iceberg's connector. Other options belong to the catalog.
 _OF_ICEBERG = {"catalog-name": "iceberg.catalog", "upsert": "iceberg.tables.upsert-mode-enabled"}
+_OF_SINK = ("upsert-", "table-", "destination-", "allow-", "create-", "preserve-", "nested-as-", "excluded-")
 _TABLE_NAMES = (f"{_ICEBERG}table-namespace", f"{_ICEBERG}table-prefix")
-#: An expression of Quarkus: a variable or another option, with a default.
-_EXPRESSION = re.compile(r"\$\{(?P<name>[\w.-]+)(?P<default>:[^}]*)?\}")
+#: An expression of Quarkus: a variable or another option, with a default that may have an expression. A backslash escapes it.
+_EXPRESSION = re.compile(r"(?P<escaped>\\?)\$\{(?P<name>[\w.-]+)(?::(?P<default>(?:[^{}]|\{[^{}]*\})*))?\}")
+#: Options whose values decide how others are imported.
+_STRUCTURE = re.compile(
+    r"debezium\.(transforms|predicates|sink\.type|source\.(connector\.class|.+\.list|database\.names))"
+)
 #: A reference, or a dot outside of references.
 _DOT = re.compile(r"(\$\{[^}]*\})|[.]")
 
@@ -155,7 +160,7 @@ def is_debezium_server(options: Mapping[str, str]) -> bool:
 
 def read_server(options: Mapping[str, str], place: str, report: Report) -> DebeziumServer:
     """Return the inputs of a properties file."""
-    options, defaults = _translate_expressions(options)
+    options, defaults = _translate_expressions(options, place, report)
     spelling: dict[str, str] = {}
     source: dict[str, str] = {}
     for key, value in options.items():
@@ -217,23 +222,33 @@ def _name_sink_option(key: str) -> str | None:
         return None
     if key in _TABLE_NAMES:
         return key
-    if name.startswith(("upsert-", "table-", "destination-")):
+    if name.startswith(_OF_SINK):
         return None
     if name.startswith(("fs.", "hadoop.")):
         return f"iceberg.hadoop.{name}"
     return _OF_ICEBERG.get(name, f"iceberg.catalog.{name}")
 
 
-def _translate_expressions(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the options with references in place of expressions of Quarkus, and the variables that had a default."""
+def _translate_expressions(
+    options: Mapping[str, str], place: str, report: Report
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the options with references in place of expressions of Quarkus, and the variables that had a default.
+
+    An option that decides how others are imported gets its default.
+    """
     defaults: dict[str, list[str]] = {}
 
     def translate(key: str, match: re.Match[str]) -> str:
-        name = match["name"]
+        name, default = match["name"], match["default"]
+        if match["escaped"]:
+            return match[0][1:]
         if name in options and "${" not in options[name]:
             return options[name]
         variable = re.sub(r"\W", "_", name).upper()
-        if match["default"]:
+        if default and "$" not in default and _STRUCTURE.fullmatch(key):
+            report.add(Kind.TO_DO, place, [key], "the default of its expression is imported", "import its real value")
+            return default
+        if default:
             defaults.setdefault(key, []).append(variable)
         return f"${{env:{variable}}}"
 

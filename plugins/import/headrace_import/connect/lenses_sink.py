@@ -17,7 +17,7 @@ CLASSES = (
 _KCQL = "connect.s3.kcql"
 _STATEMENT = re.compile(
     r"""\s*insert\s+into\s+(?P<target>`[^`]+`|\S+)\s+select\s+\*\s+from\s+(?P<topic>`[^`]+`|\S+)
-    (?:\s+partitionby\s+(?P<partitions>[\w.,\s`]+?))? (?P<no_partition>\s+nopartition)? (?:\s+storeas\s+`?(?P<format>\w+)`?)?
+    (?:\s+partitionby\s+(?P<partitions>(?:[\w.]+|`[^`]+`)(?:\s*,\s*(?:[\w.]+|`[^`]+`))*))? (?P<no_partition>\s+nopartition)? (?:\s+storeas\s+`?(?P<format>\w+)`?)?
     (?:\s+withpartitioner\s*=?\s*`?(?P<partitioner>\w+)`?)?
     (?P<flushes>(?:\s+with_flush_\w+\s*=?\s*\d+)*) (?:\s+properties\s*\((?P<properties>.*)\))? \s*""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
@@ -30,7 +30,9 @@ _SAME = {
     "connect.s3.aws.secret.key": "aws.secret.access.key",
     "connect.s3.custom.endpoint": "store.url",
 }
-_RECORDS, _SECONDS = "50000", "3600"
+#: Count and interval of flushes → the default of Lenses.
+_FLUSHES = {"flush.count": "50000", "flush.interval": "3600"}
+_CODEC = "connect.s3.compression.codec"
 _FIX = "`INSERT INTO bucket:prefix SELECT * FROM topic STOREAS JSON PROPERTIES ('flush.count'=5000)`"
 
 
@@ -42,6 +44,11 @@ class _Kcql(NamedTuple):
     partitions: tuple[str, ...]
     format: str
     properties: dict[str, str]
+
+    @property
+    def flushes(self) -> dict[str, str]:
+        """Return the count and the interval above zero."""
+        return {name: text for name, text in self.properties.items() if name in _FLUSHES and text.strip("0").isdigit()}
 
 
 def translate_connector(settings: Settings) -> Settings:
@@ -58,7 +65,7 @@ def translate_connector(settings: Settings) -> Settings:
     spelling = dict.fromkeys(found, _KCQL) | {name: key for key, name in _SAME.items() if settings.has(key)}
     del spelling["connector.class"]
     for name, option in {"flush.size": "flush.count", "rotate.schedule.interval.ms": "flush.interval"}.items():
-        if option not in statement.properties:
+        if option not in statement.flushes:
             spelling[name] = f"{_KCQL} (default of {option})"
     translated = Settings(settings.place, options | found, settings.report, name=settings.name, spelling=spelling)
     _report_differences(translated, statement)
@@ -86,13 +93,13 @@ def _list_options(statement: _Kcql) -> dict[str, str]:
     """Return the options of Confluent's connector for a statement."""
     bucket, _, prefix = statement.target.partition(":")
     kind = next((name for name in _FORMATS if statement.format.lower().startswith(name)), statement.format)
-    seconds = statement.properties.get("flush.interval", _SECONDS)
+    flushes = _FLUSHES | statement.flushes
     found = {
         "connector.class": CONFLUENT_CLASS,
         "s3.bucket.name": bucket,
         "format.class": _FORMATS.get(kind, kind),
-        "flush.size": statement.properties.get("flush.count", _RECORDS),
-        "rotate.schedule.interval.ms": f"{seconds}000",
+        "flush.size": flushes["flush.count"],
+        "rotate.schedule.interval.ms": f"{flushes['flush.interval']}000",
         "timezone": "UTC",
     }
     if prefix:
@@ -110,7 +117,9 @@ def _report_differences(translated: Settings, statement: _Kcql) -> None:
     if any(name.removeprefix("_value.").startswith("_") for name in statement.partitions):
         why = "the sink partitions by columns, not by keys, headers or metadata"
         translated.add_to_do(["s3.bucket.name"], why, "`partitioner: field` with columns of the row")
-    if lost := sorted(statement.properties.keys() - {"flush.count", "flush.interval"}):
+    fix = "`parquet.codec`, `avro.codec`, or `s3.compression.type` for JSON"
+    translated.reject([_CODEC], "the codec of Lenses is for several formats", fix)
+    if lost := sorted(statement.properties.keys() - statement.flushes.keys()):
         translated.add_to_do(
             ["s3.bucket.name"], f"without a counterpart: {', '.join(lost)}", "`flush.size` counts records"
         )

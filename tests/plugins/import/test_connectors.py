@@ -196,6 +196,25 @@ def test_iceberg_debezium_transform_names_the_tables(importer: Any) -> None:
     assert pipeline["transforms"] == [{"unwrap": {}}]
 
 
+@pytest.mark.parametrize(("databases", "is_reported"), [("app1,app2", True), ("app1", False)])
+def test_one_name_for_tables_of_databases_is_reported(
+    databases: str, is_reported: bool, importer: Any, find_keys: Any
+) -> None:
+    """DebeziumTransform prefers the schema to the database."""
+    source = {
+        "connector.class": "io.debezium.connector.sqlserver.SqlServerConnector",
+        "topic.prefix": "shop",
+        "database.names": databases,
+    }
+    sink = ICEBERG | {
+        "transforms": "debezium",
+        "transforms.debezium.type": "org.apache.iceberg.connect.transforms.DebeziumTransform",
+    }
+    result = importer.run(importer.write("0.json", source), importer.write("1.json", sink))
+    importer.check(result)
+    assert ("database.names" in find_keys(result, Kind.TO_DO)) is is_reported
+
+
 def test_two_sinks_of_the_same_topics_share_one_read(importer: Any) -> None:
     pipeline = importer.load(S3, ICEBERG | {"iceberg.tables": "shop.orders"})
     assert [list(sink) for sink in pipeline["sinks"]] == [["s3"], ["iceberg"]]

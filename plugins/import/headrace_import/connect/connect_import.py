@@ -233,6 +233,7 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
         *(rule for server in inputs.servers for rule in server.read_rules()),
         *(rule for s in inputs.sinks if _is_iceberg(s) for rule in iceberg_sink.read_rules(s)),
     ]
+    _report_databases(inputs, rules)
     keys = [chain.key for chain in chains if chain.key]
     if not rules and not keys:
         return
@@ -243,6 +244,16 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
         for rule in rules:
             rule.entries.update(keys[-1].entries)
     draft.entries["tables"] = Blocks(rules)
+
+
+def _report_databases(inputs: ConnectInputs, rules: Sequence[Block]) -> None:
+    """Report a rule that gives tables of several databases one name."""
+    targets = [line.value for rule in rules if isinstance(line := rule.entries.get("target"), Line)]
+    if any("{schema}" in target and "{db}" not in target for target in targets):
+        for settings in inputs.sources:
+            if len(debezium_source.list_databases(settings)) > 1:
+                why = "tables of several databases with one schema and name become one table"
+                settings.add_to_do(["database.names"], why, "`{db}` in `target:` of `tables:`")
 
 
 def _write_transforms(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) -> None:

@@ -100,10 +100,9 @@ class DebeziumServer:
         lines += [options.entries.get(name) for options in steps for name in ("tables", "tables.exclude")]
         for line in lines:
             if isinstance(line, Line):
-                names = [
-                    self._name_table(name) for name in ([line.value] if isinstance(line.value, str) else line.value)
-                ]
-                line.value = names[0] if isinstance(line.value, str) else names
+                names = line.value if isinstance(line.value, list) else [line.value]
+                named = [self._name_table(name) for name in names]
+                line.value = named if isinstance(line.value, list) else named[0]
                 line.comment = "; ".join(filter(None, [line.comment, self._cite_names()]))
 
     def _name_table(self, topic: str) -> str:

@@ -32,7 +32,7 @@ def read_topics(settings: Settings) -> Topics:
         fix = "add `topic.prefix`, or `database.server.name` for Debezium 1"
         raise ConfigError("the connector has no prefix of its topics", where=settings.place, fix=fix)
     _check_strategy(settings)
-    delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), _list_databases(settings)
+    delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), list_databases(settings)
     keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
     included = settings.find(*_INCLUDED)
     if included:
@@ -66,7 +66,7 @@ def list_levels(settings: Settings) -> list[str]:
     """Return the fields of a record's source block that its topic has after the prefix."""
     if CLASSES.get(settings.get("connector.class")) == "database":
         return ["db", "table"]
-    return [*(["db"] if _list_databases(settings) else []), "schema", "table"]
+    return [*(["db"] if list_databases(settings) else []), "schema", "table"]
 
 
 def split_topics(settings: Settings) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def _list_outer_keys(settings: Settings) -> tuple[tuple[str, str], tuple[str, st
     return (f"{level}.include.list", f"{level}.whitelist"), (f"{level}.exclude.list", f"{level}.blacklist")
 
 
-def _list_databases(settings: Settings) -> list[str]:
+def list_databases(settings: Settings) -> list[str]:
     """Return the databases in the topics of SQL Server, which follow the prefix since Debezium 2."""
     is_sqlserver = settings.get("connector.class").endswith("SqlServerConnector")
     return split_list(settings.get("database.names")) if is_sqlserver else []

@@ -202,7 +202,7 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
 def _add_router(chain: Chain, router: Imported, use: ChainUse) -> None:
     """Add the step of a router of outbox events before an `unwrap`, which is for all topics.
 
-    NotImportableError if the router receives rows, which it passes on, or if one of several tables cannot be told from others.
+    NotImportableError if the router receives rows, which it passes on, or if the sink names one table for all topics.
     """
     (step,) = router.steps
     (options,) = step.entries.values()

@@ -210,8 +210,9 @@ def test_topic_after_a_router_is_not_inserted(importer: Any, find_keys: Any) -> 
 
 
 @pytest.mark.parametrize("options", [{}, {"key.enforce.uniqueness": "false"}])
-def test_keys_of_shards_are_to_check(options: dict[str, str], importer: Any, find_keys: Any) -> None:
-    router = {"type": f"{DEBEZIUM}ByLogicalTableRouter", "topic.regex": "(.*)_\\d+", "topic.replacement": "$1"}
+@pytest.mark.parametrize("name", ["ByLogicalTableRouter", "ToLogicalTopicRouter"])
+def test_keys_of_shards_are_to_check(name: str, options: dict[str, str], importer: Any, find_keys: Any) -> None:
+    router = {"type": f"{DEBEZIUM}{name}", "topic.regex": "(.*)_\\d+", "topic.replacement": "$1"}
     result = importer.run(importer.write("a.json", make_config(router | options)))
     assert ("transforms.t0.type" in find_keys(result, Kind.TO_DO)) is not bool(options)
 

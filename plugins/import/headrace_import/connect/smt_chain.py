@@ -57,13 +57,14 @@ _MAPPERS: Mapping[str, Callable[[Smt], Imported]] = {
     "DebeziumTransform": import_iceberg_debezium,
     "RegexRouter": import_regex_router,
     "ByLogicalTableRouter": import_logical_table_router,
+    "ToLogicalTopicRouter": import_logical_table_router,
     "ValueToKey": import_value_to_key,
     "EventRouter": import_event_router,
     "HeaderFrom": import_header_from,
     "HeaderToValue": import_header_to_value,
     "TimezoneConverter": import_timezone_converter,
 }
-_ROUTERS = ("RegexRouter", "ByLogicalTableRouter")
+_ROUTERS = ("RegexRouter", "ByLogicalTableRouter", "ToLogicalTopicRouter")
 _NO_WHEN = ("`unwrap` has no condition", "select tables with `unwrap: {tables: […]}`")
 _NO_RULE = ("a rule of `tables:` has no condition", "write a rule for the topics in `tables:`")
 #: SMTs that are not imported with a predicate.

@@ -62,6 +62,12 @@ def test_part_without_counterpart_is_reported(part: str, told: str, importer: An
     assert "connect.s3.kcql" in find_keys(result, Kind.TO_DO)
 
 
+@pytest.mark.parametrize(("topics", "is_reported"), [("shop.public.orders,b", True), ("shop.public.orders", False)])
+def test_topics_without_a_statement_are_reported(topics: str, is_reported: bool, importer: Any, find_keys: Any) -> None:
+    result = importer.run(importer.write("a.json", LENSES | {"connect.s3.kcql": START, "topics": topics}))
+    assert ("topics" in find_keys(result, Kind.TO_DO)) is is_reported
+
+
 def test_every_option_is_named_and_secrets_are_not_copied(importer: Any) -> None:
     config = LENSES | {
         "connect.s3.kcql": START,

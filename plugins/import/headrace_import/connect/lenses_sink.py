@@ -69,6 +69,9 @@ def translate_connector(settings: Settings) -> Settings:
             spelling[name] = f"{_KCQL} (default of {option})"
     translated = Settings(settings.place, options | found, settings.report, name=settings.name, spelling=spelling)
     _report_differences(translated, statement)
+    topics, named = split_list(options.get("topics", "")), {s.topic for s in statements}
+    if topics and "*" not in named and named != set(topics):
+        translated.add_to_do(["topics"], "the statements name other topics than this list", "check `subscribe`")
     return translated
 
 

@@ -10,6 +10,7 @@
                        ``topic_ids/``, ``recreated_topics/``: ids of the topics that were read
 ``ranged/``            offsets/ and commits/ of a ranged source
 ``schemas/``           schema of each topic
+``column_schemas/``    inferred type of each column that a transform reads, by table
 ``progress/``          progress of the last batches
 ``deleted/``           keys of deleted rows, by table
 ``key_changes/``       values carried to changed primary keys, by table
@@ -78,6 +79,11 @@ class CheckpointFolders:
     def topic_schemas(self) -> Folder:
         """Schemas of the topics."""
         return self.folder.folder("schemas")
+
+    @cached_property
+    def column_schemas(self) -> Folder:
+        """Types that transforms inferred from values, by table and column."""
+        return self.folder.folder("column_schemas")
 
     @cached_property
     def batch_progress(self) -> Folder:
@@ -200,6 +206,7 @@ class Checkpoint(CheckpointFolders):
         super().__init__(Folder(spark, path))
         self.id = self._open(pipeline)
         self.schemas = schemas(self.topic_schemas)
+        self.inferred_columns = SchemaLog(self.column_schemas)
         self.progress = ProgressLog(self.batch_progress)
         self.epochs = Epochs(self.folder)
         self.orders = Orders(self.folder)

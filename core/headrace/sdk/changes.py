@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.sdk.schema_log import SchemaLog
+
 PREFIX = "_headrace_"
 #: headrace's own columns, in addition to the event's. Tables keep POSITION only.
 OP = PREFIX + "op"  # string: c, u, d, r
@@ -73,6 +75,9 @@ class Changes:
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: The dialect's ``position_parts``, when the changes include tombstones. Set by the engine.
     position_parts: str | None = None
+    #: Types that transforms infer from values, kept in the checkpoint. None: nothing is written, as in ``headrace check``, or the
+    #: changes are outside of a pipeline. Set by the engine.
+    schemas: SchemaLog | None = None
 
     @property
     def own_columns(self) -> list[str]:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import Changes, ConfigError, DataError, HeadraceError, Transform, TransformConfig, changes as C
+from headrace.sdk import Changes, DataError, HeadraceError, Transform, TransformConfig, changes as C
 from headrace.sdk.columns import any_of, fold_name, match_names
 from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.rows import list_fields, reject_rows, unavailable_flags
+from headrace_transforms.json_columns import JsonColumnReader, parse_type, read_as
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
-    from pyspark.sql.types import DataType
 
-_PARSED, _VALUE, _BAD = f"{C.PREFIX}parsed", "value", "bad"
+_PARSED = f"{C.PREFIX}parsed"
 _UPDATED = "<headrace-outbox-updated>"
 _UPDATE = "an update of the outbox table, which has inserts and deletes only"
 #: headrace's columns about the row of the outbox table, which is another row than that of the event.
@@ -132,13 +132,14 @@ class Outbox(Transform):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.deletes_rows = self.config.deletes_empty
+        self._readers: dict[str, JsonColumnReader] = {}
 
     def check(self, spark: SparkSession | None = None) -> None:
         super().check(spark)
         kinds = self.config.payload_schema or {}
         for text in kinds.values() if isinstance(kinds, dict) else [kinds]:
             if spark is not None:
-                _parse_type(text)
+                parse_type(text, "payload.schema")
 
     def reads(self) -> Collection[str]:
         placed = [item.field for item in self.config.list_placements()] if self.config.fails_on_missing else []
@@ -192,7 +193,9 @@ class Outbox(Transform):
         pairs += [(name, config.payload, column) for name, column in payload.items()]
         pairs += [(item.column, item.field, row[item.field]) for item in placements]
         _reject_duplicates([name for name, _, _ in pairs])
-        own = {name: F.col(name) for name in parsed.own_columns if name not in (*_OF_OUTBOX, _PARSED)}
+        own = {
+            name: F.col(name) for name in parsed.own_columns if name not in (*_OF_OUTBOX, _PARSED, f"{_PARSED}_error")
+        }
         if own:
             own[C.KEY] = F.struct(pairs[0][2].alias(config.key))
         columns = {name: column for name, _, column in pairs} | own
@@ -235,10 +238,14 @@ class Outbox(Transform):
         text = self.config.schema_of(changes.table)
         if text is None or payload is None:
             return changes, {"payload": F.lit(None).cast("string") if payload is None else payload}
-        kind = _parse_type(text)
+        _refuse_other_types(changes, payload)
+        kind = parse_type(text, "payload.schema")
+        if text not in self._readers:  # Opening a reader runs a Spark job.
+            self._readers[text] = read_as(changes.frame.sparkSession, kind)
+        frame = self._readers[text].parse(changes.frame, payload, _PARSED)
         reason = f"the column `{self.config.payload}` is not JSON of the type in `payload.schema`"
-        parsed = reject_rows(_parse_json(changes, payload, kind), {reason: F.col(f"{_PARSED}.{_BAD}").isNotNull()})
-        value = F.col(f"{_PARSED}.{_VALUE}")
+        parsed = reject_rows(replace(changes, frame=frame), {reason: F.col(f"{_PARSED}_error").isNotNull()})
+        value = F.col(_PARSED)
         is_in_envelope = any(item.is_in_envelope for item in self.config.list_placements())
         names = () if is_in_envelope else getattr(kind, "names", ())
         return parsed, {name: value.getField(name) for name in names} or {"payload": value}
@@ -253,34 +260,12 @@ def _reject_unrouted(changes: Changes) -> Changes:
     return replace(rejected, frame=frame, envelope=False, origins={}, derived={})
 
 
-def _parse_type(text: str) -> DataType:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no public function to parse a type's name
-
-    try:
-        return _parse_datatype_string(text)
-    except PySparkException:
-        raise ConfigError(
-            f"`payload.schema`: {text!r} is not a type of Spark SQL",
-            fix="write columns and their types: `id INT, total DECIMAL(10,2)`",
-        ) from None
-
-
-def _parse_json(changes: Changes, payload: Column, kind: DataType) -> Changes:
-    """Add the parsed payload to the changes."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, StructField, StructType
-
+def _refuse_other_types(changes: Changes, payload: Column) -> None:
     found = changes.frame.select(payload).schema[0].dataType.simpleString()
     if found not in ("string", "void"):
         raise DataError(
             f"the payload is of the type {found}, and JSON is text", fix="remove `table.expand.json.payload`"
         )
-    # In a field, Spark rejects an array where an object is expected. Alone, it would take the first element.
-    document = F.concat(F.lit(f'{{"{_VALUE}":'), payload, F.lit("}"))
-    schema = StructType([StructField(_VALUE, kind), StructField(_BAD, StringType())])
-    parsed = F.from_json(document, schema, {"columnNameOfCorruptRecord": _BAD})
-    return replace(changes, frame=changes.frame.withColumn(_PARSED, parsed))
 
 
 def _reject_duplicates(names: Collection[str]) -> None:

@@ -181,7 +181,8 @@ class BatchProcessor:
         writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
         with resources.locks.hold(target.name):
             if len(parts) > 1:  # Raises before anything is written if the topics do not fit together.
-                ChangeReader(plan).read_target(resources.session, target, has_unavailable=True)
+                reader = ChangeReader(plan, inferred_columns=resources.checkpoint.inferred_columns)
+                reader.read_target(resources.session, target, has_unavailable=True)
             written = [writer.write_table(p, batch, _digest(p, ranges), series) for series, p in parts.items()]
         return [reduce(TableProgress.join, progress) for progress in zip(*written, strict=True)]
 

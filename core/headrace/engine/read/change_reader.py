@@ -44,7 +44,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
-from headrace.sdk.schema_log import Subject
+from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.sdk.transform import Transform
@@ -60,9 +60,11 @@ if TYPE_CHECKING:
 class ChangeReader:
     """Reader of events and changes. It plans frames from schemas; their rows are read later."""
 
-    def __init__(self, plan: Plan, tables: SourceTables | None = None) -> None:
-        """``tables``: source tables of the topics, to reject changes of other tables."""
-        self._plan, self._tables = plan, tables
+    def __init__(
+        self, plan: Plan, tables: SourceTables | None = None, inferred_columns: SchemaLog | None = None
+    ) -> None:
+        """``tables``: source tables of the topics, to reject changes of other tables; ``inferred_columns``: types from values."""
+        self._plan, self._tables, self._inferred_columns = plan, tables, inferred_columns
 
     def read_events(self, context: SourceContext, frame: DataFrame, *, waiting: Collection[str] = ()) -> list[Events]:
         """Return a batch's events by topic. ``waiting``: topics that are not split, because earlier batches of them wait."""
@@ -160,7 +162,8 @@ class ChangeReader:
             frame, position_parts = E.drop_tombstones(frame), None
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
-        changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
+        changes = dialect.changes(events, frame, key)
+        changes = replace(changes, table=table, position_parts=position_parts, schemas=self._inferred_columns)
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         if key and self._may_change_key(changes, events, route.table):

@@ -74,7 +74,8 @@ class TableWriter:
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._write = int(replay.name) if replay else None
-        self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
+        self._reader = ChangeReader(plan, checkpoint.source_tables, checkpoint.inferred_columns)
+        self._sinks = SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states
 

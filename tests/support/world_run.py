@@ -144,7 +144,10 @@ class Run:
             transforms=(Unwrap(handling),),
             value_format=JsonFormat(),
             key_format=JsonFormat(),
-            settings=Settings(maintenance=Maintenance(files=2)),
+            # Without a policy, many records of a second table in the first batch are an error.
+            settings=Settings.model_validate(
+                {"maintenance": Maintenance(files=2), "dead.letters": {"other-table": "dead-letter"}}
+            ),
         )
         self.batches: list[BatchProgress] = []
         self.stopped: list[HeadraceError] = []

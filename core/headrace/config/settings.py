@@ -45,7 +45,8 @@ class Settings(Config):
     """Policy for records that cannot become a row, by reason: ``dead-letter`` (they are stored), ``stop`` the run, or ``drop``. Reasons: ``undecodable``, ``field-name``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
     ``op-not-a-row``, ``truncated``, ``truncated-source``, ``after-missing``, ``key-missing``, ``other-table``, ``table-name``,
     ``unsupported-value``. Default: all are stored, and a
-    record with ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
+    record with ``schema-unknown`` or ``schema-incompatible``, or many records with ``other-table`` in a topic's first batch, make their
+    table wait.
     """
 
     max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")

@@ -44,7 +44,7 @@ _MEANINGS = {
     RejectReason.TRUNCATED_SOURCE: "a truncate (`t`) of one of several sources of the table, whose rows cannot be distinguished from those of the others",
     RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
-    RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic",
+    RejectReason.OTHER_TABLE: "the record belongs to a different table than the topic's first record, and no rule allows several tables in the topic: set `route.by.field` or `logical.table`",
     RejectReason.TABLE_NAME: "the values of `route.by.field` are not a valid table name (parts of letters, digits, `_` and `-`, joined by dots), or are too long; or a column of the row names a table whose transforms do not leave out deletes",
     RejectReason.UNSUPPORTED_VALUE: "the table cannot hold a value of the row, such as a partition value that cannot be the name of a folder",
     RejectReason.UNTRANSFORMABLE: "a transform cannot process a value, such as a text that `cast` cannot read as a number",

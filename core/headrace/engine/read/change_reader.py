@@ -18,6 +18,7 @@ from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.dead_letter_events import load_for_dead_letters
 from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers, drop_decoded_keys
 from headrace.engine.read.key_updates import split_key_updates
+from headrace.engine.read.other_tables import reject_other_tables
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
@@ -303,18 +304,8 @@ class ChangeReader:
             name = F.col(RECORD_TYPE) if RECORD_TYPE in changes.frame.columns else F.lit(events.types[0])
         if self._tables is None or name is None or route.by or route.is_logical_table:
             return changes
-        table = self._tables.get(events.topic)
-        # A schema change may name another table, or several tables.
-        is_row = F.coalesce(F.col(ERROR) != RejectReason.OP_NOT_A_ROW, F.lit(True))
-        if table is None:
-            first = changes.frame.where(name.isNotNull() & is_row).select(name).first()
-            if first is None:
-                return changes
-            table = str(first[0])
-            self._tables.put(events.topic, table)
-        # This reason precedes those of rows: a truncate of another table must not empty this one.
-        error = F.when((name != table) & is_row, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
-        return replace(changes, frame=changes.frame.withColumn(ERROR, error))
+        is_ruled = RejectReason.OTHER_TABLE in self._plan.settings.dead_letters
+        return reject_other_tables(changes, events.topic, name, self._tables, is_ruled=is_ruled)
 
     def only_source(self, target: Target) -> str | None:
         """Return the source of all changes of a table; None if only the records name it."""

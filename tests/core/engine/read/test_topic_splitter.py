@@ -15,7 +15,7 @@ from tests.support.record_log import LogRecord, RecordLog, append
 from tests.support.tiers import nightly_after
 from tests.support.unreachable_format import UnreachableFormat
 
-from headrace import ConfigError, Pipeline, RetriableError
+from headrace import ConfigError, DataError, Pipeline, RetriableError
 from headrace.engine.commands.replay import replay
 from headrace.engine.read.topic_splitter import keep_known_types
 from headrace.progress.model import BatchProgress
@@ -96,6 +96,20 @@ def test_second_table_of_a_topic_is_not_mixed_with_the_first_without_a_rule(
     run(pipeline, spark)
     assert [(row["id"], row["name"]) for row in rows(pipeline, spark, "shop.people")] == [(1, "Arp")]
     assert list_dead_letters(pipeline, spark) == [("shop.people", "other-table", n) for n in (1, 100, 102, 103)]
+
+
+def test_several_tables_in_the_first_batch_are_an_error_that_names_the_option(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In place of dead letters for all tables but the first one."""
+    deliver(tmp_path, 0, FIRST[0], *[event("c", "orders", 20 + n, id=n, total=n) for n in range(20)])
+    with pytest.raises(DataError, match=r"changes of several tables: .*people, .*orders") as raised:
+        run(build(tmp_path, {"source": TOPIC, "target": "shop.people", "key": ["id"]}), spark)
+    assert "`route.by.field: source.table`" in str(raised.value)
+    routed = build(tmp_path, ROUTED)
+    run(routed, spark)
+    assert rows(routed, spark, "shop.people") == PEOPLE
+    assert len(rows(routed, spark, "shop.orders")) == 20
 
 
 def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -212,6 +212,17 @@ class TestEnvelopesWithoutConnector:
         pipeline.run(spark)
         assert pipelines.rows(pipeline, spark, "people", key="id") == [{"id": 1, "name": "A"}]
 
+    def test_schema_of_the_images_alone(self, spark: SparkSession) -> None:
+        """Flink CDC's Kafka sink names neither op nor source in the schema of its records."""
+        row = [{"type": "int32", "field": "id"}, {"type": "string", "optional": True, "field": "name"}]
+        fields = [{"type": "struct", "fields": row, "optional": True, "field": image} for image in ("before", "after")]
+        schema = {"type": "struct", "fields": fields, "optional": False}
+        events = [{"schema": schema, "payload": {**event, "source": BLOCK}} for event in FLINK]
+        [changes] = make_changes(spark, [record(e, key={"id": 0}, offset=n) for n, e in enumerate(events)]).values()
+        rows = rows_of(changes, OP, "source", ERROR)
+        assert [row[OP] for row in rows] == ["c", "c", "d", "c", "d"]
+        assert {(row["source"]["table"], row[ERROR]) for row in rows} == {("people", None)}
+
 
 @pytest.mark.spark
 @pytest.mark.one_spark

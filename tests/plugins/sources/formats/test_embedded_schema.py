@@ -550,8 +550,9 @@ class TestMixed:
     def test_record_with_schema_among_records_without(self, session: SparkSession) -> None:
         row, reader = {"id": 1, "name": "x"}, Reader(session)
         null_schema = b'{"schema":null,"payload":{"id":2}}'
+        unwrapped = {"id": 2, "name": None}
         assert reader.read(null_schema, self.PLAIN, self.PLAIN, value(A, row)) == [
-            "undecodable",
+            unwrapped,
             row,
             row,
             "undecodable",
@@ -561,7 +562,7 @@ class TestMixed:
         with pytest.raises(DataError, match="some records have a schema, but the first records did not"):
             reader.schema(self.PLAIN, *[value(A, row)] * 20)
         # In a small batch, the records are single ones, even if there is no other.
-        assert reader.read(value(A, row), null_schema) == ["undecodable", "undecodable"]
+        assert reader.read(value(A, row), null_schema) == ["undecodable", unwrapped]
 
     def test_null_schema_before_records_with_schema(self, session: SparkSession) -> None:
         row = {"id": 1, "name": "x"}
@@ -569,16 +570,27 @@ class TestMixed:
         assert Reader(session).read(*records) == ["undecodable", row]
 
     def test_null_schemas(self, session: SparkSession) -> None:
-        with pytest.raises(DataError) as raised:
-            Reader(session).schema(b'{"schema":null,"payload":{"id":2}}')
-        assert str(raised.value) == (
-            'topic moma.public.artists: the records have `"schema": null`, so that their types are unknown\n'
-            "  fix: set `schemas.enable=false` in the converter: headrace then infers the types from the data"
+        """JsonConverter writes them for records without schemas, with ``schemas.enable``."""
+        reader = Reader(session)
+        text = json.dumps({"id": 1, "name": '"}, "schema": null}'})
+        found = reader.read(
+            f'{{"schema":null,"payload":{text}}}'.encode(),
+            f' {{ "payload" : {text} , "schema" : null }} '.encode(),
+            b'{"schema":null,"payload":{"id":2,"name":"x"}',
+            b'{"schema":null,"payload":{"id":3},"more":1}',
         )
+        assert found == [json.loads(text), json.loads(text), "undecodable", "undecodable"]
+        assert reader.read(b'{"schema":null,"payload":{"id":3,"name":"y","new":1}}') == [
+            {"id": 3, "name": "y", "new": 1}
+        ]
 
     def test_columns_named_schema_and_payload(self, session: SparkSession) -> None:
-        row = {"schema": "public", "payload": "x"}
-        assert Reader(session).read(json.dumps(row).encode()) == [row]
+        for row in ({"schema": "public", "payload": "x"}, {"payload": {"op": "c"}}):
+            reader = Reader(session)
+            assert reader.read(json.dumps(row).encode()) == [row]
+            if row == {"payload": {"op": "c"}}:  # Types are known: the column is no wrapper.
+                event = {"payload": {"op": "c", "after": {"id": 1}}}
+                assert reader.read(json.dumps(event).encode()) == [event]
 
 
 class TestKeys:

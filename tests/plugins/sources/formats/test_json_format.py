@@ -510,16 +510,17 @@ class TestDeclaredTypes:
             JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
 
 
-def test_payload_without_schema(spark: SparkSession, tmp_path: Path) -> None:
+def test_envelope_in_a_payload_without_schema(spark: SparkSession, tmp_path: Path) -> None:
     event = {"before": None, "after": {"id": 1}, "source": {"connector": "mysql"}, "op": "c"}
-    write_records(tmp_path, {"payload": event})
-    with pytest.raises(DataError) as caught:
-        batch(spark, tmp_path, 0)
-    assert str(caught.value) == (
-        'topic moma.public.artists: the records are `{"payload": …}` without a schema: the event is one level deeper\n'
-        "  fix: extract it at the source, as Kafka Connect's ExtractField does with `field=payload`, or write the "
-        "schema next to it"
-    )
+    log = SchemaLog()
+    write_records(tmp_path, {"payload": event}, {"payload": event, "more": 1})
+    write_records(tmp_path, event, {"payload": {**event, "op": "u"}}, batch=1)
+    row = {name: value for name, value in event.items() if value is not None}
+    first = batch(spark, tmp_path, 0, log)
+    assert types(first) == "struct<after:struct<id:bigint>,op:string,source:struct<connector:string>>"
+    assert [(value, error) for value, error, _ in read(spark, first)] == [(row, None), (None, "undecodable")]
+    second = read(spark, batch(spark, tmp_path, 1, log))
+    assert [value for value, _, _ in second] == [row, {**row, "op": "u"}]
 
 
 def nest(levels: int, opening: str = '{"a":', closing: str = "}") -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError, events as E
+from headrace.sdk.changes import IMAGES
 from headrace.sdk.columns import any_of, barrier, quote_name, reuse_columns
 from headrace.sdk.schemas import convert_fitting, fail_on_unknown_schema, find_unknown_schemas, union_schemas
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
@@ -281,16 +282,10 @@ def explain_unknown_schemas(error_text: str) -> UnknownSchemaError | None:
     )
 
 
-def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
-    """Return whether a record has a schema and a payload. DataError if the schema is null."""
+def is_schema_with_payload(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has a schema that is not null, and a payload."""
     if set(record) != {"schema", "payload"}:
         return False
-    if record["schema"] is None:
-        raise DataError(
-            f'the {subject.nouns} have `"schema": null`, so that their types are unknown',
-            where=f"topic {subject.topic}",
-            fix="set `schemas.enable=false` in the converter: headrace then infers the types from the data",
-        )
     return isinstance(record["schema"], dict) and "type" in record["schema"]
 
 
@@ -376,4 +371,17 @@ def _add_columns(columns: set[tuple[str, ...]], tree: ConnectSchema) -> set[tupl
 
 @limit_schema
 def _parse_head(head: str) -> ConnectSchema:
-    return parse_connect_schema(json.loads(head + "}")["schema"])
+    return _complete_envelope(parse_connect_schema(json.loads(head + "}")["schema"]))
+
+
+def _complete_envelope(tree: ConnectSchema) -> ConnectSchema:
+    """Return the schema of an envelope with the fields that Flink CDC's ``debezium-json`` writes without naming them in the schema."""
+    from pyspark.sql.types import StringType
+
+    images = [tree.fields.get(name) for name in IMAGES] if tree.fields and set(tree.fields) == set(IMAGES) else []
+    if not tree.fields or not images or not all(image and image.fields for image in images):
+        return tree
+    text = ConnectSchema(StringType())
+    return replace(
+        tree, fields={**tree.fields, "op": text, "source": ConnectSchema(fields={"db": text, "table": text})}
+    )

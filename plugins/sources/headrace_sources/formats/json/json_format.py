@@ -105,7 +105,7 @@ class JsonFormat(Format):
                 return EmptyReader()
             # The first record that is JSON. One with a null schema only counts if all have one.
             records = sorted(filter(None, map(parse_object, first)), key=has_null_schema)
-            if records and is_schema_with_payload(records[0], subject):
+            if records and is_schema_with_payload(records[0]):
                 learn_schemas(texts, subject, log)
                 return open_by_writers(subject, log, options)
         return open_by_data(spark, texts, first, subject, log, options)

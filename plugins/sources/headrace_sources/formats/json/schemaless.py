@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject
-from headrace.sdk.changes import IMAGES
 from headrace.sdk.columns import barrier, quote_name
 from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.formats.json.declared_columns import (
@@ -28,7 +27,7 @@ from headrace_sources.formats.json.field_names import (
     has_half_pair_name,
     keep_distinct_names,
 )
-from headrace_sources.formats.json.inference import infer_schema
+from headrace_sources.formats.json.inference import infer_schema, parse_object
 from headrace_sources.formats.json.parsing import (
     BODY,
     CORRUPT,
@@ -39,6 +38,7 @@ from headrace_sources.formats.json.parsing import (
     is_too_deep,
     parse_options,
 )
+from headrace_sources.formats.json.payload_wrapper import are_wrapped, is_wrapper, take_payload
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, needs_conversion, wire_type
 from headrace_sources.kafka_connect.decimals import find_rounded
@@ -100,9 +100,12 @@ class SchemalessReader(RecordReader):
         is_bad |= has_half_pair(F.col(BODY)) & ~has_half_pair_name(F.col(BODY))
         if self._rejects_schemas:
             is_bad |= has_schema(F.col(BODY))
+        if self._takes_payloads:
+            is_bad |= is_wrapper(F.col(BODY))  # It has further fields next to the payload.
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])
         # A column of its own, because the parser refers to it several times.
-        frame = frame.select(*others, text.alias(BODY), barrier(keep_utf8(text)).alias(_CHECKED))
+        frame = frame.select(*others, self._take_body(text).alias(BODY))
+        frame = frame.select(*others, BODY, barrier(keep_utf8(F.col(BODY))).alias(_CHECKED))
         struct = parse_json(F.col(_CHECKED), record_type, parse_options(self.options))
         frame = frame.select(*others, BODY, struct.alias(PARSED))
         if (rounded := find_rounded(tree)) is not None:
@@ -136,7 +139,7 @@ class SchemalessReader(RecordReader):
         from pyspark.sql import functions as F
 
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
-        frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
+        frame = frame.select(*others, self._take_body(F.col(column).cast("string")).alias(BODY))
         tree = self._make_tree(schema)
         trees = {BODY: tree} if (rounded := find_rounded(tree)) is None else {BODY: tree, _EXACT: rounded}
         frame = frame.select("*", F.col(BODY).alias(_EXACT))
@@ -158,6 +161,14 @@ class SchemalessReader(RecordReader):
         """Whether records with an embedded schema are dead letters: their fields are no columns of the topic."""
         return not {"schema", "payload"} <= set(self.schema.names)
 
+    @property
+    def _takes_payloads(self) -> bool:
+        return "payload" not in self.schema.names
+
+    def _take_body(self, text: Column) -> Column:
+        """Return the record, which may be inside a payload."""
+        return barrier(take_payload(text)) if self._takes_payloads else text
+
     def _make_tree(self, schema: StructType) -> ConnectSchema:
         """Return the schema to parse records with."""
         return add_time_options(to_wire_schema(schema, self.row_fields, self.declared), self.options)
@@ -175,12 +186,17 @@ def open_by_data(
 
     ``first``: a few of a new topic's first records.
     """
+    from pyspark.sql import functions as F
+
     known_types = log.state(subject, _KnownTypes)
     if known_types.declared is None:
         known_types.declared = parse_declared_types(log.file_types(subject), subject.topic)
-    inferred = infer_schema(spark, texts, first, options, known_types.declared)
     stored = log.get(subject)
     known = None if stored is None else keep_distinct_names(stored)
+    if are_wrapped(list(map(parse_object, first))) if known is None else "payload" not in known.names:
+        texts = texts.select(barrier(take_payload(texts[BODY])).alias(BODY)).where(~is_wrapper(F.col(BODY)))
+        first = [row[0] for row in texts.head(len(first))] if first else first
+    inferred = infer_schema(spark, texts, first, options, known_types.declared)
     if _may_have_schemas(inferred, known) and _find_schemas(texts, subject, is_new=known is None):
         inferred = infer_schema(spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared)
     if known is None and not inferred.fields:
@@ -188,8 +204,6 @@ def open_by_data(
             return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
         fix = KEY_FIX if subject.part == "key" else "check `format:`, and that each line is one event"
         raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
-    if known is None:
-        _refuse_payload(inferred, subject)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, count_names(first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
@@ -230,15 +244,3 @@ def _find_schemas(texts: DataFrame, subject: Subject, *, is_new: bool) -> bool:
             fix="restore `schemas.enable`, or read the records after its change with a new checkpoint",
         )
     return bool(found[1])
-
-
-def _refuse_payload(inferred: StructType, subject: Subject) -> None:
-    """Raise DataError for events inside a `payload` without a schema."""
-    inner = getattr(inferred["payload"].dataType, "names", ()) if inferred.names == ["payload"] else ()
-    if "op" in inner and {*IMAGES, "source"} & set(inner):
-        raise DataError(
-            'the records are `{"payload": …}` without a schema: the event is one level deeper',
-            where=f"topic {subject.topic}",
-            fix="extract it at the source, as Kafka Connect's ExtractField does with `field=payload`, or write the "
-            "schema next to it",
-        )

@@ -75,6 +75,7 @@ class TestFound:
                 "cast",
                 "compute",
                 "drop",
+                "expand",
                 "filter",
                 "flatten",
                 "insert",

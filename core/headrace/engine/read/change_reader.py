@@ -163,8 +163,7 @@ class ChangeReader:
             frame, position_parts = E.drop_tombstones(frame), None
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
-        changes = dialect.changes(events, frame, key)
-        changes = replace(changes, table=table, position_parts=position_parts, schemas=self._inferred_columns)
+        changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         if key and self._may_change_key(changes, events, route.table):
@@ -227,6 +226,7 @@ class ChangeReader:
     ) -> Changes:
         """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
         hides_key, tags = False, self._plan.tags
+        changes = replace(changes, schemas=self._inferred_columns)
         changes = tag_columns(tags, changes) if tags else changes
         if seen is not None:
             seen.note_columns(changes)

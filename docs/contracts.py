@@ -45,6 +45,8 @@ CASES = {
     "": "General",
     "_ranged": "Ranged sources",
     "_orders": "Events with an order",
+    "_maps_one_to_one": "Transforms that return one change for each",
+    "_multiplies": "Transforms that multiply",
     "_keeps_envelopes": "Transforms that keep envelopes",
     "_hides": "Transforms that hide values",
     "_fails": "Interrupted writes (`faults`)",

@@ -28,7 +28,7 @@ TESTED_ELSEWHERE = {
     ("source", "kafka"),
     ("source", "kinesis"),
     *(("transform", name) for name in ("cast", "compute", "drop", "filter", "flatten", "insert", "keep", "timestamp")),
-    *(("transform", name) for name in ("expand", "mask", "outbox", "rename", "unwrap")),
+    *(("transform", name) for name in ("expand", "explode", "mask", "outbox", "rename", "unwrap")),
     *(("dialect", name) for name in ("debezium", "dms", "flat")),
     *(("connector", name) for name in ("mariadb", "mysql", "postgresql", "sqlserver")),
     *(("format", name) for name in ("avro", "json")),

@@ -51,8 +51,11 @@ class Transform(Plugin, ABC):
     flattens: ClassVar[bool] = False
     #: True when it uses columns of the row before the change other than its key.
     reads_before: bool = False
-    #: True when it removes changes, which are then counted. A transform never multiplies changes.
+    #: True when it removes changes, which are then counted.
     filters: bool = False
+    #: True when it makes several changes of one, or none: it adds columns to KEY that distinguish them, gives each a POSITION of its
+    #: own, and makes deletes of those that an earlier change of the row made and this one does not.
+    multiplies: ClassVar[bool] = False
     #: True when its output contains deletes, which the sink must support.
     deletes_rows: bool = False
     #: True when it leaves out deletes: a column of the row may then name its table, because no delete needs the column.

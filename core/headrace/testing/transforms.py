@@ -43,7 +43,9 @@ _COPIES = 3
 #: Row number, which transforms do not see.
 _NUMBER = "kit_row"
 
-_keeps_envelopes = applies_if(lambda kit: not kit.plugin_class.flattens)
+_maps_one_to_one = applies_if(lambda kit: not kit.plugin_class.multiplies)
+_multiplies = applies_if(lambda kit: kit.plugin_class.multiplies)
+_keeps_envelopes = applies_if(lambda kit: not (kit.plugin_class.flattens or kit.plugin_class.multiplies))
 _hides = applies_if(lambda kit: kit.plugin_class.hides_values)
 
 
@@ -53,7 +55,7 @@ class TransformConformance(PluginConformance):
     plugin_class: ClassVar[type[Transform]]
     #: Columns of a row, in SQL, including all columns that the transform reads.
     schema: ClassVar[str]
-    #: Rows and the expected results.
+    #: Rows and the expected results. The results of a transform that multiplies are not compared.
     golden: ClassVar[Sequence[tuple[Row, Row]]]
     #: Key columns.
     key: ClassVar[tuple[str, ...]] = ("id",)
@@ -63,6 +65,7 @@ class TransformConformance(PluginConformance):
         """Return a harness that passes changes to the transform like the engine."""
         return TransformHarness(self, headrace_spark, self.config(tmp_path))
 
+    @_maps_one_to_one
     def test_rows_become_the_golden_rows(self, harness: TransformHarness) -> None:
         expected = [after for _, after in self.golden]
         result = harness.apply(harness.rows())
@@ -72,6 +75,7 @@ class TransformConformance(PluginConformance):
             map(repr, expected)
         )
 
+    @_maps_one_to_one
     def test_images_and_keys_are_transformed_like_rows(self, harness: TransformHarness) -> None:
         result = harness.apply(harness.envelopes())
         assert result.envelope is not self.plugin_class.flattens
@@ -81,17 +85,31 @@ class TransformConformance(PluginConformance):
             assert [_values(image) for image in images] == [after] * len(images)
             assert _values(row[C.KEY]) == tuple(after[index] for index in indexes), "the key differs from the row"
 
+    @_multiplies
+    def test_changes_of_a_row_have_their_own_keys_and_positions(self, harness: TransformHarness) -> None:
+        changes = harness.envelopes(rejected=True)
+        found = harness.collect(harness.apply(changes))
+        rejected = [row for row in found if row[C.ERROR] is not None]
+        rows = [row for row in found if row[C.ERROR] is None]
+        assert len(rejected) == 1, "a rejected change stays one change"
+        assert len(rows) > len(self.golden), "no row of `golden` becomes several changes"
+        assert set(self.key) < set(rows[0][C.KEY].asDict()), "the key has no further column"
+        for name in (C.KEY, C.POSITION):
+            assert len({row[name] for row in rows}) == len(rows), f"two changes have the same {name}"
+
     @_keeps_envelopes
     def test_missing_image_stays_null(self, harness: TransformHarness) -> None:
         for image in C.IMAGES:
             result = harness.apply(harness.envelopes(without=image))
             assert [row[image] for row in harness.collect(result)] == [None] * len(self.golden)
 
+    @_maps_one_to_one
     def test_rows_are_neither_lost_nor_duplicated(self, harness: TransformHarness) -> None:
         for changes in (harness.rows(_COPIES, rejected=True), harness.envelopes(_COPIES, rejected=True)):
             found = [row[C.POSITION] for row in harness.collect(harness.apply(changes))]
             assert found == [row[C.POSITION] for row in harness.collect(changes)]
 
+    @_maps_one_to_one
     def test_metadata_columns_are_preserved(self, harness: TransformHarness) -> None:
         for changes in (harness.rows(rejected=True), harness.envelopes(rejected=True)):
             names = [name for name in changes.own_columns if name != C.KEY]
@@ -100,18 +118,21 @@ class TransformConformance(PluginConformance):
             assert not set(names) - set(result.columns), "columns are missing"
             assert sorted(map(repr, result.select(names).collect())) == sorted(map(repr, before))
 
+    @_maps_one_to_one
     def test_table_without_the_columns_is_unchanged(self, harness: TransformHarness) -> None:
         changes = harness.rows(schema="some_other_column int", rows=[(1,), (None,)])
         result = harness.apply(changes)
         assert result.event_columns == ["some_other_column"]
         assert [harness.row_of(result, row) for row in harness.collect(result)] == [(1,), (None,)]
 
+    @_maps_one_to_one
     def test_column_names_are_case_insensitive(self, harness: TransformHarness) -> None:
         changes = harness.rows()
         names = [name.upper() if name in harness.names else name for name in changes.frame.columns]
         result = harness.apply(Changes(changes.frame.toDF(*names), envelope=False, table=changes.table))
         assert [harness.row_of(result, row) for row in harness.collect(result)] == [after for _, after in self.golden]
 
+    @_maps_one_to_one
     def test_reads_lists_all_columns_that_are_read(self, harness: TransformHarness) -> None:
         reads = {name.lower() for name in harness.transform.reads()}
         assert reads <= {name.lower() for name in harness.names}, "`schema` lacks columns that `reads` returns"
@@ -123,10 +144,11 @@ class TransformConformance(PluginConformance):
                 assert differing <= {name}, f"the transform reads {name!r}, which `reads` does not return"
 
     def test_plan_runs_no_python(self, harness: TransformHarness) -> None:
-        for changes in (harness.rows(), harness.envelopes()):
+        for changes in harness.inputs():
             plan = harness.explain(harness.apply(changes))
             assert not PYTHON.search(plan), plan
 
+    @_maps_one_to_one
     def test_transform_is_deterministic(self, harness: TransformHarness) -> None:
         changes = harness.rows()
         first = harness.columns(changes)
@@ -134,7 +156,7 @@ class TransformConformance(PluginConformance):
         assert harness.restart().columns(changes) == first
 
     def test_secrets_do_not_appear_in_plans(self, harness: TransformHarness) -> None:
-        for changes in (harness.rows(), harness.envelopes()):
+        for changes in harness.inputs():
             plan = harness.explain(harness.apply(changes))
             assert not any(secret in plan for _, secret in harness.transform.config.secrets()), plan
 
@@ -166,6 +188,12 @@ class TransformHarness:
     def apply(self, changes: Changes) -> Changes:
         """Apply the transform."""
         return self.transform.process(changes)
+
+    def inputs(self) -> Sequence[Changes]:
+        """Return the golden rows as changes, in each form that the transform reads."""
+        if self._kit.plugin_class.multiplies:
+            return [self.envelopes()]
+        return [self.rows(), self.envelopes()]
 
     def rows(
         self,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headrace_transforms.compute import Compute as Compute
     from headrace_transforms.drop import Drop as Drop
     from headrace_transforms.expand import Expand as Expand
+    from headrace_transforms.explode import Explode as Explode
     from headrace_transforms.filter import Filter as Filter
     from headrace_transforms.flatten import Flatten as Flatten
     from headrace_transforms.insert import Insert as Insert
@@ -32,6 +33,7 @@ _CLASSES = {
     "insert": "headrace_transforms.insert:Insert",
     "compute": "headrace_transforms.compute:Compute",
     "expand": "headrace_transforms.expand:Expand",
+    "explode": "headrace_transforms.explode:Explode",
     "flatten": "headrace_transforms.flatten:Flatten",
     "filter": "headrace_transforms.filter:Filter",
     "mask": "headrace_transforms.mask:Mask",

@@ -76,6 +76,7 @@ class TestFound:
                 "compute",
                 "drop",
                 "expand",
+                "explode",
                 "filter",
                 "flatten",
                 "insert",

@@ -212,9 +212,9 @@ class ChangeReader:
     def _numbers_records(self) -> bool:
         """Return whether records are numbered before the transforms.
 
-        A dead letter names its record by the number in the file, which includes the records that a transform filters.
+        A dead letter names its record by the number in the file, which includes the records of which no change is left.
         """
-        return not self._plan.source.yields_records and any(t.filters for t in self._plan.transforms)
+        return not self._plan.source.yields_records and any(t.filters or t.multiplies for t in self._plan.transforms)
 
     def _transform(
         self,

@@ -64,11 +64,15 @@ def apply_transform(transform: Transform, changes: Changes, balance: TransformCo
     result = transform.process(changes)
     _check_columns(transform, changes, result)
     nodes = find_nodes(changes.frame, result.frame)
+    if transform.multiplies:
+        _check_key(transform, changes, result)
+        return result
     if multiplying := nodes & _MULTIPLY:
         raise PluginError(
             f"it may multiply changes (its plan has {', '.join(sorted(multiplying))})",
             where=f"transform {transform.name}",
-            fix="return one change for each input change, or drop it",
+            fix="return one change for each input change, or drop it; set `multiplies = True` in its class if the key of its result "
+            "distinguishes several",
         )
     if (leaving_out := nodes & _LEAVE_OUT) and not transform.filters:
         raise PluginError(
@@ -86,6 +90,16 @@ def _check_columns(transform: Transform, changes: Changes, result: Any) -> None:
         raise PluginError(f"apply returns {type(result).__name__} instead of Changes", where=where, fix=fix)
     if lost := {KEY, DELETED, POSITION, ERROR} & set(changes.own_columns) - set(result.own_columns):
         raise PluginError(f"it removes required columns: {', '.join(sorted(lost))}", where=where, fix=fix)
+
+
+def _check_key(transform: Transform, changes: Changes, result: Changes) -> None:
+    """Raise PluginError if several changes of a row have its key: they would overwrite each other."""
+    if transform.applies_to(changes.table) and not set(result.key_columns) > set(changes.key_columns):
+        raise PluginError(
+            "it makes several changes of one, and adds no column to their key",
+            where=f"transform {transform.name}",
+            fix="add columns to KEY that distinguish the changes",
+        )
 
 
 def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:

@@ -17,7 +17,7 @@ from headrace.engine.read.transform_counts import apply_transform, find_nodes
 from headrace.engine.run.ranged_query import check_next
 from headrace.progress.model import TableProgress
 from headrace.sdk import Changes, Transform
-from headrace.sdk.changes import ERROR, POSITION
+from headrace.sdk.changes import ERROR, KEY, POSITION
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.json_format import JsonFormat
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-def transform(apply: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Transform:
+def transform(apply: Callable[[DataFrame], DataFrame], *, filters: bool = False, multiplies: bool = False) -> Transform:
     class Rows(Transform):
         name = "rows"
         api_version = 1
@@ -37,7 +37,7 @@ def transform(apply: Callable[[DataFrame], DataFrame], *, filters: bool = False)
         def apply(self, changes: Changes) -> Changes:
             return replace(changes, frame=apply(changes.frame))
 
-    Rows.filters = filters
+    Rows.filters, Rows.multiplies = filters, multiplies
     return Rows()
 
 
@@ -121,6 +121,19 @@ def test_declared_filter_may_drop_rows_but_not_duplicate_them(changes: Changes) 
     assert left.frame.count() == 2
     with pytest.raises(PluginError, match="it may multiply changes"):
         apply_transform(transform(lambda frame: frame.unionAll(frame), filters=True), changes, None)
+
+
+def test_transform_that_multiplies_extends_the_key(changes: Changes) -> None:
+    from pyspark.sql import functions as F
+
+    def double(frame: DataFrame) -> DataFrame:
+        return frame.selectExpr("*", "explode(array(1, 2)) copy")
+
+    keyed = replace(changes, frame=changes.frame.withColumn(KEY, F.struct("id")))
+    with pytest.raises(PluginError, match=r"^transform rows: it makes several changes of one, and adds no column"):
+        apply_transform(transform(double, multiplies=True), keyed, None)
+    numbered = transform(lambda frame: double(frame).withColumn(KEY, F.struct("id", "copy")), multiplies=True)
+    assert apply_transform(numbered, keyed, None).frame.count() == 8
 
 
 class Shop:

@@ -9,7 +9,7 @@ from headrace.sdk import Changes, ConfigError, SchemaLog, Subject, changes as C,
 from headrace.sdk.columns import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Fields of the object around a document, which may also be an array or a plain value. The first one exists in each record, so
 #: that a batch in which no value has a type yet has a schema, too.
 _IS_JSON, _VALUE = "is_json", "value"
+#: Types that JSON records do not have.
+_UNREAD = ("char", "varchar", "daytimeinterval", "yearmonthinterval", "void")
 _BODY = f"{C.PREFIX}document"
 
 
@@ -59,12 +61,24 @@ def parse_type(text: str, option: str) -> DataType:
     from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no public function to parse a type's name
 
     try:
-        return _parse_datatype_string(text)
+        kind = _parse_datatype_string(text)
     except PySparkException:
         raise ConfigError(
             f"`{option}`: {text!r} is not a type of Spark SQL",
             fix="write columns and their types: `id INT, total DECIMAL(10,2)`",
         ) from None
+    if unread := next((name for name in _list_type_names(kind) if name in _UNREAD), None):
+        raise ConfigError(f"`{option}`: JSON has no values of the type {unread}", fix="use STRING")
+    return kind
+
+
+def _list_type_names(kind: DataType) -> Iterator[str]:
+    yield kind.typeName()
+    inner = [field.dataType for field in getattr(kind, "fields", ())]
+    for name in ("elementType", "keyType", "valueType"):
+        inner += [getattr(kind, name)] if hasattr(kind, name) else []
+    for item in inner:
+        yield from _list_type_names(item)
 
 
 def read_as(spark: SparkSession, kind: DataType) -> JsonColumnReader:

@@ -204,6 +204,9 @@ class TestPayload:
         router = Outbox(**{"table.expand.json.payload": True, "payload.schema": "id NUMMER"})
         with pytest.raises(ConfigError, match="'id NUMMER' is not a type of Spark SQL"):
             router.check(spark)
+        router = Outbox(**{"table.expand.json.payload": True, "payload.schema": "code ARRAY<VARCHAR(3)>"})
+        with pytest.raises(ConfigError, match="JSON has no values of the type varchar"):
+            router.check(spark)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from headrace.sdk import ConfigError
 from headrace.sdk.storage import Folder
@@ -13,8 +15,8 @@ from headrace_sinks.nested_tables import TableFolders
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Visible names in the folder of a table: data files, deletion vectors, folders of partitions.
-_OWN_NAME = re.compile(r"part-.*|deletion_vector_.*\.bin|.*=.*")
+#: Visible names of files in the folder of a table: data files and deletion vectors.
+_OWN_FILE = re.compile(r"part-.*\.parquet|deletion_vector_.*\.bin")
 
 
 def make_table_folders() -> TableFolders:
@@ -24,11 +26,11 @@ def make_table_folders() -> TableFolders:
     )
 
 
-def check_other_files(spark: SparkSession, name: str, path: str) -> None:
-    """Raise ConfigError for a new table in a folder with files of another program."""
+def check_other_files(spark: SparkSession, name: str, path: str, columns: Sequence[str] = ()) -> None:
+    """Raise ConfigError for a new table in a folder with files of another program. ``columns``: those of its partitions."""
     names = Folder(spark, path).names(hidden=True)
     # Delta creates the folder of the log before it writes files, so a killed first batch leaves no files without it.
-    other = next(iter(names), None) if LOG not in names else find_other_file(spark, path)
+    other = next(iter(names), None) if LOG not in names else find_other_file(spark, path, columns)
     if other is not None:
         raise ConfigError(
             f"its folder is not a Delta table and has files of another program, for example {other!r}, which its VACUUM would delete",
@@ -37,15 +39,21 @@ def check_other_files(spark: SparkSession, name: str, path: str) -> None:
         )
 
 
-def find_other_file(spark: SparkSession, path: str, prefix_length: int = 0) -> str | None:
+def find_other_file(spark: SparkSession, path: str, columns: Sequence[str] = (), prefix_length: int = 0) -> str | None:
     """Find a file or folder in the folder of a table that is not the table's; None when there is none.
 
-    Names that readers ignore are left out, as VACUUM does not delete them. ``prefix_length``: length of the names of Delta's folders
-    with random names, which replace those of partitions; 0 when the table has none.
+    Names that readers ignore are left out, as VACUUM does not delete them. ``columns``: those of the table's partitions, of which the
+    first one names folders. ``prefix_length``: length of the names of Delta's folders with random names, which replace those of
+    partitions; 0 when the table has none.
     """
     random = re.compile(rf"[0-9A-Za-z]{{{prefix_length}}}")
-    names = Folder(spark, path).names()
-    return next((name for name in names if not _OWN_NAME.fullmatch(name) and not random.fullmatch(name)), None)
+
+    def is_own(name: str) -> bool:
+        column, is_partition, _ = name.partition("=")
+        is_partition_folder = bool(is_partition) and unquote(column) in columns[:1]
+        return is_partition_folder or bool(_OWN_FILE.fullmatch(name) or random.fullmatch(name))
+
+    return next((name for name in Folder(spark, path).names() if not is_own(name)), None)
 
 
 def _has_log(spark: SparkSession, path: str) -> bool:

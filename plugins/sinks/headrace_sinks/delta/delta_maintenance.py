@@ -193,7 +193,7 @@ def find_last_search(handle: DeltaHandle) -> float | None:
 
 def _vacuum_folder(handle: DeltaHandle, policy: MaintenancePolicy) -> str | None:
     """Delete orphans in the folder of a table. Return the reason if the folder has files of another program, which stay."""
-    other = find_other_file(handle.spark, handle.path, find_prefix_length(handle.properties))
+    other = find_other_file(handle.spark, handle.path, handle.partition_columns, find_prefix_length(handle.properties))
     if other is not None:
         return f"none: {other!r} in the folder of the table is not a file of this table"
     _vacuum(handle, policy, max(policy.orphans_seconds, find_kept_time(handle, policy)), "FULL")

@@ -242,7 +242,7 @@ class DeltaSink(Sink):
         if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
             return deferred
         check_partition_types(columns, rows.schema, f"table {table.name}, sink delta, partition.by")
-        check_other_files(spark, table.name, path)
+        check_other_files(spark, table.name, path, columns)
         properties = self._table_options.properties()
         check_names(rows.schema, properties)
         if batch.mode == "upsert":

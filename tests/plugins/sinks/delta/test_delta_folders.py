@@ -22,7 +22,7 @@ def use_folders_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(folder: Path, *files: str) -> str:
     for file in files:
-        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).touch()
     return str(folder)
 
@@ -35,14 +35,26 @@ def test_files_without_a_log_belong_to_another_program(tmp_path: Path, file: str
 
 def test_killed_first_batch_leaves_a_log_without_commits(tmp_path: Path) -> None:
     check_other_files(SPARK, "shop", str(tmp_path / "missing"))
-    check_other_files(SPARK, "shop", fill(tmp_path, "_delta_log/.tmp", "part-0.parquet", "day=1/part-0.parquet"))
+    files = ("_delta_log/.tmp", "part-0.parquet", "a%20day=1/part-0.parquet")
+    check_other_files(SPARK, "shop", fill(tmp_path, *files), ["a day", "hour"])
 
 
-@pytest.mark.parametrize("file", ["orders/part-0.parquet", "metadata/1.metadata.json", "export.csv"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "orders/part-0.parquet",
+        "metadata/1.metadata.json",
+        "export.csv",
+        "year=2020/_delta_log/0.json",
+        "hour=1/part-0.parquet",
+        "part-a/part-0.parquet",
+    ],
+)
 def test_files_of_others_in_the_folder_of_a_table(tmp_path: Path, file: str) -> None:
     own = "_delta_log/0.json", "part-0.parquet", "day=1/part-0.parquet", "deletion_vector_1.bin", "_symlinks/manifest"
-    assert find_other_file(SPARK, fill(tmp_path, *own)) is None
-    assert find_other_file(SPARK, fill(tmp_path, file)) == file.partition("/")[0]
+    columns = ("day", "hour")
+    assert find_other_file(SPARK, fill(tmp_path, *own), columns) is None
+    assert find_other_file(SPARK, fill(tmp_path, file), columns) == file.partition("/")[0]
 
 
 def test_folders_with_random_names(tmp_path: Path) -> None:

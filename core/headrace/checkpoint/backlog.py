@@ -63,7 +63,7 @@ class Backlog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
-        self._entries = _read_entries(folder)
+        self._entries = _read_entries(folder, folder.path)
         #: Entries that were added by this process, may be joined and were not started, by their first batches.
         self._joinable: set[int] = set()
 
@@ -168,14 +168,15 @@ class Backlog:
 
 def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
     """Return why each table in a checkpoint's backlog folder waits, and for how many batches."""
-    folders = {table: folder.folder(quote(table, safe="")) for table in list_tables(folder)}
-    failures = {table: _find_failure(_read_entries(entries)) for table, entries in folders.items()}
+    names = {table: quote(table, safe="") for table in list_tables(folder)}
+    entries = {table: _read_entries(folder.folder(name), f"backlog/{name}") for table, name in names.items()}
+    failures = {table: _find_failure(found) for table, found in entries.items()}
     return {name: failure for name, failure in failures.items() if failure}
 
 
-def _read_entries(folder: TextFolder) -> list[BacklogEntry]:
+def _read_entries(folder: TextFolder, path: str) -> list[BacklogEntry]:
     texts = {name: folder.read(name) for name in folder.names()}
-    parsed = (parse_file(text, _parse, f"backlog/…/{name}") for name, text in texts.items() if text is not None)
+    parsed = (parse_file(text, _parse, f"{path}/{name}") for name, text in texts.items() if text is not None)
     entries = sorted(parsed, key=lambda entry: entry.first)
     # A process that stopped while it joined two entries has left the second one.
     return [e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)]

@@ -18,6 +18,8 @@ from headrace.spark.storage import Folder
 class Files:
     """Folder in memory."""
 
+    path = "backlog/shop.orders"
+
     def __init__(self) -> None:
         self.content: dict[str, str] = {}
         #: Whether the process crashes before it deletes a file.

@@ -121,7 +121,8 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
     console = make_console()
     put(console, table)
     if letters := Summary.of(batches[0].pipeline, batches).dead_letters:
-        console.print(f"[yellow]dead_letters: {letters:,} in the last {len(batches):,} batches[/]")
+        span = "batch" if len(batches) == 1 else f"{len(batches):,} batches"
+        console.print(f"[yellow]dead_letters: {letters:,} in the last {span}[/]")
 
 
 def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -> None:

@@ -65,6 +65,10 @@ _EXPLAINED = {
         "the schema registry is an option of the format",
         "write `value: {avro: {registry: …}}` next to `kafka:`",
     ),
+    **dict.fromkeys(
+        ("topics", "topic"), ("Spark's name of this option is `subscribe`", "write `subscribe:` with names of topics")
+    ),
+    "topics.regex": ("Spark's name of this option is `subscribePattern`", "write `subscribePattern:`"),
     "kafka.bootstrap.servers": ("the brokers have an option without a prefix", "write `bootstrap.servers:`"),
 }
 #: Options that Spark reads as numbers.

@@ -142,7 +142,7 @@ def test_dead_letters_are_shown(headrace: Headrace) -> None:
     ]
     assert [record["value"] for record in records] == ['{"cut', "\\xff\\xfe Arp \x1b[2J"]
     assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", record["seen"]) for record in records)
-    assert "dead_letters: 2 in the last 1 batches" in headrace("show", "people.yaml").output
+    assert "dead_letters: 2 in the last batch" in headrace("show", "people.yaml").output
 
     head, *lines = headrace("dead-letters", "people.yaml").stdout.splitlines()
     assert head.split() == "table reason records first seen last seen first record error".split()  # noqa: SIM905

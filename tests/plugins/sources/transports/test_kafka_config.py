@@ -19,6 +19,7 @@ from headrace_sources.transports.kafka_admin import with_timeouts
         ("kafka.auto.offset.reset", "write `startingOffsets:`"),
         ("schema.registry.url", "write `value: {avro: {registry: …}}` next to `kafka:`"),
         ("maxOffsetsPerTrigger", "write digits only"),
+        ("topics", "write `subscribe:` with names of topics"),
         ("kafka.bootstrap.servers", "write `bootstrap.servers:`"),
         ("kafka.bootstrap.server", "did you mean `bootstrap.servers`?"),
         ("kafka.sasl.mecanism", "did you mean `kafka.sasl.mechanism`?"),

@@ -191,3 +191,12 @@ class DeclaresHiddenColumnWithoutMasking(Trim):
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
         return {"born": "trim"}
+
+
+@fails(BROKEN, "test_changes_of_a_row_have_their_own_keys_and_positions")
+class GivesTwoChangesOneKey(Trim):
+    multiplies = True
+
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        return replace(result, frame=result.frame.unionAll(result.frame))

@@ -38,6 +38,8 @@ _OPTIMIZE = "spark.databricks.delta.optimize"
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 #: The commits by which VACUUM reports itself. They would expire too, by a further VACUUM.
 _VACUUM_COMMITS = "spark.databricks.delta.vacuum.logging.enabled"
+#: From 4.1 on, Delta ignores the hours of a VACUUM, and a property of the table decides.
+_IGNORES_HOURS = "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled"
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _vacuum_folder(handle: DeltaHandle, policy: MaintenancePolicy) -> str | None
 
 def _vacuum(handle: DeltaHandle, policy: MaintenancePolicy, seconds: float, kind: str) -> None:
     """Delete files that no version of the last ``seconds`` references. LITE: only files that a commit removed."""
-    with _settings(handle.spark, {_RETENTION_CHECK: "false", _VACUUM_COMMITS: "false"}):
+    with _settings(handle.spark, dict.fromkeys((_RETENTION_CHECK, _VACUUM_COMMITS, _IGNORES_HOURS), "false")):
         hours = _to_system_age(policy, seconds) / 3600
         handle.spark.sql(f"VACUUM {handle.sql_name} {kind} RETAIN {hours:.6f} HOURS").collect()
 

@@ -81,6 +81,20 @@ def test_kafka_connects_smts(smt: dict[str, str], steps: Any, importer: Any) -> 
     assert pipeline["transforms"] == [{"unwrap": {}}, *steps]
 
 
+def test_smts_of_all_records_but_tombstones_apply_to_every_row(importer: Any, find_keys: Any) -> None:
+    config = make_config(
+        UNWRAP,
+        {"type": f"{KAFKA}MaskField$Value", "fields": "a", "predicate": "tombstone", "negate": "true"},
+        {"type": f"{KAFKA}InsertField$Value", "topic.field": "t", "predicate": "tombstone", "negate": "true"},
+    )
+    config["predicates"] = "tombstone"
+    steps = [{"unwrap": {}}, {"mask": {"columns": {"a": {"empty": True}}}}, {"insert": {"topic.field": "t"}}]
+    assert importer.load(config)["transforms"] == steps
+    found = find_keys(importer.run(importer.write("a.json", config)), Kind.NO_MEANING)
+    keys = {f"transforms.t{n}.{name}" for n in (1, 2) for name in ("predicate", "negate")}
+    assert keys | {"predicates", "predicates.tombstone.type"} <= found
+
+
 def test_unwrap_has_all_options(importer: Any) -> None:
     options = {
         "delete.tombstone.handling.mode": "rewrite",
@@ -136,6 +150,7 @@ def test_key_columns(importer: Any) -> None:
         {"type": f"{KAFKA}ExtractField$Key", "field": "id"},
     )
     assert importer.load(make_config(*smts))["tables"] == [{"source": "*", "key": ["id"]}]
+    assert "`key: none`" in str(importer.run(importer.write("a.json", make_config(*smts))).report)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +162,7 @@ def test_key_columns(importer: Any) -> None:
         ({"type": f"{KAFKA}Cast$Key", "spec": "a:int32"}, "without `$Key`"),
         ({"type": f"{KAFKA}Cast$Value", "spec": "int32"}, "cast"),
         ({"type": f"{KAFKA}Cast$Value", "spec": "a:int32", "predicate": "tombstone"}, "tombstones"),
+        ({"type": f"{KAFKA}Filter", "predicate": "tombstone", "negate": "true"}, "remove it"),
         ({"type": f"{DEBEZIUM}Filter", "language": "jsr223.groovy", "condition": "value.op == 'u'"}, "filter"),
         ({"type": f"{DEBEZIUM}outbox.EventRouter", "route.topic.regex": "(.)(.*)"}, "route.by.field"),
         ({"type": f"{DEBEZIUM}outbox.EventRouter", "predicate": "header"}, "tables"),
@@ -225,6 +241,30 @@ def test_predicate_after_a_router_is_not_imported(importer: Any, find_keys: Any)
     assert "transforms.t2.type" in find_keys(result, Kind.NOT_IMPORTED)
     before = importer.load(make_config(UNWRAP, mask, router))["transforms"]
     assert [name for step in before for name in step] == ["unwrap", "mask"]
+
+
+@pytest.mark.parametrize(
+    "smt",
+    [
+        {"type": f"{DEBEZIUM}ExtractNewRecordState", "add.headers": "op,source.db"},
+        {"type": f"{DEBEZIUM}ExtractNewRecordState", "add.headers": "ts_ms:db", "add.headers.prefix": "__source_"},
+        {"type": f"{DEBEZIUM}ExtractChangedRecordState", "header.changed.name": "__source_db"},
+        {"type": f"{KAFKA}InsertHeader", "header": "__source_db", "value.literal": "x"},
+        {"type": f"{KAFKA}HeaderFrom$Value", "fields": "a", "headers": "__source_db", "operation": "copy"},
+        {"type": f"{KAFKA}DropHeaders", "headers": "__source_db"},
+    ],
+)
+def test_predicate_over_a_header_of_the_chain_is_not_imported(
+    smt: dict[str, str], importer: Any, find_keys: Any
+) -> None:
+    """The records that headrace reads lack a header that the chain adds, and have one that it removes."""
+    mask = {"type": f"{KAFKA}MaskField$Value", "fields": "email", "predicate": "header"}
+    name = {"predicates.header.name": "__source_db"}
+    result = importer.run(importer.write("a.json", make_config(smt, UNWRAP, mask, **name)))
+    assert "mask:" not in result.pipeline
+    assert "transforms.t2.type" in find_keys(result, Kind.NOT_IMPORTED)
+    before = importer.load(make_config(UNWRAP, mask, smt, **name))["transforms"]
+    assert {"mask"} <= {name for step in before for name in step}
 
 
 def test_empty_prefix_of_added_fields_is_kept(importer: Any) -> None:

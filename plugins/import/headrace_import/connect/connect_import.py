@@ -243,6 +243,9 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
     if keys:
         for rule in rules:
             rule.entries.update(keys[-1].entries)
+        for settings in filter(_is_debezium, inputs.sources):
+            why = "records of Debezium have the table's primary key, which takes precedence over `key:`"
+            settings.add_to_do(["transforms"], why, "set `key: none` next to `value:`, if `key:` has other columns")
     draft.entries["tables"] = Blocks(rules)
 
 

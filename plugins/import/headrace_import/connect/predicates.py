@@ -5,10 +5,20 @@ from __future__ import annotations
 from headrace_import.connect.smt import Condition, NotImportableError, Smt
 
 PREDICATE_OPTIONS = ("predicate", "negate")
+#: SMTs that add or remove headers, with the options that name them.
+_HEADER_OPTIONS = {
+    "InsertHeader": ("header",),
+    "HeaderFrom": ("headers",),
+    "DropHeaders": ("headers",),
+    "ExtractChangedRecordState": ("header.changed.name", "header.unchanged.name"),
+}
 
 
 def read_condition(smt: Smt) -> Condition | None:
-    """Return the predicate of an SMT; None without one. NotImportableError for a predicate without a counterpart."""
+    """Return the predicate of an SMT; None without one, and for one that is true for every row.
+
+    NotImportableError for a predicate without a counterpart.
+    """
     alias = smt.get("predicate")
     if not alias:
         return None
@@ -22,12 +32,26 @@ def read_condition(smt: Smt) -> Condition | None:
         sql = f"_headrace_topic RLIKE {_quote(f'^(?:{pattern})$')}"
         return Condition(f"NOT ({sql})" if negate else sql, keys, topics=pattern)
     if kind == "HasHeaderKey":
-        sql = f"exists(_headrace_headers, h -> h.key = {_quote(settings.get(f'{prefix}name'))})"
-        return Condition(f"NOT coalesce({sql}, false)" if negate else sql, keys)
+        header = settings.get(f"{prefix}name")
+        sql = f"exists(_headrace_headers, h -> h.key = {_quote(header)})"
+        return Condition(f"NOT coalesce({sql}, false)" if negate else sql, keys, header=header)
+    if kind == "RecordIsTombstone" and negate:
+        if smt.class_name == "Filter":
+            raise NotImportableError("it drops every record but tombstones", "remove it, or write `filter` with SQL")
+        settings.ignore(keys, "a transform changes no row of a tombstone")
+        return None
     if kind == "RecordIsTombstone":
         why = "of a tombstone, transforms change only the key, so the predicate RecordIsTombstone has no meaning here"
         raise NotImportableError(why, "check whether the SMT is needed: headrace handles tombstones itself")
     raise NotImportableError(f"its predicate {alias} is not one of Kafka Connect's", "write a SQL condition in `when`")
+
+
+def list_changed_headers(smt: Smt) -> set[str]:
+    """Return the headers that an SMT adds or removes. The records that headrace reads have the headers before the SMT."""
+    if smt.class_name == "ExtractNewRecordState":
+        aliases = (item.rpartition(":")[2].replace(".", "_") for item in smt.list_items("add.headers"))
+        return {smt.get("add.headers.prefix", "__") + alias for alias in aliases}
+    return {name for option in _HEADER_OPTIONS.get(smt.class_name, ()) for name in smt.list_items(option)}
 
 
 def _quote(text: str) -> str:

@@ -21,11 +21,15 @@ class NotImportableError(Exception):
 
 @dataclass(frozen=True)
 class Condition:
-    """Predicate of an SMT. ``sql``: over a row; ``topics``: regular expression of the topics; ``keys``: the options that give it."""
+    """Predicate of an SMT. ``sql``: over a row; ``keys``: the options that give it.
+
+    ``topics``: regular expression of the topics; ``header``: name of the record's header.
+    """
 
     sql: str
     keys: Sequence[str]
     topics: str | None = None
+    header: str | None = None
 
 
 @dataclass(frozen=True)

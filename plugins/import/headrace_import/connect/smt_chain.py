@@ -24,7 +24,7 @@ from headrace_import.connect.column_smts import (
 )
 from headrace_import.connect.nearest_smts import CUSTOM, find_nearest
 from headrace_import.connect.outbox_smt import import_event_router, keep_empty_events
-from headrace_import.connect.predicates import PREDICATE_OPTIONS, read_condition
+from headrace_import.connect.predicates import PREDICATE_OPTIONS, list_changed_headers, read_condition
 from headrace_import.connect.routing_smts import (
     import_logical_table_router,
     import_regex_router,
@@ -112,6 +112,8 @@ class Chain:
     comment: str = ""
     #: Whether an SMT gives the topics other names.
     is_routed: bool = False
+    #: Headers that an SMT adds or removes.
+    changed_headers: set[str] = field(default_factory=set)
     #: Whether an SMT without a predicate turns all envelopes into rows.
     has_only_rows: bool = False
 
@@ -144,6 +146,7 @@ def import_chain(settings: Settings, use: ChainUse) -> Chain:
                 remaining, f"{smt.class_name or 'an SMT without `type`'}: {error.why}", error.fix, error.kind
             )
         chain.is_routed |= bool(_NEW_TOPIC.search(smt.class_name))
+        chain.changed_headers |= list_changed_headers(smt)
     if chain.steps or chain.rules or chain.key:
         chain.comment = settings.cite("transforms")
     else:
@@ -231,6 +234,9 @@ def _check_condition(smt: Smt, condition: Condition | None, chain: Chain) -> Non
     if condition.topics and chain.is_routed:
         why = "its predicate compares the name that a router before it gave to the topic; headrace compares the topic's own name"
         raise NotImportableError(why, "add the transform with `tables:`, which compares the target")
+    if condition.header in chain.changed_headers:
+        why = "its predicate reads a header that an SMT before it adds or removes; headrace reads the headers before that SMT"
+        raise NotImportableError(why, "add the transform with a SQL condition over the row in `when`")
     if smt.class_name in _WITHOUT_CONDITION and not (condition.topics and smt.class_name in _UNWRAPS):
         raise NotImportableError(*_WITHOUT_CONDITION[smt.class_name])
 

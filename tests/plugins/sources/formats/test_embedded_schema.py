@@ -496,6 +496,16 @@ class TestRecords:
         ]
         assert Reader(session).schema(None, empty, None).fields == []
 
+    def test_tombstones_with_a_schema_give_no_types(self, session: SparkSession) -> None:
+        """SMTs that skip tombstones leave the columns of the table in the schema of a tombstone."""
+        reader, before, after = Reader(session), struct(price="string", note="string"), struct(price="double")
+        assert reader.read(value(before, None), value(after, {"price": 1.5})) == [None, {"price": 1.5}]
+        assert reader.read(value(struct(price="boolean"), None), value(after, {"price": None})) == [
+            None,
+            {"price": None},
+        ]
+        assert Reader(session).open(value(before, None)).schema.names == []
+
     def test_records_of_other_producers(self, session: SparkSession) -> None:
         body = {"schema": A, "payload": {"id": 1, "name": ',"payload":'}}
         reversed_fields = dict(reversed(body.items()))

@@ -96,7 +96,7 @@ class EmbeddedSchemaReader(RecordReader):
             condition = F.col(_ID).isin(list(group.ids))
             frame, value, _ = self._parse_payload(frame, group.tree, own, f"r{i}", condition)
             values.append(convert_fitting(value, own, schema))
-        reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(parts))
+        reason = F.when(text.isNotNull() & ~has_null_payload(text), self._reject_reason(parts))
         type_ = F.lit(None).cast("string")
         for name, ids in self.type_ids.items():
             type_ = F.when(F.col(_ID).isin(list(ids)), F.lit(name)).otherwise(type_)
@@ -108,7 +108,7 @@ class EmbeddedSchemaReader(RecordReader):
 
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
         text, id_ = F.col(column).cast("string"), F.col(_ID)
-        frame = frame.select(*others, F.when(~text.rlike(NULL_WITH_SCHEMA), text).alias(BODY))
+        frame = frame.select(*others, F.when(~has_null_payload(text), text).alias(BODY))
         frame = frame.select("*", barrier(_head()).alias(_HEAD))
         frame = frame.select("*", barrier(_payload()).alias(_PAYLOAD), barrier(_id()).alias(_ID))
         noun = "the record key" if self.subject.part == "key" else "the record"
@@ -212,6 +212,7 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Colle
     from pyspark.sql import functions as F
 
     known = list(log.writers(subject))
+    texts = texts.where(F.col(BODY).isNotNull() & ~has_null_payload(F.col(BODY)))
     heads = texts.select(_head().alias(_HEAD), F.monotonically_increasing_id().alias("row"))
     fresh = heads.withColumn(_ID, _id()).where(F.col(_ID).isNotNull())
     if known:
@@ -280,6 +281,15 @@ def explain_unknown_schemas(error_text: str) -> UnknownSchemaError | None:
         fix="run it again: the batch is planned with the new schema",
         schemas=unknown,
     )
+
+
+def has_null_payload(text: Column) -> Column:
+    """Return whether a record is a tombstone with a schema, or with null as its schema.
+
+    The schema may differ from that of the rows: SMTs that skip tombstones do not change it.
+    """
+    is_null = text.startswith(_BEGIN) & text.endswith(f"{_BETWEEN}null}}")
+    return text.rlike(NULL_WITH_SCHEMA) | is_null
 
 
 def is_schema_with_payload(record: Mapping[str, Any]) -> bool:

@@ -18,12 +18,13 @@ from headrace.sdk.error_text import full_text
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.embedded_schema import (
     explain_unknown_schemas,
+    has_null_payload,
     is_schema_with_payload,
     learn_schemas,
     open_by_writers,
 )
 from headrace_sources.formats.json.inference import has_null_schema, parse_object
-from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
+from headrace_sources.formats.json.parsing import BODY
 from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.formats.oversized_data import ERRORS, has_long_line
 from headrace_sources.registries.decoder import RegistryDecoder
@@ -100,7 +101,7 @@ class JsonFormat(Format):
         texts = _texts(frame, column)
         first: list[str] = []
         if log.get(subject) is None:
-            first = [row[0] for row in texts.where(~texts[BODY].rlike(NULL_WITH_SCHEMA)).head(_FIRST_RECORDS)]
+            first = [row[0] for row in texts.where(~has_null_payload(texts[BODY])).head(_FIRST_RECORDS)]
             if not first:
                 return EmptyReader()
             # The first record that is JSON. One with a null schema only counts if all have one.

@@ -12,6 +12,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, KEY, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
 from headrace.sdk.sink import Sink, Table, TableMode
+from headrace.spark.columns import fold_name
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
@@ -94,7 +95,7 @@ class TablePlan:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
             )
         if upserts:
-            _check_key_types(table, changes)
+            _check_key_columns(table, changes)
         columns = tuple(changes.event_columns)
         reject_reserved_names(columns, table, plan.sinks)
         if any(sink.capabilities.upsert for sink in modes):
@@ -237,8 +238,16 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
         )
 
 
-def _check_key_types(table: str, changes: Changes) -> None:
-    """Raise DataError for a key column that is a struct or a map: sinks cannot find rows by such values."""
+def _check_key_columns(table: str, changes: Changes) -> None:
+    """Raise DataError for a key column that the rows lack, and for a struct or a map: sinks cannot find rows by such values."""
+    columns = set(map(fold_name, changes.event_columns))
+    if missing := [name for name in changes.key_columns if fold_name(name) not in columns]:
+        raise DataError(
+            f"the keys of its records have the column {missing[0]!r}, and the rows lack it",
+            where=f"table {table}",
+            fix="keep the column in the value of the records, such as in `include` of the connector's ReplaceField, or set "
+            "`mode: append`",
+        )
     key: Any = changes.frame.schema[KEY].dataType
     for field in key:
         if field.dataType.typeName() in ("struct", "map"):

@@ -68,6 +68,14 @@ def test_rows_without_a_key_become_a_changelog_with_a_note() -> None:
     assert (table_plan.note, table_plan.remembers_deletes, table_plan.truncated_sinks) == (KEYLESS, False, ())
 
 
+def test_rows_without_their_key_column_are_not_upserted() -> None:
+    with pytest.raises(DataError, match=r"have the column 'id', and the rows lack it") as raised:
+        decide(changes("name"), ConsoleSink())
+    assert "`include`" in str(raised.value.fix)
+    assert list(decide(changes("ID"), ConsoleSink()).modes.values()) == ["upsert"]
+    assert list(decide(changes("name"), files()).modes.values()) == ["append"]
+
+
 def test_envelopes_are_appended() -> None:
     assert list(decide(changes("before", "after", envelope=True), ConsoleSink()).modes.values()) == ["append"]
 

@@ -87,7 +87,7 @@ class Case:
             ]
         )
         used = {smt["predicate"]: PREDICATES[smt["predicate"]] for smt in chain.values() if "predicate" in smt}
-        named = {"transforms": chain, "predicates": used}
+        named: dict[str, Mapping[str, Mapping[str, str]]] = {"transforms": chain, "predicates": used}
         lists = {kind: ",".join(items) for kind, items in named.items()}
         return lists | {
             f"{kind}.{alias}.{option}": value
@@ -319,11 +319,12 @@ def has_last_row(kafka: Kafka, topic: str) -> bool:
 
 
 def run_pipeline(case: Case, folder: Path, config: dict[str, Any], spark: SparkSession) -> DataFrame:
-    """Run an imported pipeline and return its table. No record is a dead letter."""
+    """Run an imported pipeline and return its table. No record is a dead letter, and no other table gets rows."""
     places = {"sink": pipelines.sink_block("iceberg", folder), "checkpoint": str(folder / "checkpoint")}
     pipeline = Pipeline.from_dict(config | places)
     summary = pipeline.run(spark)
-    assert {table.table: table.dead_letters for table in summary.tables if table.dead_letters} == {}
+    assert summary.dead_letters == 0
+    assert [table.table for table in summary.tables if table.rows_in != table.filtered] == [case.table]
     return pipeline.read(case.table, spark=spark)
 
 

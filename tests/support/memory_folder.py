@@ -11,6 +11,8 @@ Parsed = TypeVar("Parsed")
 class MemoryFolder:
     """Folder in memory with the methods of ``Folder`` that small state uses."""
 
+    path = "memory"
+
     def __init__(self) -> None:
         self.content: dict[str, str] = {}
         self.folders: dict[str, MemoryFolder] = {}

@@ -154,3 +154,6 @@ class TestPipelines:
         pipeline = pipeline_of(tmp_path, "iceberg", masks={"address.stret": HASH}, target="shop.people")
         with pytest.raises(ConfigError, match=r"no table has the column 'address\.stret'"):
             pipeline.run(spark)
+        transforms = [{"unwrap": {}}, {"drop": {"columns": ["address.street"]}}]
+        with pytest.raises(ConfigError, match=r"transform drop: no table has the column 'address\.street'"):
+            pipeline_of(tmp_path, "iceberg", masks={}, target="shop.people", transforms=transforms).run(spark)

@@ -55,7 +55,9 @@ class SeenColumns:
         reads = check_strings(transform, "reads_in", transform.reads_in(changes.table))
         names = [*reads, *_condition_columns(transform)]
         # An expression may spell a column in two ways.
-        found = {name for name in names if changes.find_columns([name]) or _has_field(changes, name)}
+        found = {name for name in names if changes.find_columns([name])}
+        if transform.hides_values:  # Other transforms name whole columns.
+            found |= {name for name in reads if _has_field(changes, name)}
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
         if transform.hides_values:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.byhand VARIANT --jars FILE,FILE --bronze FOLDER --folder FOLDER --results FILE
 
-VARIANT: byhand-iceberg-mor, byhand-hudi-mor-bucket, or byhand-hudi-mor-bucket-nometa without Hudi's metadata table
+VARIANT: byhand-iceberg-mor, byhand-delta, byhand-hudi-mor-bucket, or byhand-hudi-mor-bucket-nometa without Hudi's metadata table
 """
 
 from collections.abc import Callable
@@ -22,20 +22,25 @@ _HUDI = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
 }
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 _TABLE = "ice.db.artworks"
 
 Apply = Callable[[DataFrame], None]
 
 
 def session(variant: str, jars: str, lake: Path) -> SparkSession:
-    """Build a session for Iceberg or for Hudi."""
+    """Build a session for a table format."""
+    formats = {"iceberg": {**_ICEBERG, "spark.sql.catalog.ice.warehouse": str(lake)}, "hudi": _HUDI, "delta": _DELTA}
     conf: dict[str, Any] = {
         **SPARK,
         "spark.jars": jars,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        **({**_ICEBERG, "spark.sql.catalog.ice.warehouse": str(lake)} if "iceberg" in variant else _HUDI),
+        **formats[variant.split("-")[1]],
     }
     spark = SparkSession.builder.appName(variant).config(map=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -66,20 +71,38 @@ def iceberg(spark: SparkSession) -> Apply:
                 writer = writer.tableProperty(f"write.{action}.mode", "merge-on-read")
             writer.create()
             return
-        stored = set(spark.table(_TABLE).columns)
-        fields = rows.drop("_op").schema
-        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in fields if field.name not in stored]
-        if new:
-            spark.sql(f"ALTER TABLE {_TABLE} ADD COLUMNS ({', '.join(new)})")
-        rows.createOrReplaceTempView("changes")
-        spark.sql(
-            f"MERGE INTO {_TABLE} t USING changes s ON t.{KEY} = s.{KEY} "
-            "WHEN MATCHED AND s._op = 'd' AND s._lsn >= t._lsn THEN DELETE "
-            "WHEN MATCHED AND s._lsn >= t._lsn THEN UPDATE SET * "
-            "WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT *"
-        )
+        merge(spark, _TABLE, rows)
 
     return apply
+
+
+def delta(spark: SparkSession, table: Path) -> Apply:
+    """Create a table with deletion vectors on the first step; then add the new columns and merge."""
+
+    def apply(rows: DataFrame) -> None:
+        if table.exists():
+            merge(spark, f"delta.`{table}`", rows)
+            return
+        writer = rows.where("_op <> 'd'").drop("_op").write.format("delta")
+        writer.option("delta.enableDeletionVectors", "true").save(str(table))
+
+    return apply
+
+
+def merge(spark: SparkSession, table: str, rows: DataFrame) -> None:
+    """Add the new columns and merge."""
+    stored = set(spark.table(table).columns)
+    fields = rows.drop("_op").schema
+    new = [f"`{field.name}` {field.dataType.simpleString()}" for field in fields if field.name not in stored]
+    if new:
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(new)})")
+    rows.createOrReplaceTempView("changes")
+    spark.sql(
+        f"MERGE INTO {table} t USING changes s ON t.{KEY} = s.{KEY} "
+        "WHEN MATCHED AND s._op = 'd' AND s._lsn >= t._lsn THEN DELETE "
+        "WHEN MATCHED AND s._lsn >= t._lsn THEN UPDATE SET * "
+        "WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT *"
+    )
 
 
 def hudi(table: Path, *, metadata: bool) -> Apply:
@@ -114,6 +137,8 @@ def main() -> None:
     run.note_start()
     if "iceberg" in run.variant:
         apply = iceberg(spark)
+    elif "delta" in run.variant:
+        apply = delta(spark, run.table)
     else:
         apply = hudi(run.table, metadata=not run.variant.endswith("-nometa"))
     for step in STEPS:

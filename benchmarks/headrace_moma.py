@@ -2,7 +2,7 @@
 
     python -m benchmarks.headrace_moma VARIANT --bronze FOLDER --folder FOLDER --results FILE
 
-VARIANT: headrace-iceberg-mor or headrace-hudi-mor
+VARIANT: headrace-iceberg-mor, headrace-hudi-mor or headrace-delta
 """
 
 from pathlib import Path
@@ -18,6 +18,7 @@ def pipeline(variant: str, folder: Path) -> Pipeline:
     sinks = {
         "headrace-iceberg-mor": {"iceberg": {"warehouse": lake, "mode": "upsert", "table.type": "merge-on-read"}},
         "headrace-hudi-mor": {"hudi": {"path": lake, "mode": "upsert", "table.type": "MERGE_ON_READ"}},
+        "headrace-delta": {"delta": {"path": lake, "mode": "upsert"}},
     }
     return Pipeline.from_dict(
         {

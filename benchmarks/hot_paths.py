@@ -21,8 +21,9 @@ from unittest.mock import patch
 from headrace import Pipeline
 from headrace.engine.read import change_reader
 from headrace.errors import NoSuchTableError
+from headrace.sdk import Transform
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
-from headrace_sources.formats.json import embedded_schema, inference, schemaless
+from headrace_sources.formats.json import embedded_schema, inference, json_format, schemaless
 from headrace_sources.kafka_connect import json_values
 from headrace_sources.transports.files import FilesSource
 from headrace_transforms.unwrap import Unwrap
@@ -71,13 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"  {name}: {whole / seconds:.3f}x")
 
 
-def run(folder: Path, turn: int) -> float:
+def run(folder: Path, turn: int, transforms: Sequence[Transform] = (Unwrap(),), mode: str = "upsert") -> float:
     """Return the seconds of the batch in a new checkpoint."""
     checkpoint = folder / f"checkpoint-{turn}"
     shutil.rmtree(checkpoint, ignore_errors=True)
     source = FilesSource(path=str(folder / "bronze"), format="json")
     tables: list[dict[str, Any]] = [{"source": TOPIC, "key": ["id"], "target": TABLE}]
-    pipeline = Pipeline("orders", source, [NoStorage()], str(checkpoint), tables=tables, transforms=[Unwrap()])
+    sink = NoStorage(mode=mode)
+    pipeline = Pipeline("orders", source, [sink], str(checkpoint), tables=tables, transforms=transforms)
     seconds: list[float] = []
     pipeline.run(pipeline.session(), on_progress=lambda progress: seconds.append(progress.seconds))
     return sum(seconds)
@@ -131,6 +133,8 @@ def _never(_: Column) -> Column:
 STEPS: dict[str, Callable[[], Any]] = {
     "keep_utf8 (records are UTF-8)": lambda: replace("keep_utf8", _keep, schemaless, embedded_schema, inference),
     "has_half_pair": lambda: replace("has_half_pair", _never, schemaless, embedded_schema, inference),
+    "take_payload (records inside a payload)": lambda: replace("take_payload", _keep, schemaless),
+    "has_null_payload": lambda: replace("has_null_payload", _never, embedded_schema, json_format),
     "numbers above a double": lambda: replace("_has_type", lambda *_: False, json_values),
     "numbers above a double, in types": lambda: replace("spoil_infinite_numbers", _keep, inference),
     "split_key_updates (a rule names the key)": lambda: replace("split_key_updates", _keep, change_reader),

@@ -1,4 +1,4 @@
-"""Museum's full history into Iceberg and Hudi: headrace against PySpark by hand and Hudi's DeltaStreamer.
+"""Museum's full history into Iceberg, Hudi and Delta: headrace against PySpark by hand and Hudi's DeltaStreamer.
 
     python benchmarks/moma.py --moma FOLDER --work FOLDER [--every N] [--repeat 3] [--only REGEX]
 
@@ -32,6 +32,8 @@ VARIANTS = (
     "byhand-hudi-mor-bucket-nometa",
     "streamer-mor",
     "streamer-mor-continuous",
+    "headrace-delta",
+    "byhand-delta",
 )
 
 
@@ -66,7 +68,7 @@ class MomaBenchmark:
 
     @property
     def all_jars(self) -> list[Path]:
-        """Jars of both table formats."""
+        """Jars of all table formats."""
         return sorted({jar for jars in self.jars.values() for jar in jars})
 
     def run(self, variant: str, number: int) -> Run:
@@ -78,8 +80,8 @@ class MomaBenchmark:
         """Return the command of a variant."""
         program, extra = run.variant.partition("-")[0], list[str]()
         if program == "byhand":
-            jars = self.jars["headrace-iceberg-mor" if "iceberg" in run.variant else "headrace-hudi-mor"]
-            extra = ["--jars", ",".join(map(str, jars))]
+            same_format = next(ours for ours in self.jars if ours.split("-")[1] == run.variant.split("-")[1])
+            extra = ["--jars", ",".join(map(str, self.jars[same_format]))]
         elif program == "streamer":
             assert self.streamer
             extra = ["--spark-home", str(self.streamer.spark_home), "--jars", str(self.streamer.jars)]

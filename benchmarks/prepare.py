@@ -48,8 +48,7 @@ def java() -> Java:
 def machine(jars: Iterable[Path]) -> str:
     """Describe the machine and the software of the measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    # A jar's file is named group_artifact-version.
-    names = ", ".join(jar.stem.partition("_")[2] for jar in jars)
+    names = ", ".join(jar.stem for jar in jars)
     return f"{os.cpu_count()} cores, {memory:.0f} GiB, Java {java().version}, PySpark {spark_version()}, {names}"
 
 

@@ -16,6 +16,7 @@ PAIRS = (
     ("headrace-hudi-mor", "byhand-hudi-mor-bucket-nometa"),
     ("headrace-hudi-mor", "streamer-mor"),
     ("headrace-hudi-mor", "streamer-mor-continuous"),
+    ("headrace-delta", "byhand-delta"),
 )
 
 #: Results of a round by step, including ALL.

@@ -22,13 +22,15 @@ SCHEMA = StructType(
 
 
 def session(jars: Sequence[Path]) -> SparkSession:
-    """Return a session that reads both formats."""
+    """Return a session that reads all formats."""
     conf: dict[str, Any] = {
         **SPARK,
         "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
     spark = SparkSession.builder.appName("verify").config(map=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -38,7 +40,8 @@ def session(jars: Sequence[Path]) -> SparkSession:
 def verify(spark: SparkSession, run: Run, truth: Path) -> Check:
     """Compare a run's table with the truth's rows."""
     want = spark.read.schema(SCHEMA).json(str(truth))
-    kind = "iceberg" if (run.table / "metadata").is_dir() else "hudi"
+    marks = {"metadata": "iceberg", "_delta_log": "delta", ".hoodie": "hudi"}
+    kind = next(kind for folder, kind in marks.items() if (run.table / folder).is_dir())
     table = spark.read.format(kind).load(str(run.table))
     for field in SCHEMA:
         if field.name not in table.columns:

@@ -25,6 +25,7 @@ def test_options_select_variants_and_have_defaults() -> None:
     assert select_variants(parse_arguments(["--moma", "in", "--work", "out", "--only", "^headrace"]).only) == [
         "headrace-iceberg-mor",
         "headrace-hudi-mor",
+        "headrace-delta",
     ]
 
 

@@ -132,7 +132,7 @@ def _hash_files(files: Sequence[Path]) -> str:
 def _find(folder: Path, key: str, kind: str) -> Path | None:
     """Return the archive and mark it as used."""
     for archive in folder.glob(f"{key}-*.{kind}"):
-        if archive.name == f"{key}-{archive.stat().st_size}.{kind}":
+        if archive.name == f"{key}-{archive.stat().st_size}.{kind}" and _is_trusted(archive):
             with suppress(OSError):  # the folder may be another user's
                 os.utime(archive)
             return archive
@@ -147,10 +147,16 @@ def _complete(folder: Path, key: str) -> Path | None:
             half.unlink(missing_ok=True)  # Parts of the file may not have reached the disk.
             continue
         with half.open("rb") as file:
-            if file.read(4) != _HEADER.to_bytes(4, sys.byteorder):
+            if file.read(4) != _HEADER.to_bytes(4, sys.byteorder) or not _is_trusted(half):
                 continue
         archive = _rename(half, key, "jsa")
     return archive
+
+
+def _is_trusted(file: Path) -> bool:
+    """Return whether only this user or root can have written a file. Java executes an archive's classes."""
+    stat = file.stat()
+    return stat.st_uid in (0, os.getuid()) and not stat.st_mode & 0o022
 
 
 def _find_start_of_machine() -> float:

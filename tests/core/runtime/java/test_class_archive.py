@@ -124,6 +124,23 @@ def test_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> N
         assert archive_options(home, [jar], [], folder) == []
 
 
+def test_archive_that_another_user_may_have_written_is_not_used(
+    home: Path, jar: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = make(home, folder, jar)
+    (archive,) = folder.glob("*.jsa")
+    mode = archive.stat().st_mode
+    archive.chmod(0o666)
+    assert find_archive(home, [jar], [], folder) == []
+    archive.chmod(mode)
+    assert find_archive(home, [jar], [], folder) == options
+    if os.getuid() == 0:
+        os.chown(archive, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert find_archive(home, [jar], [], folder) == []
+
+
 def test_archive_of_a_jvm_that_exited_before_the_machine_restarted_is_deleted(
     home: Path, jar: Path, folder: Path
 ) -> None:

@@ -254,7 +254,7 @@ def _check_key_columns(table: str, changes: Changes) -> None:
             raise DataError(
                 f"key column {field.name!r} has the type {field.dataType.simpleString()}, and a key consists of plain values",
                 where=f"table {table}",
-                fix="name other key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
+                fix="name columns with plain values: `tables: - {source: …, key: [COLUMN]}`, or set `mode: append`",
             )
 
 

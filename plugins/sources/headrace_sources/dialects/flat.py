@@ -59,6 +59,8 @@ class FlatDialect(ConnectorDialect):
     name = "flat"
     api_version = 1
     priority = 100
+    # The columns of a row may have the names of row images.
+    row_fields = ()
 
     @classmethod
     def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - every schema without another dialect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,3 +34,19 @@ def find_field(
         return None
     found = find_field(inner, rest, fold)
     return ((step, *found[0]), found[1]) if found else None
+
+
+def list_field_paths(name: str, kind: DataType) -> Iterator[str]:
+    """Yield the path of a column, and those of all fields in it. ``element`` is omitted before the field of a list's element."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    yield name
+    if isinstance(kind, StructType):
+        for field in kind:
+            yield from list_field_paths(f"{name}.{field.name}", field.dataType)
+    elif isinstance(kind, MapType):
+        yield from list_field_paths(f"{name}.{VALUE}", kind.valueType)
+    elif isinstance(kind, ArrayType):
+        is_struct = isinstance(kind.elementType, StructType)
+        paths = list_field_paths(name if is_struct else f"{name}.{ELEMENT}", kind.elementType)
+        yield from (path for path in paths if path != name)

@@ -145,7 +145,7 @@ class Changes:
             columns.append(column.alias(new_name))
             origins |= {new_name: path} if path else {}
         derived = {row.name(name): frozenset(map(row.name, reads)) for name, reads in self.derived.items()}
-        tags = {tag: frozenset(map(row.name, tagged)) for tag, tagged in self.tags.items()}
+        tags = {tag: frozenset(map(row.path, tagged)) for tag, tagged in self.tags.items()}
         return replace(self, frame=self.frame.select(*columns), origins=origins, derived=derived, tags=tags)
 
     def _reject_duplicates(self, row: _RowMap) -> None:
@@ -167,6 +167,11 @@ class _RowMap:
 
     def name(self, column: str) -> str:
         return self._names.get(self._fold(column), column)
+
+    def path(self, path: str) -> str:
+        """Return the path of a column or of a field in one."""
+        column, *rest = path.split(".", 1)
+        return self._names.get(self._fold(path)) or ".".join([self.name(column), *rest])
 
     def value(self, column: Column, *names: str) -> Column:
         """Return the column with the change of the first of its names that has one."""

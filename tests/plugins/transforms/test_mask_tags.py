@@ -53,6 +53,42 @@ def test_patterns_name_columns_with_or_without_a_table() -> None:
     assert not ColumnTags()
 
 
+def test_patterns_name_fields() -> None:
+    tags = ColumnTags({"pii": ["address.street", "people.contacts.email", "*.phone"]})
+    paths = ["street", "address", "address.street", "contacts.email", "contacts.phone"]
+    assert tags.find("people", paths) == {"pii": {"address.street", "contacts.email", "contacts.phone"}}
+    assert tags.find("staff", paths) == {"pii": {"address.street", "contacts.phone"}}
+    assert tags.find(None, paths) == {"pii": {"street", "address.street", "contacts.email", "contacts.phone"}}
+
+
+@pytest.mark.parametrize(
+    ("transforms", "expected"),
+    [
+        ([], "'address.street'"),
+        ([{"rename": {"columns": {"address": "home"}}}], "'home.street'"),
+        ([{"flatten": {"delimiter": "_"}}], "'address_city'"),
+        ([{"compute": {"columns": {"copy": "address.street"}}}, {"drop": {"columns": ["address"]}}], "'copy'"),
+        ([{"mask": {"columns": {"address.city": {"nullify": True}}}}], "'address.street'"),
+        ([by_tag(characters=1)], {"address": {"city": "Bern", "street": "*"}, "phones": ["*"]}),
+        ([{"rename": {"columns": {"address": "home"}}}, by_tag(nullify=True)], {"home": {"city": "Bern", "street": None}}),
+        ([{"mask": {"columns": {"address": {"nullify": True}}}}, {"drop": {"columns": ["phones"]}}], {"address": None}),
+    ],
+)  # fmt: skip
+def test_tagged_fields(spark: SparkSession, tmp_path: Path, transforms: list[Any], expected: Any) -> None:
+    row = {"id": 1, "address": {"city": "Bern", "street": PII}, "phones": [PII]}
+    write_events(tmp_path, PEOPLE, event(row, 1))
+    pipeline = tagged_pipeline(tmp_path, *transforms, tags={"pii": ["address.street", "*.phones.element"]})
+    if isinstance(expected, str):
+        with pytest.raises(HeadraceError, match=f"the column {expected} of the table people has the tag 'pii'"):
+            pipeline.check(spark)
+        return
+    assert [item.found for item in pipeline.check(spark) if item.what == "warning"] == []
+    pipeline.run(spark)
+    (found,) = rows(pipeline, spark, "people", "id")
+    assert found.items() >= expected.items()
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
 def test_mask_selects_columns_by_tag_in_each_table(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "Email": PII, "name": PII, "phone": PII}, 1))
     write_events(tmp_path, STAFF, event({"id": 2, "phone": PII, "name": "Staff"}, 1))

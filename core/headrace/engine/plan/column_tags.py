@@ -1,4 +1,4 @@
-"""Tags of columns."""
+"""Tags of columns, and of fields in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.spark.columns import fold_name
 
 
 class ColumnTags:
-    """Tag → patterns of columns. A pattern is a name or a glob of a column, with or without a table before it.
+    """Tag → patterns of columns and of paths of fields. A pattern is a name or a glob, with or without a table before it.
 
     Names of columns are compared without case, also in a case-sensitive session: a tag rather names a column too many.
     """
@@ -52,6 +52,7 @@ def _matches(pattern: str, table: str | None, column: str) -> bool:
     pattern, column = fold_name(pattern), fold_name(column)
     if fnmatchcase(column, pattern):
         return True
-    if table is None:
-        return fnmatchcase(column, pattern.rpartition(".")[2])
+    if table is None:  # The first names of the pattern may be those of a table.
+        names = pattern.split(".")
+        return any(fnmatchcase(column, ".".join(names[start:])) for start in range(1, len(names)))
     return fnmatchcase(f"{fold_name(table)}.{column}", pattern)

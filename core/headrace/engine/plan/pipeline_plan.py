@@ -18,6 +18,7 @@ from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.plan.table_options import IncompleteOptionsError, TableOptions
 from headrace.errors import DataError, HeadraceError
 from headrace.runtime.session.session_builder import with_parts
+from headrace.schema.field_paths import list_field_paths
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
@@ -300,6 +301,9 @@ class Plan:
         for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:
-                changed |= set(map(fold, self.tags.list_columns(route.table, stored.schema.names)))
+                paths = {
+                    path: field.name for field in stored.schema for path in list_field_paths(field.name, field.dataType)
+                }
+                changed |= {fold(paths[path]) for path in self.tags.list_columns(route.table, paths)}
                 return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}
         return {}

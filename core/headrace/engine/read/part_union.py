@@ -8,6 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.read.tagged_columns import list_names
 from headrace.schema.projection import is_same_type
 from headrace.sdk.changes import ERROR, Changes
 from headrace.sdk.reject_reason import RejectReason
@@ -23,8 +24,8 @@ def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
     from pyspark.sql import functions as F
 
     hiding = [transform for transform in plan.transforms if transform.hides_values]
-    tags, columns = plan.tags, (*changes.row_columns, *changes.key_columns)
-    has_equal_tags = not hiding or tags.find(None, columns) == tags.find(changes.table, columns)
+    names = list_names(changes) if plan.tags else []
+    has_equal_tags = not hiding or plan.tags.find(None, names) == plan.tags.find(changes.table, names)
     if has_equal_tags and all(
         t.applies_to(changes.table) and set(t.reads_in(None)) == set(t.reads_in(changes.table)) for t in hiding
     ):

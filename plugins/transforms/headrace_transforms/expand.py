@@ -108,13 +108,18 @@ class Expand(Transform):
 
 
 def _find_texts(changes: Changes, column: str) -> dict[str | None, Column]:
-    """Return row image (None: a flat row) → the text of a column."""
+    """Return row image (None: a flat row) → the text of a column. Copies of row images come last."""
     from pyspark.sql import functions as F
 
-    if not changes.envelope:
-        return {None: F.col(quote_name(column))}
-    images = [image for image in list_images(changes) if image and column in list_fields(changes, image)]
-    return {image: F.col(image).getField(column) for image in images if image}
+    images = list_images(changes) if changes.envelope else _list_copies(changes)
+    images = [image for image in images if image and column in list_fields(changes, image)]
+    texts: dict[str | None, Column] = {} if changes.envelope else {None: F.col(quote_name(column))}
+    return texts | {image: F.col(quote_name(image)).getField(column) for image in images if image}
+
+
+def _list_copies(changes: Changes) -> list[str]:
+    """Return the columns that are row images, which ``add.fields`` took from the event."""
+    return [name for name, path in changes.origins.items() if len(path) == 1 and path[0] in C.IMAGES]
 
 
 def _reject(changes: Changes, reader: JsonColumnReader, column: str, texts: Mapping[str | None, Column]) -> Changes:
@@ -140,11 +145,12 @@ def _reject(changes: Changes, reader: JsonColumnReader, column: str, texts: Mapp
 
 def _put(changes: Changes, column: str, values: Mapping[str | None, Column]) -> Changes:
     """Return the changes with values of a column in place of its text; without the column if there are none."""
+    rows = (None, C.UNAVAILABLE, *(C.IMAGES if changes.envelope else _list_copies(changes)))
 
     def put(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
         if image in values:
             return {name: values[image] if name == column else cell for name, cell in row.items()}
-        is_row = image in (None, C.UNAVAILABLE, *(C.IMAGES if changes.envelope else ()))
+        is_row = image in rows
         return {name: cell for name, cell in row.items() if name != column} if is_row and not values else row
 
     return map_images(changes, put)

@@ -13,9 +13,9 @@ from tests.support.pages import find_block
 from tests.support.pipelines import rows as table_rows
 
 from headrace.errors import ConfigError, DataError
-from headrace.sdk.changes import DETAIL, ERROR
+from headrace.sdk.changes import DETAIL, ERROR, Changes
 from headrace.testing.transforms import TransformConformance
-from headrace_transforms import Expand
+from headrace_transforms import Expand, Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,4 +125,30 @@ class TestInferredTypes:
         assert [row["error"] for row in dead] == [
             "the column `address` is not valid JSON, or not a single JSON document",
             "the field `address.zip` does not fit its type bigint",
+        ]
+
+    @pytest.mark.parametrize("types", [{"items": "sku STRING"}, ["items"]])
+    def test_copies_of_row_images(self, spark: SparkSession, types: Any) -> None:
+        pen, cap = '{"sku": "pen"}', '{"sku": "cap"}'
+        frame = spark.sql(
+            f"SELECT * FROM VALUES (1, '{pen}', named_struct('id', 1, 'items', '{cap}')), (2, '{pen}', NULL) t(id, items, old)"
+        )
+        changes = Changes(frame, envelope=False, origins={"old": ("before",)})
+        result = Mask(columns={"items.sku": {"characters": 2}}).apply(Expand(columns=types).apply(changes))
+        first, second = (row.asDict(recursive=True) for row in result.frame.orderBy("id").collect())
+        assert first == {"id": 1, "items": {"sku": "**"}, "old": {"id": 1, "items": {"sku": "**"}}}
+        assert second["old"] is None
+
+    def test_fields_are_unknown_until_the_first_batch(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_events(tmp_path, "shop.public.orders", 0, event("c", 1, id=1, address='{"city": "Bern", "zip": 3000}'))
+        later: list[Any] = [{"compute": {"columns": {"place": "address.city"}}}, {"flatten": {"delimiter": "_"}}]
+        transforms: list[Any] = [{"unwrap": {}}, {"expand": {"columns": ["address"]}}, *later]
+        masks = {"address_city": {"characters": 2}, "place": {"nullify": True}}
+        run = pipeline_of(tmp_path, [*transforms, {"mask": {"columns": {**masks, "address_zipp": {"nullify": True}}}}])
+        with pytest.raises(ConfigError, match="no table has the column 'address_zipp'"):
+            run.run(spark)
+        run = pipeline_of(tmp_path, [*transforms, {"mask": {"columns": masks}}])
+        run.run(spark)
+        assert table_rows(run, spark, "shop.orders", "id") == [
+            {"id": 1, "address_city": "**", "address_zip": 3000, "place": None}
         ]

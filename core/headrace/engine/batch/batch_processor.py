@@ -67,7 +67,7 @@ class BatchProcessor:
 
     def __init__(self, plan: Plan, resources: BatchResources) -> None:
         self._plan, self._resources = plan, resources
-        self._reader = ChangeReader(plan)
+        self._reader = ChangeReader(plan, inferred_columns=resources.checkpoint.inferred_columns)
 
     def process_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> ProcessedBatch:
         """Write a batch into its tables. Raises only errors of the whole batch. ``span``: range of a ranged source."""

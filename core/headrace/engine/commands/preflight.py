@@ -100,8 +100,9 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     topics = _list_topics(plan, session)
     if any(events.error for events in topics):  # Its table reports it, and might have the columns.
         return False
-    if _plan_topics(plan, session, topics):
-        return True
+    seen = SeenColumns()
+    if _plan_topics(plan, session, topics, seen):
+        return seen.is_complete
     return plan.source.yields_records and _find_names_in_samples(plan, session)
 
 
@@ -121,12 +122,12 @@ def _find_names_in_samples(plan: Plan, session: SparkSession) -> bool:
         raise translate(error, plan) from error
     if seen:
         seen.check_names()
-    return bool(seen)
+    return bool(seen) and seen.is_complete
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Plan every topic's changes from the schemas that the source can show, without reading data."""
-    return _plan_topics(plan, session, _list_topics(plan, session))
+    return _plan_topics(plan, session, _list_topics(plan, session), SeenColumns())
 
 
 def _list_topics(plan: Plan, session: SparkSession) -> list[Events]:
@@ -138,8 +139,7 @@ def _list_topics(plan: Plan, session: SparkSession) -> list[Events]:
         raise translate(error, plan) from error
 
 
-def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events]) -> list[CheckItem]:
-    seen = SeenColumns()
+def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events], seen: SeenColumns) -> list[CheckItem]:
     try:
         items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
         items += [*_list_shared_tables(plan, topics), *_warn_of_unknown_tables(plan, topics)]

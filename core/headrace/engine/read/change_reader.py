@@ -45,6 +45,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.rows import row_types
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
@@ -230,7 +231,7 @@ class ChangeReader:
         changes = tag_columns(tags, changes) if tags else changes
         if seen is not None:
             seen.note_columns(changes)
-        for transform in transforms:
+        for number, transform in enumerate(transforms, 1):
             if changes.envelope and transform.flattens:
                 reject_own_names([*changes.row_columns, *changes.key_columns], topic, envelope=True)
             if seen is not None and transform.applies_to(changes.table):
@@ -239,6 +240,11 @@ class ChangeReader:
                 hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
             try:
                 result = apply_transform(transform, changes, balance)
+                if self._inferred_columns is None and _list_untyped(result) - _list_untyped(changes):
+                    # Without data, the type is unknown, and later transforms cannot be planned.
+                    if seen is not None:
+                        seen.skip(transforms[number:])
+                    return result
                 changes = update_tags(tags, changes, result, transform) if tags else result
             except HeadraceError as error:
                 error.at(f"transform {transform.name}, topic {topic}")
@@ -388,3 +394,7 @@ def match_key_spelling(changes: Changes) -> Changes:
         fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
         frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
     return replace(changes, frame=frame)
+
+
+def _list_untyped(changes: Changes) -> set[str]:
+    return {name for name, kind in row_types(changes).items() if kind.typeName() == "void"}

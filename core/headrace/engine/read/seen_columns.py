@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.engine.plan.hook_results import check_strings
+from headrace.engine.read.tagged_columns import list_names
 from headrace.errors import ConfigError
 from headrace.schema.field_paths import find_field
 from headrace.sdk.changes import Changes
@@ -41,6 +42,7 @@ class SeenColumns:
 
     def __init__(self) -> None:
         self._seen: dict[Transform, _Seen] = {}
+        self._skipped: set[Transform] = set()
         #: Topic → its masks; only topics that a masking transform was given.
         self.masks: dict[str, TopicMasks] = {}
         #: Table → its columns before and after the transforms.
@@ -67,7 +69,16 @@ class SeenColumns:
 
     def note_columns(self, changes: Changes) -> None:
         """Record the columns of a table."""
-        self.tables.setdefault(changes.table, set()).update(changes.row_columns, changes.key_columns)
+        self.tables.setdefault(changes.table, set()).update(list_names(changes))
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every transform was given its columns."""
+        return not self._skipped
+
+    def skip(self, transforms: Iterable[Transform]) -> None:
+        """Record transforms that are not planned for a topic, because only data can show the type of a column."""
+        self._skipped.update(transforms)
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Return whether every name of every transform was found."""
@@ -85,6 +96,8 @@ class SeenColumns:
                 )
 
     def _find_missing(self, transform: Transform) -> Sequence[str]:
+        if transform in self._skipped:
+            return []
         seen = self._seen.get(transform, _Seen())
         names = [*check_strings(transform, "reads", transform.reads()), *_condition_columns(transform)]
         return [name for name in names if name not in seen.found]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Fold = Callable[[str], str]
     Path = tuple[str, ...]
 
+#: Types of values in which a field may be: a document in text, and a map, whose keys are data.
+_OPAQUE = ("string", "binary", "map", "variant")
+
 
 @dataclass(frozen=True)
 class HiddenField:
@@ -44,7 +47,8 @@ class HiddenField:
 def find_hidden_fields(changes: Changes, names: Collection[str], masked: Collection[str]) -> list[HiddenField]:
     """Return the fields that rules hide. ``names``: those of all rules; ``masked``: columns that are masked as a whole.
 
-    A mask of a column applies to a field of it that ``add.fields`` took from a row image. DataError for a field of a key column.
+    A mask of a column applies to a field of it that ``add.fields`` took from a row image. DataError for a field of a key column, and
+    for a field that may be inside a text, where a mask does not find it.
     """
     fold = name_fold(changes.frame.sparkSession)
     whole = set(map(fold, masked))
@@ -58,6 +62,8 @@ def find_hidden_fields(changes: Changes, names: Collection[str], masked: Collect
         raise DataError(
             f"{key!r} is a field of the key", fix="mask the whole column with sha256, sha512 or hmac_sha256"
         )
+    for name in names:
+        _reject_hidden_place(changes, name, whole, fold)
     return [field for field in fields if not any(_contains(other, field) for other in fields)]
 
 
@@ -75,18 +81,49 @@ def hide_fields(changes: Changes, masks: Mapping[HiddenField, ValueMask]) -> Cha
 
 
 def _find_places(changes: Changes, name: str, fold: Fold) -> Iterator[HiddenField]:
-    schema, path = changes.frame.schema, tuple(name.split("."))
-    for column in schema.names:
-        kind, origin = schema[column].dataType, changes.origins.get(column, ())
+    for column, path, is_image in _list_columns(changes, name, fold):
+        if found := find_field(changes.frame.schema[column].dataType, path, fold):
+            yield HiddenField(name, column, *found, is_image=is_image)
+
+
+def _list_columns(changes: Changes, name: str, fold: Fold) -> Iterator[tuple[str, Path, bool]]:
+    """Yield the columns that may have the field of a rule, the path in the column, and whether it is a row image."""
+    path = tuple(name.split("."))
+    for column in changes.frame.schema.names:
+        origin = changes.origins.get(column, ())
         is_copy = len(origin) == 1 and origin[0] in IMAGES
         if is_copy or column in KEYS or (changes.envelope and column in IMAGES):
-            if len(path) > 1 and (found := find_field(kind, path, fold)):
-                yield HiddenField(name, column, *found, is_image=True)
+            if len(path) > 1:
+                yield column, path, True
         elif not changes.envelope and column in changes.event_columns:
             bases = [(column,), *([origin[1:]] if origin and origin[0] in IMAGES else [])]
             rests = [rest for base in bases if (rest := _find_rest(path, base, fold)) is not None]
-            if rests and (found := find_field(kind, rests[0], fold)):
-                yield HiddenField(name, column, *found, is_image=False)
+            yield from ((column, rest, False) for rest in rests[:1])
+
+
+def _reject_hidden_place(changes: Changes, name: str, masked: Collection[str], fold: Fold) -> None:
+    """Raise DataError if the field of a rule may be in a text, or in a map, which has no such field: no mask finds it there."""
+    for column, path, is_image in _list_columns(changes, name, fold):
+        kind, whole = changes.frame.schema[column].dataType, path[0] if is_image else column
+        if fold(whole) in masked or fold(name) in masked or find_field(kind, path, fold):
+            continue
+        inner = _find_last_type(kind, path, fold, least=1 if is_image else 0)
+        if inner is not None and inner.typeName() in _OPAQUE:
+            raise DataError(
+                f"the column {whole!r} has a {inner.simpleString()}, in which {name!r} may be, and no mask finds it there",
+                fix=f"mask the whole column {whole!r}, or limit this mask to other tables with `tables`",
+            )
+
+
+def _find_last_type(kind: DataType, path: Path, fold: Fold, *, least: int) -> DataType | None:
+    """Return the type at which the search of a path ends; of lists the type of their elements. ``least``: steps that must exist."""
+    from pyspark.sql.types import ArrayType
+
+    found = (find_field(kind, path[:length], fold) for length in range(len(path) - 1, least - 1, -1))
+    last = next((field[1] for field in found if field), None)
+    while isinstance(last, ArrayType):
+        last = last.elementType
+    return last
 
 
 def _find_rest(path: Path, base: Path, fold: Fold) -> Path | None:

@@ -139,7 +139,7 @@ def compute_columns(
 
     work = map_images(work, compute)
     work = replace(work, frame=work.frame.drop(*[c for c in work.frame.columns if c.startswith(_VALUE)]))
-    derived = {name: find_sources(changes, columns) - {fold_name(name)} for name, columns in reads.items()}
+    derived = {name: find_sources(changes, columns) for name, columns in reads.items()}
     return replace(work, derived={**changes.derived, **derived})
 
 

@@ -13,7 +13,7 @@ from tests.support.pipelines import rows
 
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import DETAIL, ERROR, Changes
-from headrace_transforms import Mask
+from headrace_transforms import Compute, Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +131,41 @@ class TestErrors:
         changes = Changes(frame, envelope=False, derived={"road": frozenset({"address"})})
         with pytest.raises(DataError, match=r"'road' is computed from 'address\.street', which is masked only later"):
             Mask(columns={"address.street": HASH}).apply(changes)
+
+    def test_column_that_was_computed_from_its_own_fields(self, spark: SparkSession) -> None:
+        changes = Changes(spark.sql("SELECT named_struct('street', 'Main St') AS address"), envelope=False)
+        computed = Compute(columns={"address": "named_struct('street', '-', 'full', address.street)"}).apply(changes)
+        with pytest.raises(
+            DataError, match=r"'address' is computed from 'address\.street', which is masked only later"
+        ):
+            Mask(columns={"address.street": HASH}).apply(computed)
+        masked = Mask(columns={"address": {"nullify": True}}).apply(computed)
+        assert [tuple(row) for row in masked.frame.collect()] == [(None,)]
+
+    @pytest.mark.parametrize(
+        "column",
+        ["'text'", "array('text')", "map('street', 'Main St')", "CAST('text' AS BINARY)", "array(array(map(1, 'x')))"],
+    )
+    def test_column_that_may_hide_the_field(self, spark: SparkSession, column: str) -> None:
+        flat = spark.sql(f"SELECT 1 AS id, {column} AS address")
+        image = spark.sql(f"SELECT named_struct('id', 1, 'address', {column}) AS after")
+        for changes in (Changes(flat, envelope=False), Changes(image, envelope=True)):
+            with pytest.raises(DataError, match=r"the column 'address' has a .*, in which 'address\.street' may be"):
+                Mask(columns={"address.street": HASH}).apply(changes)
+            Mask(columns={"address.street": HASH, "address": {"nullify": True}}).apply(changes)
+        number = Changes(spark.sql("SELECT 1 AS id, 2 AS address"), envelope=False)
+        assert Mask(columns={"address.street": HASH}).apply(number) == number
+
+    @pytest.mark.parametrize("origin", [("before",), ("before", "address")])
+    def test_row_image_with_the_text_of_an_expanded_column(self, spark: SparkSession, origin: tuple[str, ...]) -> None:
+        text = """'{"street": "Main St"}'"""
+        value = text if len(origin) > 1 else f"named_struct('id', 1, 'Address', {text})"
+        frame = spark.sql(f"SELECT named_struct('street', 'x') AS address, {value} AS old")
+        changes = Changes(frame, envelope=False, origins={"old": origin})
+        with pytest.raises(DataError, match=r"has a string, in which 'address\.street' may be"):
+            Mask(columns={"address.street": HASH}).apply(changes)
+        (row,) = Mask(columns={"address": {"nullify": True}}).apply(changes).frame.collect()
+        assert as_values(row) == {"address": None, "old": {"id": 1, "Address": None} if len(origin) == 1 else None}
 
 
 @pytest.mark.one_spark

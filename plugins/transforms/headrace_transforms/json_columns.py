@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Changes, ConfigError, SchemaLog, Subject, changes as C, get_plugin
+from headrace.sdk import Changes, ConfigError, RejectReason, SchemaLog, Subject, changes as C, get_plugin
 from headrace.sdk.columns import fold_name
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ class JsonColumnReader:
         from pyspark.sql import functions as F
 
         frame = frame.withColumn(name, _wrap(text))
+        if not self.reader.schema.fields:  # No text was JSON so far. Spark does not parse text without fields to read.
+            is_bad = F.col(name) == ""
+            return frame.withColumns(
+                {f"{name}_error": F.when(is_bad, F.lit(RejectReason.UNDECODABLE)), name: F.lit(None)}
+            )
         frame = self.reader.decode(frame, name, self.reader.schema, f"{name}_error")
         return frame.withColumn(name, F.col(name).getField(_VALUE) if self.kind else F.lit(None))
 

@@ -139,6 +139,30 @@ class TestInferredTypes:
         assert first == {"id": 1, "items": {"sku": "**"}, "old": {"id": 1, "items": {"sku": "**"}}}
         assert second["old"] is None
 
+    def test_values_of_another_kind_are_dead_letters(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Before the first JSON value, and beside new fields, which the other records keep."""
+        topic, run = "shop.public.orders", pipeline_of(tmp_path, [{"unwrap": {}}, {"expand": {"columns": ["address"]}}])
+        malformed = [event("c", 1, id=1, address="N/A"), event("c", 2, id=2, address='{"zip": 3')]
+        write_events(tmp_path, topic, 0, *malformed, event("c", 3, id=3, address=None))
+        run.run(spark)
+        write_events(tmp_path, topic, 3, event("c", 4, id=4, address='{"zip": 3000}'))
+        run.run(spark)
+        wider = event("c", 5, id=5, address='{"zip": 3000, "old": [{"zip": 1}]}')
+        write_events(tmp_path, topic, 4, wider, *[event("c", 5 + n, id=5 + n, address=f"{n}") for n in (1, 2)])
+        run.run(spark)
+        nested = event("c", 8, id=8, address='{"zip": 3000, "old": [{"zip": 2, "city": "Bern"}]}')
+        write_events(tmp_path, topic, 7, nested, event("c", 9, id=9, address='{"old": [7]}'))
+        run.run(spark)
+        assert {row["id"]: row["address"] for row in table_rows(run, spark, "shop.orders", "id")} == {
+            3: None,
+            4: {"zip": 3000, "old": None},
+            5: {"zip": 3000, "old": [{"zip": 1, "city": None}]},
+            8: {"zip": 3000, "old": [{"zip": 2, "city": "Bern"}]},
+        }
+        dead = run.read("dead_letters", spark=spark).orderBy("offset").collect()
+        assert [row["offset"] for row in dead] == [0, 1, 5, 6, 8]
+        assert {row["reason"] for row in dead} == {"untransformable"}
+
     def test_fields_are_unknown_until_the_first_batch(self, spark: SparkSession, tmp_path: Path) -> None:
         write_events(tmp_path, "shop.public.orders", 0, event("c", 1, id=1, address='{"city": "Bern", "zip": 3000}'))
         later: list[Any] = [{"compute": {"columns": {"place": "address.city"}}}, {"flatten": {"delimiter": "_"}}]

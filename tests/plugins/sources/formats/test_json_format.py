@@ -289,6 +289,21 @@ class TestTypes:
         row = {"id": 1, "o": {"a": 1}, "s": "x"}
         assert read(spark, events) == [(row, None, good), (None, "undecodable", bad)]
 
+    def test_value_of_another_kind_keeps_new_fields_of_other_records(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        write_records(tmp_path, {"id": 1, "o": {"p": {"a": 1}}, "l": [{"a": 1}]}, {"id": 2, "o": {"p": 7}, "l": [7]})
+        assert (
+            types(batch(spark, tmp_path, 0, log))
+            == "struct<id:bigint,l:array<struct<a:bigint>>,o:struct<p:struct<a:bigint>>>"
+        )
+        good = {"id": 3, "o": {"p": {"a": 1, "b": True}}, "l": [{"a": 1, "b": None}, {"a": 1, "b": 2}]}
+        write_records(
+            tmp_path, {"id": 4, "o": {"p": [1]}}, {"id": 5, "l": {"a": 1}}, good, {"id": 6, "l": ["x"]}, batch=1
+        )
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        assert [row for row, error, _ in found if error is None] == [good]
+        assert [error for _, error, _ in found].count("undecodable") == 3
+
     def test_hundreds_of_new_names_in_one_batch_add_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 0})

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace_sources.formats.json.field_names import case_sensitive_names
+from headrace_sources.formats.json.object_shapes import find_most_objects, find_objects, has_shape
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 from headrace_sources.kafka_connect.connect_types import wire_type
@@ -38,20 +38,21 @@ def infer_schema(
     first: Sequence[str],
     options: Mapping[str, str],
     declared: Mapping[str, ConnectSchema],
+    known: StructType | None = None,
 ) -> StructType:
-    """Infer a batch's columns with Spark (``texts``: column ``BODY``).
+    """Infer a batch's columns with Spark (``texts``: column ``BODY``). ``known``: columns of earlier batches.
 
-    Objects stay objects if a record has a string instead. An empty list or object has the ``declared`` type of its column,
-    else none.
+    Objects stay objects if a record has another value instead, which does not fit. An empty list or object has the ``declared`` type
+    of its column, else none.
     """
+    from pyspark.sql.types import StructType
+
     inferred = _infer_types(spark, texts, options, declared)
-    # A single record with a string has turned all objects into strings: this record does not fit.
-    torn = [
-        name
-        for name in _object_fields(first)
-        if name in inferred.names and inferred[name].dataType.typeName() == "string"
-    ]
-    return _infer_types(spark, texts.where(_has_objects(torn)), options, declared) if torn else inferred
+    objects = find_objects(known) if known is not None else find_most_objects(list(map(parse_object, first)))
+    if not isinstance(objects, StructType) or has_shape(inferred, objects):
+        return inferred
+    # A single value of another kind has turned all objects of its field into strings, and their new fields would be lost.
+    return _infer_types(spark, texts.where(_fits(objects, options)), options, declared)
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -124,19 +125,10 @@ def _merge_marked(data_type: DataType, types: Mapping[str, DataType]) -> DataTyp
     return T.StructType([T.StructField(name, kind) for name, kind in found.items() if name and kind])
 
 
-def _object_fields(texts: Sequence[str]) -> list[str]:
-    """Return the fields that are objects in at least half of their records."""
-    is_object: dict[str, list[bool]] = {}
-    for record in map(parse_object, texts):
-        for name, value in record.items():
-            if value is not None:
-                is_object.setdefault(name, []).append(isinstance(value, dict))
-    return [name for name, values in is_object.items() if 2 * sum(values) >= len(values) and "'" not in name]
-
-
-def _has_objects(fields: Sequence[str]) -> Column:
-    """Return for each field whether it is an object in a record that has it."""
+def _fits(objects: StructType, options: Mapping[str, str]) -> Column:
+    """Return whether a record has no other values instead of objects."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
 
-    values = [F.get_json_object(BODY, f"$['{name}']") for name in fields]
-    return reduce(lambda a, b: a & b, [value.isNull() | value.startswith("{") for value in values])
+    schema = StructType([*objects, StructField(CORRUPT, StringType())])
+    return F.from_json(BODY, schema, parse_options(options)).getField(CORRUPT).isNull()

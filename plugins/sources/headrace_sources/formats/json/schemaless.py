@@ -196,9 +196,11 @@ def open_by_data(
     if are_wrapped(list(map(parse_object, first))) if known is None else "payload" not in known.names:
         texts = texts.select(barrier(take_payload(texts[BODY])).alias(BODY)).where(~is_wrapper(F.col(BODY)))
         first = [row[0] for row in texts.head(len(first))] if first else first
-    inferred = infer_schema(spark, texts, first, options, known_types.declared)
+    inferred = infer_schema(spark, texts, first, options, known_types.declared, known)
     if _may_have_schemas(inferred, known) and _find_schemas(texts, subject, is_new=known is None):
-        inferred = infer_schema(spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared)
+        inferred = infer_schema(
+            spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared, known
+        )
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")

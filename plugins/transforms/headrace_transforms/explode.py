@@ -146,11 +146,12 @@ def _reject_unknown(changes: Changes) -> Changes:
     lacks_row = before.isNull()
     if UNREADABLE_BEFORE in changes.own_columns:
         lacks_row |= F.col(UNREADABLE_BEFORE)
-    # Without REPLICA IDENTITY FULL, the row before a delete has values in its key columns only.
+    # Without a complete row before the change, it has values in its key columns only: in MySQL with binlog_row_image=MINIMAL, and in
+    # PostgreSQL in deletes, and in updates with REPLICA IDENTITY USING INDEX.
     others = [before.getField(name).isNull() for name in fields if name not in changes.key_columns]
     has_key_only = reduce(lambda a, b: a & b, others, F.lit(bool(changes.key_columns)))
     deleted = _is_deleted(changes) & ~_is_tombstone(changes)
-    tests = {_MISSING: (deleted & (lacks_row | has_key_only)) | (_is_update(changes) & lacks_row)}
+    tests = {_MISSING: (deleted | _is_update(changes)) & (lacks_row | has_key_only)}
     if flags := unavailable_flags(changes, changes.row_columns):
         tests[_OMITTED] = ~deleted & any_of(flags)
     if C.ERROR not in changes.own_columns:  # a DataFrame outside of a pipeline

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
-from tests.support.tiers import nightly_after
 from tests.support.world import TABLES, DatabaseModel, Shape
 from tests.support.world_history import SHARED, History, Step, history
 from tests.support.world_run import Run, make_failing
@@ -136,9 +135,10 @@ def test_history_in_memory(spark: SparkSession, part: int) -> None:
     check(spark, count, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}), skip=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @repeated
-@pytest.mark.parametrize("shared", nightly_after(1, ["merged", "logical"]))
+@pytest.mark.parametrize("shared", ["merged", "logical"])
 def test_history_of_two_sources_in_one_table(spark: SparkSession, part: int, shared: str) -> None:
     count = 2 if PARTS else 1
     check(spark, count, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}), shared=(shared,))

@@ -122,7 +122,8 @@ def test_value_of_a_change_overrides_the_carried_value(spark: SparkSession, tmp_
     assert target.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
-@pytest.mark.parametrize("late", nightly_after(1, [0, 1]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("late", [0, 1])
 def test_carried_value_arrives_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, late: int) -> None:
     """A change of the key's earlier, deleted row is repeated in the same batch as the carried value."""
     database, target = move_row_to_used_key(keys=(1, 2)), stream(spark, tmp_path)
@@ -148,7 +149,8 @@ def test_carried_value_arrives_before_its_row_and_with_the_previous_row(spark: S
     assert target.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
-@pytest.mark.parametrize("repeated", nightly_after(1, [False, True]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("repeated", [False, True])
 def test_value_carried_too_early_is_carried_again(spark: SparkSession, tmp_path: Path, *, repeated: bool) -> None:
     """A row's key changes twice, and the new row is stored before its carried value arrives.
 

@@ -14,6 +14,7 @@ from tests.support.unreachable_format import UnreachableFormat
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.checkpoint.progress_log import ProgressLog
+from headrace.engine.plan import retry
 from headrace.progress.rates import measure_tables
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.storage import Folder
@@ -77,7 +78,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
     return Shop(spark, tmp_path)
 
 
@@ -128,6 +130,7 @@ def test_order_that_changes_in_a_backlog_starts_an_epoch(shop: Shop, cause: str)
     assert shop.rows("shop.orders") == [{"id": 1, "total": 8}]
 
 
+@pytest.mark.nightly
 def test_metadata_topic_that_could_not_be_read_is_no_table(shop: Shop) -> None:
     shop.rules = [{"source": "shop.*", "key": ["id"]}]
     end = {"status": "END", "id": "571", "ts_ms": 1, "event_count": 1, "data_collections": None}

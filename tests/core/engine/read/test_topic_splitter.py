@@ -125,6 +125,7 @@ def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_p
     assert list_dead_letters(pipeline, spark) == [("shop.all", "undecodable", 3)]
 
 
+@pytest.mark.nightly
 def test_dead_letters_are_replayed_into_their_tables_after_a_rule_is_added(spark: SparkSession, tmp_path: Path) -> None:
     deliver(tmp_path, 0, event("c", "items", 1, id=1), *FIRST)
     deliver(tmp_path, 100, *SECOND[:2])
@@ -153,7 +154,7 @@ def dms(table: str, second: int, **row: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("column", nightly_after(1, ["id", "status"]))
-@pytest.mark.parametrize("dialect", ["debezium", "dms"])
+@pytest.mark.parametrize("dialect", nightly_after(1, ["debezium", "dms"]))
 def test_tables_of_a_topic_have_their_own_types(spark: SparkSession, tmp_path: Path, dialect: str, column: str) -> None:
     """A column is a number in one table and a string in the other, in later files and in one file."""
     make: Any = dms if dialect == "dms" else partial(event, "c")
@@ -294,6 +295,7 @@ class BrokenSink(FilesSink):
         return super().write(table, rows, batch)
 
 
+@pytest.mark.nightly
 def test_failed_table_of_a_split_topic_catches_up_separately(spark: SparkSession, tmp_path: Path) -> None:
     def start() -> None:
         source = FilesSource(path=str(tmp_path / "bronze"), format="json")

@@ -11,6 +11,7 @@ from tests.support.bronze import Bronze
 from tests.support.memory_sink import MemorySink
 from tests.support.pipelines import COLUMNS, TOPIC, pipeline
 from tests.support.ranged import LinesSource, append
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline, PluginError
 from headrace.engine.read.transform_counts import apply_transform, find_nodes
@@ -181,11 +182,14 @@ def test_rows_in_is_the_sum_of_all_outcomes(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("apply", "made"),
-    [
-        (lambda frame: join_with(frame, "inner", 1, 2, 3), 3),
-        (lambda frame: join_with(frame, "left", 1, 1, 1, 2), 10),
-        (lambda frame: join_with(frame, "left_anti", 8), 7),
-    ],
+    nightly_after(
+        1,
+        [
+            (lambda frame: join_with(frame, "inner", 1, 2, 3), 3),
+            (lambda frame: join_with(frame, "left", 1, 1, 1, 2), 10),
+            (lambda frame: join_with(frame, "left_anti", 8), 7),
+        ],
+    ),
 )
 def test_join_that_changes_the_count_fails_before_the_write(
     shop: Shop, apply: Callable[[DataFrame], DataFrame], made: int

@@ -160,6 +160,7 @@ def test_finite_run_reports_a_failed_table_and_a_later_run_catches_up(shop: Shop
     assert not (shop.folder / "checkpoint/backlog").exists() or not list((shop.folder / "checkpoint/backlog").iterdir())
 
 
+@pytest.mark.nightly
 def test_repeated_batch_is_in_the_backlog_once(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("full")
     shop.add(0)

@@ -185,6 +185,7 @@ def test_salt_does_not_change_during_a_run(environment: Environment, spark: Spar
     assert len({row["item"] for row in environment.rows(GOOD)}) == 1
 
 
+@pytest.mark.nightly
 def test_failed_table_repeats_its_batch_with_new_credentials(environment: Environment, spark: SparkSession) -> None:
     with stop_at_end(environment.pipeline().start(spark, "50 ms")) as query:
         environment.add(1)

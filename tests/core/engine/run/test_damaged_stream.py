@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.orders import Orders
 from tests.support.spark_conf import change_settings
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
 
@@ -19,14 +20,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [
-        ("metadata", "{"),
-        ("offsets/0", "v1"),
-        ("offsets/0", 'v1\n{"batchWatermarkMs":0}\n{"logOff'),
-        ("commits/0", ""),
-        ("sources/0/0", 'v1\n{"path":'),
-        ("sources/0/0.compact", ""),
-    ],
+    nightly_after(
+        2,
+        [
+            ("metadata", "{"),
+            ("offsets/0", "v1"),
+            ("offsets/0", 'v1\n{"batchWatermarkMs":0}\n{"logOff'),
+            ("commits/0", ""),
+            ("sources/0/0", 'v1\n{"path":'),
+            ("sources/0/0.compact", ""),
+        ],
+    ),
 )
 def test_error_names_the_file(file: str, text: str, spark: SparkSession, tmp_path: Path) -> None:
     orders = Orders(tmp_path / "orders", "native")

@@ -303,7 +303,7 @@ def test_stop_while_spark_starts_the_next_batch(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("failure", [ValueError("the tape is torn"), FatalError("the tape is torn")])
+@pytest.mark.parametrize("failure", nightly_after(1, [ValueError("the tape is torn"), FatalError("the tape is torn")]))
 def test_failure_of_the_source_ends_the_run(spark: SparkSession, orders: Orders, failure: Exception) -> None:
     source = LinesSource(path=str(orders.log))
     source.failures = [failure]
@@ -406,7 +406,7 @@ class UnreadableFiles(FilesSource):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("made", [CutLines, CutFiles, UnreadableFiles])
+@pytest.mark.parametrize("made", nightly_after(1, [CutLines, CutFiles, UnreadableFiles]))
 def test_error_of_the_data_at_the_start_ends_the_run(spark: SparkSession, tmp_path: Path, made: type[Source]) -> None:
     is_ranged = made is CutLines
     orders = Orders(tmp_path / "orders", "ranged" if is_ranged else "native")
@@ -494,6 +494,7 @@ def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch
     assert orders.read_batches() == {n: [n] for n in range(6)}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_native_and_ranged_pipelines_run_concurrently(spark: SparkSession, tmp_path: Path) -> None:
     pipelines = [Orders(tmp_path / f"{kind}{n}", kind) for kind in KINDS for n in range(2)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 
@@ -43,24 +44,20 @@ RESERVED = "a sink reserves the name {!r}: rename it under `transforms:`"
 
 @pytest.mark.parametrize(
     ("sink", "options", "name", "why"),
-    [
-        ("iceberg", ICEBERG, "_deleted", RESERVED.format("_deleted")),
-        ("hudi", HUDI, "_hoodie_commit_time", RESERVED.format("_hoodie_commit_time")),
-        pytest.param(
-            "iceberg",
-            {**ICEBERG, "readers": ["athena"]},
-            "order id",
-            "athena does not support the column name 'order id': a name consists of",
-            marks=pytest.mark.nightly,
-        ),
-        pytest.param(
-            "hudi",
-            HUDI,
-            "order-id",
-            "Hudi does not allow the column name 'order-id': names consist of",
-            marks=pytest.mark.nightly,
-        ),
-    ],
+    nightly_after(
+        1,
+        [
+            ("iceberg", ICEBERG, "_deleted", RESERVED.format("_deleted")),
+            ("hudi", HUDI, "_hoodie_commit_time", RESERVED.format("_hoodie_commit_time")),
+            (
+                "iceberg",
+                {**ICEBERG, "readers": ["athena"]},
+                "order id",
+                "athena does not support the column name 'order id': a name consists of",
+            ),
+            ("hudi", HUDI, "order-id", "Hudi does not allow the column name 'order-id': names consist of"),
+        ],
+    ),
 )
 def test_record_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
     tmp_path: Path, spark: SparkSession, sink: str, options: dict[str, Any], name: str, why: str

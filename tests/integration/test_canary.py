@@ -18,11 +18,13 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 import yaml
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace_stack import Kafka, Record
@@ -63,7 +65,13 @@ def change(op: str, before: Any, after: Any, lsn: int) -> Record:
 
 
 def pipeline(
-    kafka: Kafka, folder: Path, password: str = "PASSWORD", lake: str = "lake", policy: str = "dead-letter"
+    kafka: Kafka,
+    folder: Path,
+    password: str = "PASSWORD",
+    lake: str = "lake",
+    policy: str = "dead-letter",
+    *,
+    with_hudi: bool,
 ) -> str:
     """Write a pipeline file and return its name; ``password`` names the environment variable with the password."""
     digest = {"sha256": {"salt": "${env:SALT}"}}
@@ -103,7 +111,7 @@ def pipeline(
         ],
         "sinks": [
             {"iceberg": iceberg},
-            {"hudi": {"path": f"{lake}/hudi"}},
+            *([{"hudi": {"path": f"{lake}/hudi"}}] if with_hudi else []),
         ],
         "checkpoint": "checkpoint",
         "dead.letters": {"undecodable": policy},
@@ -237,8 +245,12 @@ def headrace(kafka: Kafka, folder: Path) -> Iterator[Program]:
     program.end()
 
 
-def test_no_masked_value_or_secret_is_printed_or_stored(kafka: Kafka, folder: Path, headrace: Program) -> None:
-    file = pipeline(kafka, folder)
+@pytest.mark.parametrize("with_hudi", nightly_after(1, [False, True]))
+def test_no_masked_value_or_secret_is_printed_or_stored(
+    kafka: Kafka, folder: Path, headrace: Program, *, with_hudi: bool
+) -> None:
+    make_file = partial(pipeline, kafka, folder, with_hudi=with_hudi)
+    file = make_file()
     left_out = person(1, note="__debezium_unavailable_value")
     kafka.produce(
         TOPIC,
@@ -265,15 +277,15 @@ def test_no_masked_value_or_secret_is_printed_or_stored(kafka: Kafka, folder: Pa
     masked = {(len(row["ssn"]), len(row["email"]), row["phone"], row["address"]) for row in rows}
     assert masked == {(64, 64, "***", None)}
 
-    failed = headrace("run", pipeline(kafka, folder, "WRONG"), "--traceback", code=2)
+    failed = headrace("run", make_file("WRONG"), "--traceback", code=2)
     assert "Traceback" in failed
     assert "authentication failed" in failed
     (folder / "none").write_text("a file where the folder would be")
     kafka.produce(TOPIC, change("u", None, person(1, note="new"), 40))
-    blocked = headrace("run", pipeline(kafka, folder, lake="none"), "--available-now", "--traceback", code=2)
+    blocked = headrace("run", make_file(lake="none"), "--available-now", "--traceback", code=2)
     assert "Traceback" in blocked
     kafka.produce(TOPIC, change("u", None, person(1, email={"at": PII}, born={"at": PII}), 41))
-    stopped = headrace("run", pipeline(kafka, folder, policy="stop"), "--available-now", "--traceback", code=4)
+    stopped = headrace("run", make_file(policy="stop"), "--available-now", "--traceback", code=4)
     assert "Traceback" in stopped
     assert "1 record: undecodable" in stopped
     assert "1 record: undecodable" in headrace("status", file)

@@ -109,11 +109,14 @@ def test_record_with_a_name_that_avro_does_not_allow_is_a_dead_letter_in_hudi(
 
 @pytest.mark.parametrize(
     ("sink", "name", "before_unwrap"),
-    [
-        ("iceberg", "_deleted", False),
-        *([("hudi", "_hoodie_commit_time", False)] if "hudi" in pipelines.TABLE_SINKS else []),
-        ("iceberg", "_headrace_note", True),
-    ],
+    nightly_after(
+        1,
+        [
+            ("iceberg", "_deleted", False),
+            *([("hudi", "_hoodie_commit_time", False)] if "hudi" in pipelines.TABLE_SINKS else []),
+            ("iceberg", "_headrace_note", True),
+        ],
+    ),
 )
 def test_reserved_name_fails_before_any_write_and_works_once_renamed(
     sink: str, name: str, before_unwrap: bool, tmp_path: Path, spark: SparkSession

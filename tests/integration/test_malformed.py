@@ -1,6 +1,6 @@
 """Malformed records in JSON and Avro.
 
-Each of 3,000 damaged records becomes exactly one row or one dead letter. Valid records between them reach the table.
+Each of 1,000 damaged records becomes exactly one row or one dead letter. Valid records between them reach the table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from tests.plugins.sources.formats.test_avro_records import FakeRegistry, encode, fake_registry
 from tests.plugins.sources.transports.test_kafka_source import change, job, prefix
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 
 from headrace_stack.servers.kafka import Kafka, Record
 
@@ -29,8 +30,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark
 __all__ = ["fake_registry", "prefix"]
 #: Ids of undamaged records. They are so large that no damage turns a small id into one of them.
 GOOD = range(5_000_000_000, 5_000_000_100)
-BAD = 3_000
+BAD = 1_000
 _DEPTH = 3_000
+SEEDS = (4711, 4712, 4713)
 
 #: Function that returns a randomly damaged copy of a body.
 Damage = Callable[[bytes, random.Random], bytes]
@@ -87,8 +89,9 @@ JSON: dict[Damage, int] = {
 }
 
 
-def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
-    rng = random.Random(4711)
+@pytest.mark.parametrize("seed", nightly_after(1, SEEDS))
+def test_json(seed: int, kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    rng = random.Random(seed)
     topic = f"{prefix}.orders"
     bad = []
     for number in range(BAD):
@@ -99,7 +102,7 @@ def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) ->
         bad.append(Record(damage(record.value or b"", rng), key=key))
     good = [change("c", number, f"good {number}", lsn=number) for number in GOOD]
     rule = {"source": topic, "columns": {"id": "bigint", "name": "string"}}
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 1500}, tables=[rule])
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 600}, tables=[rule])
     # Records without schemas: the first batch determines the columns.
     kafka.produce(topic, good.pop(0))
     pipeline.run(spark)
@@ -187,8 +190,11 @@ AVRO: dict[Damage, int] = {
 
 
 @pytest.mark.nightly
-def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry) -> None:
-    rng = random.Random(4711)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_avro(
+    seed: int, kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: FakeRegistry
+) -> None:
+    rng = random.Random(seed)
     topic = f"{prefix}.orders"
     for id_, text in ((_VALUES, json.dumps(_ENVELOPE)), (_KEYS, json.dumps(_KEY)), (_BROKEN, '{"type": "nothing"}')):
         fake_registry.answers[f"/schemas/ids/{id_}"] = {"schema": text}
@@ -200,7 +206,7 @@ def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fa
         bad.append(Record(damage(record.value or b"", rng), key=key))
     good = [_avro_change(number, f"good {number}", lsn=number) for number in GOOD]
     wire = {"avro": {"registry": fake_registry.url}}
-    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 1500}
+    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 600}
     policies: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
     config = {"source": {"kafka": source, "value": wire}, "tables": [], **policies}
     pipeline = pipelines.pipeline(tmp_path, "iceberg", **config)

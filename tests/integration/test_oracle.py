@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 __all__ = ["fake_registry"]
-#: Packs of ten cases that are the same in each run.
-FIXED_PACKS = 4
+#: Packs that are the same in each run, and the number of cases in each.
+FIXED_PACKS, FIXED_CASES = 8, 5
 #: Number of random packs: 500 cases. Three processes share them.
 RANDOM_PACKS = 50
 #: Start of the seeds of random packs. Each run has other ones.
@@ -33,7 +33,7 @@ START = uuid.uuid4().hex[:8]
 
 @pytest.mark.parametrize("seed", nightly_after(1, range(FIXED_PACKS)))
 def test_fixed_cases(seed: int, spark: SparkSession, tmp_path: Path, fake_registry: FakeRegistry) -> None:
-    check(make_pack(seed), spark, tmp_path, Servers(None, fake_registry))
+    check(make_pack(seed, FIXED_CASES), spark, tmp_path, Servers(None, fake_registry))
 
 
 @pytest.mark.nightly

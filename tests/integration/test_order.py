@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
@@ -32,14 +33,15 @@ def read_names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int,
     return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
 
 
-def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("sink", nightly_after(1, pipelines.TABLE_SINKS))
+def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     folder = tmp_path / "bronze/topics/shop.orders/partition=0"
     config: dict[str, Any] = {
         "source": {"files": {"path": str(tmp_path / "bronze"), "format": "json"}},
         "tables": [{"source": "shop.orders", "key": ["id"]}, {"source": "shop.lines", "key": ["id"]}],
         "transforms": [],
     }
-    pipeline = pipelines.pipeline(tmp_path, *pipelines.TABLE_SINKS, **config)
+    pipeline = pipelines.pipeline(tmp_path, sink, **config)
     lines = tmp_path / "bronze/topics/shop.lines/partition=0"
     write_lines(folder / "shop.orders+0+0000000500.json", [{"id": 1, "name": "old"}, {"id": 2, "name": "two"}])
     write_lines(lines / "shop.lines+0+0000000000.json", [{"id": 1, "name": "line"}])

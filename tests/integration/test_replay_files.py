@@ -91,6 +91,7 @@ def test_dead_letters_of_files_are_replayed_once(tmp_path: Path, spark: SparkSes
     assert len(read_dead_letters(wide, spark)) == 4
 
 
+@pytest.mark.nightly
 def test_replay_reads_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
     numbered, _ = write_files(tmp_path)
     pipeline = job(tmp_path, "decimal(9,2)")

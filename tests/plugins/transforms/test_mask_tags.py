@@ -18,6 +18,7 @@ from tests.plugins.transforms.test_mask_tables import (
     write_events,
 )
 from tests.support.pipelines import rows
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace import ConfigError, Pipeline
@@ -107,13 +108,16 @@ def test_mask_selects_columns_by_tag_in_each_table(spark: SparkSession, tmp_path
 
 @pytest.mark.parametrize(
     ("transforms", "column"),
-    [
-        ([], "email"),
-        ([{"rename": {"columns": {"email": "mail"}}}], "mail"),
-        ([{"mask": {"columns": {"email": {"nullify": True}}, "tables": "staff"}}], "email"),
-        ([{"compute": {"columns": {"copy": "upper(email)"}}}, {"drop": {"columns": ["email"]}}], "copy"),
-        ([by_tag(nullify=True), {"insert": {"static.field": "phone", "static.value": "x"}}], "phone"),
-    ],
+    nightly_after(
+        2,
+        [
+            ([], "email"),
+            ([{"rename": {"columns": {"email": "mail"}}}], "mail"),
+            ([{"mask": {"columns": {"email": {"nullify": True}}, "tables": "staff"}}], "email"),
+            ([{"compute": {"columns": {"copy": "upper(email)"}}}, {"drop": {"columns": ["email"]}}], "copy"),
+            ([by_tag(nullify=True), {"insert": {"static.field": "phone", "static.value": "x"}}], "phone"),
+        ],
+    ),
 )
 def test_unmasked_column_with_a_tag_fails_check_and_run(
     spark: SparkSession, tmp_path: Path, transforms: list[dict[str, Any]], column: str

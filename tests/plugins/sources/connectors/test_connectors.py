@@ -81,7 +81,9 @@ def flat_rows() -> Iterator[dict[str, Any]]:
         yield {"id": 1, "name": "Arp", "__op": op, "__deleted": str(op == "d").lower(), **added}
 
 
-@pytest.mark.parametrize(("dialect", "events"), [(DebeziumDialect(), envelopes), (FlatDialect(), flat_rows)])
+@pytest.mark.parametrize(
+    ("dialect", "events"), nightly_after(1, [(DebeziumDialect(), envelopes), (FlatDialect(), flat_rows)])
+)
 def test_third_party_connector_orders_its_events(
     spark: SparkSession, plugins: PluginRegistry, dialect: Dialect, events: Any
 ) -> None:
@@ -108,7 +110,7 @@ SHARED_FIELDS = (
 
 
 @pytest.mark.parametrize(("unknown", "known", "first", "second"), nightly_after(1, SHARED_FIELDS))
-@pytest.mark.parametrize("dialect", [DebeziumDialect(), FlatDialect()], ids=["envelope", "flat"])
+@pytest.mark.parametrize("dialect", nightly_after(1, [DebeziumDialect(), FlatDialect()]), ids=["envelope", "flat"])
 def test_events_of_an_unknown_connector_are_ordered_by_offset(
     spark: SparkSession, dialect: Dialect, unknown: str, known: str, first: dict[str, Any], second: dict[str, Any]
 ) -> None:

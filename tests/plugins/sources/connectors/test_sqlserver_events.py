@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.records import make_changes, record, rows_of, samples
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.changes import DELETED, ERROR, KEY, OFFSET, OP, POSITION
 from headrace.sdk.dialect import Dialect
@@ -31,7 +32,7 @@ def reversed_samples(name: str, table: str) -> list[dict[str, Any]]:
     return [{**r, "offset": len(found) - r["offset"]} for r in found]
 
 
-@pytest.mark.parametrize(("name", "dialect"), CASES)
+@pytest.mark.parametrize(("name", "dialect"), nightly_after(1, CASES))
 def test_events_sort_in_database_order(spark: SparkSession, name: str, dialect: Dialect) -> None:
     found = make_changes(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]
     rows = sorted(rows_of(found, POSITION, OFFSET, OP, ERROR), key=lambda row: row[POSITION])
@@ -43,7 +44,7 @@ def test_events_sort_in_database_order(spark: SparkSession, name: str, dialect: 
     assert offsets == sorted(offsets, reverse=True)
 
 
-@pytest.mark.parametrize(("name", "dialect"), CASES)
+@pytest.mark.parametrize(("name", "dialect"), nightly_after(1, CASES))
 def test_last_event_of_each_key_equals_the_database(spark: SparkSession, name: str, dialect: Dialect) -> None:
     """1003 became 2003 and was deleted. One transaction changed 1002 three times, then swapped the keys of 1002 and 1004."""
     found = make_changes(spark, reversed_samples(name, "customers"), dialect=dialect)["customers"]

@@ -69,6 +69,7 @@ def _event(number: int, source: Mapping[str, Any], more: Mapping[str, Any]) -> d
 
 @pytest.mark.parametrize("connector", nightly_after(1, [POSTGRES, MYSQL]), ids=["postgres", "mysql"])
 class TestVersions:
+    @pytest.mark.nightly
     def test_each_version_in_own_topic(
         self, spark: SparkSession, connector: Mapping[str, tuple[dict[str, Any], dict[str, Any]]]
     ) -> None:

@@ -119,7 +119,7 @@ class TestMetadataTopics:
         schema = T.StructType([T.StructField(name, T.NullType()) for name in names.split()])
         assert DebeziumDialect().metadata_topic(topic, schema) is None
 
-    @pytest.mark.parametrize("is_flat", [False, True], ids=["envelopes", "flat"])
+    @pytest.mark.parametrize("is_flat", nightly_after(1, [False, True]), ids=["envelopes", "flat"])
     @pytest.mark.parametrize("is_first", nightly_after(1, [False, True]), ids=["later", "first"])
     def test_metadata_among_rows_leaves_out_no_row(
         self, spark: SparkSession, tmp_path: Path, is_flat: bool, is_first: bool
@@ -192,7 +192,7 @@ class TestEnvelopesWithoutConnector:
     ) -> None:
         assert DebeziumDialect.matches(schema_of(spark, columns)) is is_envelope
 
-    @pytest.mark.parametrize("block", [{}, {"source": BLOCK}, {"source": {**BLOCK, "ts_ms": 1700}}])
+    @pytest.mark.parametrize("block", nightly_after(1, [{}, {"source": BLOCK}, {"source": {**BLOCK, "ts_ms": 1700}}]))
     def test_events_sort_by_offset(self, spark: SparkSession, block: dict[str, Any]) -> None:
         records = [record({**event, **block}, key={"id": 0}, offset=n) for n, event in enumerate(FLINK)]
         [changes] = make_changes(spark, records).values()
@@ -205,7 +205,7 @@ class TestEnvelopesWithoutConnector:
         positions = [row[POSITION] for row in rows]
         assert positions == sorted(set(positions))
 
-    @pytest.mark.parametrize("block", [{}, {"source": BLOCK}])
+    @pytest.mark.parametrize("block", nightly_after(1, [{}, {"source": BLOCK}]))
     def test_tables_equal_the_database(self, spark: SparkSession, tmp_path: Path, block: dict[str, Any]) -> None:
         write_events(tmp_path, "people", *[{**event, **block} for event in FLINK])
         pipeline = pipeline_of(tmp_path, tables=[{"source": "people", "key": ["id"]}])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.records import make_topic_readers, record
+from tests.support.tiers import nightly_after
 
 from headrace.engine.read.record_decoder import RecordDecoder
 from headrace.sdk import Connector
@@ -98,40 +99,47 @@ def dms(**metadata: Any) -> dict[str, Any]:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("dialect", "value", "gap"),
-    [
-        (FlatDialect(), {"id": 1, "__lsn": 5000}, {"id": 1}),
-        (FlatDialect(), {"id": 1, "__file": "b.1", "__pos": 4}, {"id": 1, "__file": "b.1"}),
-        (
-            FlatDialect(),
-            {"id": 1, "__file": "bin.000009", "__pos": 900},
-            {"id": 1, "__file": "bin.000009", "__pos": -300},
-        ),
-        (DebeziumDialect(), binlog(900), binlog(-80)),
-        (DebeziumDialect(), binlog(900), binlog(900, "binlog-000012.ibb")),
-        (FlatDialect(), {"id": 1, "__source_sequence": '["9","9"]'}, {"id": 1, "__source_sequence": "[null,null]"}),
-        (DebeziumDialect(), envelope("postgresql", lsn=5000), envelope("postgresql")),
-        (DebeziumDialect(), envelope("sqlserver", commit_lsn="1", change_lsn="1"), envelope("sqlserver")),
-        (
-            DebeziumDialect(),
-            envelope("sqlserver", commit_lsn="1", change_lsn="1"),
-            {**envelope("db2", commit_lsn="1", change_lsn="1"), "op": "r"},
-        ),
-        (FlatDialect(), {"id": 1, "__lsn": 5, "__connector": "postgresql"}, {"id": 1, "__lsn": 5, "__connector": "x"}),
-        (DmsDialect(), dms(timestamp="2026-11-24T08:12:00Z"), dms()),
-    ],
-    ids=[
-        "lsn",
-        "pos",
-        "negative flat pos",
-        "negative pos",
-        "file without a number",
-        "sequence",
-        "envelope",
-        "sqlserver",
-        "db2 snapshot",
-        "foreign flat",
-        "dms",
-    ],
+    nightly_after(
+        5,
+        [
+            pytest.param(FlatDialect(), {"id": 1, "__lsn": 5000}, {"id": 1}, id="lsn"),
+            pytest.param(DebeziumDialect(), binlog(900), binlog(-80), id="negative pos"),
+            pytest.param(DebeziumDialect(), envelope("postgresql", lsn=5000), envelope("postgresql"), id="envelope"),
+            pytest.param(
+                DebeziumDialect(),
+                envelope("sqlserver", commit_lsn="1", change_lsn="1"),
+                envelope("sqlserver"),
+                id="sqlserver",
+            ),
+            pytest.param(DmsDialect(), dms(timestamp="2026-11-24T08:12:00Z"), dms(), id="dms"),
+            pytest.param(FlatDialect(), {"id": 1, "__file": "b.1", "__pos": 4}, {"id": 1, "__file": "b.1"}, id="pos"),
+            pytest.param(
+                FlatDialect(),
+                {"id": 1, "__file": "bin.000009", "__pos": 900},
+                {"id": 1, "__file": "bin.000009", "__pos": -300},
+                id="negative flat pos",
+            ),
+            pytest.param(DebeziumDialect(), binlog(900), binlog(900, "binlog-000012.ibb"), id="file without a number"),
+            pytest.param(
+                FlatDialect(),
+                {"id": 1, "__source_sequence": '["9","9"]'},
+                {"id": 1, "__source_sequence": "[null,null]"},
+                id="sequence",
+            ),
+            pytest.param(
+                DebeziumDialect(),
+                envelope("sqlserver", commit_lsn="1", change_lsn="1"),
+                {**envelope("db2", commit_lsn="1", change_lsn="1"), "op": "r"},
+                id="db2 snapshot",
+            ),
+            pytest.param(
+                FlatDialect(),
+                {"id": 1, "__lsn": 5, "__connector": "postgresql"},
+                {"id": 1, "__lsn": 5, "__connector": "x"},
+                id="foreign flat",
+            ),
+        ],
+    ),
 )
 def test_record_without_a_position_makes_the_offset_the_order(
     spark: SparkSession, dialect: Dialect, value: dict[str, Any], gap: dict[str, Any]

@@ -173,6 +173,7 @@ def test_placeholder_in_kept_envelopes(tmp_path: Path, spark: SparkSession) -> N
     assert (row["before"]["nationality"], row["after"]["name"], row["after"]["nationality"]) == ("German", "Arp", None)
 
 
+@pytest.mark.nightly
 def test_renamed_and_masked_column(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)

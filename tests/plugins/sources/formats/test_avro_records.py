@@ -167,7 +167,7 @@ def test_table_is_altered_between_records(session: SparkSession, fake_registry: 
     assert str(edward["created_at"]) == "2026-01-02 03:04:05.678901"
 
 
-@pytest.mark.parametrize("prefix", ["pg_avro_apicurio_v3", "pg_avro_apicurio_v3_8byte"])
+@pytest.mark.parametrize("prefix", nightly_after(1, ["pg_avro_apicurio_v3", "pg_avro_apicurio_v3_8byte"]))
 def test_schemas_with_references(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
@@ -175,7 +175,7 @@ def test_schemas_with_references(session: SparkSession, fake_registry: FakeRegis
     assert {after["first_name"] for _, _, after, _ in found if after} >= {"Sally", "George", "Edward", "Dropped"}
 
 
-@pytest.mark.parametrize("prefix", nightly_after(2, sorted(API)))
+@pytest.mark.parametrize("prefix", nightly_after(1, sorted(API)))
 def test_every_postgresql_type(session: SparkSession, fake_registry: FakeRegistry, prefix: str) -> None:
     avro = AvroFormat(registry=fake_registry.url + API[prefix])
     rows = {key: after for key, _, after, _ in images(read(session, avro, topic(session, prefix, "all_types")))}
@@ -228,7 +228,7 @@ def test_damaged_records_become_dead_letters(session: SparkSession, fake_registr
     assert {error for *_, error in found[:-5]} == {None}
 
 
-@pytest.mark.parametrize("namespace", ["io.debezium.connector.mysql", "shop"])
+@pytest.mark.parametrize("namespace", nightly_after(1, ["io.debezium.connector.mysql", "shop"]))
 def test_keys_of_metadata_add_no_key_columns(session: SparkSession, namespace: str) -> None:
     names = {"1": ("shop.people.Key", "id"), "2": (f"{namespace}.SchemaChangeKey", "databaseName")}
     schemas = {
@@ -455,13 +455,16 @@ def checkpoint_of_front_ids(session: SparkSession, tmp_path_factory: pytest.Temp
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("late", "headers", "expected"),
-    [
-        (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
-        (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
-        (b"\0\0\0\0\0\0\0\0\7" + body(2, "b"), None, {1: None, 2: None}),
-        (b"\0\0\0\0\7", None, {1: None, None: "undecodable"}),
-        (b"{}", None, {1: None, None: "undecodable"}),
-    ],
+    nightly_after(
+        2,
+        [
+            (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
+            (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
+            (b"\0\0\0\0\0\0\0\0\7" + body(2, "b"), None, {1: None, 2: None}),
+            (b"\0\0\0\0\7", None, {1: None, None: "undecodable"}),
+            (b"{}", None, {1: None, None: "undecodable"}),
+        ],
+    ),
     ids=["other headers", "id in a header", "id of eight bytes", "nothing after the id", "no Avro"],
 )
 def test_record_with_a_new_location_of_its_id(

@@ -217,6 +217,7 @@ class TestSamples:
         assert non_null(rows[3]) == {"id": 4, "c_num": "0.00000000000000000001", "c_tstz": "9999-12-31 00:00:00"}
         assert non_null(rows[4]) == {"id": 5}  # NaN, for which Debezium sends null
 
+    @pytest.mark.nightly
     def test_mariadb(self, session: SparkSession) -> None:
         _, rows = tables(session, "mariadb_schema", "all_types")
         wkb = {name: rows[0][name]["wkb"] for name in ("c_point", "c_geom")}
@@ -271,6 +272,7 @@ class TestSamples:
             "c_dec": Decimal("-0.01"),
         }
 
+    @pytest.mark.nightly
     def test_sqlserver(self, session: SparkSession) -> None:
         _, rows = tables(session, "sqlserver_schema", "all_types")
         expected = {

@@ -206,6 +206,7 @@ def offset_of(folder: Path) -> Any:
     return json.loads(max(offsets, key=lambda file: int(file.name)).read_text())["end"]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_repeated_batch_has_the_same_records(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.plugins.sources.kinesis.test_kinesis_ranges import Run, check_repeats
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace import DataError
@@ -44,7 +45,7 @@ def delete_stream(kinesis: Kinesis) -> None:
     until(lambda: STREAM not in client.list_streams()["StreamNames"], "the deletion")
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", nightly_after(1, [1, 3]))
 def test_recreated_stream(kinesis_run: tuple[Kinesis, Run], shards: int) -> None:
     kinesis, run = kinesis_run
     kinesis.put(STREAM, *[(f"key {number}", b"old") for number in range(8)])

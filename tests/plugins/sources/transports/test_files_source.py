@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.bronze import Bronze, write_avro, write_lines
 from tests.support.files import batch_of, events_of, in_order, offsets, set_mtime
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.errors import ConfigError, DataError
@@ -93,7 +94,7 @@ class TestOrder:
         [events] = events_of(spark, tmp_path, "json")
         assert sorted(in_order(spark, events, "n")) == [0, 1, 2, 10, 11, 12]
 
-    @pytest.mark.parametrize("name", ["x.json", "t+0+5.json"])
+    @pytest.mark.parametrize("name", nightly_after(1, ["x.json", "t+0+5.json"]))
     def test_files_with_equal_name_and_time_have_different_positions(
         self, spark: SparkSession, tmp_path: Path, name: str
     ) -> None:
@@ -139,7 +140,7 @@ class TestOrder:
         finally:
             spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
-    @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+    @pytest.mark.parametrize("kind", nightly_after(1, ["avro", "json", "parquet"]))
     def test_place_depends_only_on_the_file(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
         """A replay and a catch-up read files in other groups than the first batch."""
         source = FilesSource(path=str(tmp_path), format=kind)
@@ -191,7 +192,7 @@ class TestOrder:
 class TestPaths:
     NAMES = ("t [1]", "t {a,b}", "t*?", "100%", "a%20b", "größe", "x+y", "#1")
 
-    @pytest.mark.parametrize("kind", ["avro", "json"])
+    @pytest.mark.parametrize("kind", nightly_after(1, ["avro", "json"]))
     def test_special_characters_in_paths(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
         """Use a stream, because its listing and its log encode paths differently."""
         bronze = tmp_path / "bronze [2] of%20all"
@@ -371,7 +372,7 @@ class TestUnreadable:
             f"file:{bad}: the file is truncated or damaged\n  fix: replace it with a complete file"
         )
 
-    @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+    @pytest.mark.parametrize("kind", nightly_after(1, ["avro", "json", "parquet"]))
     def test_missing_file_with_ignore_missing_files(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
         good = tmp_path / "t" / f"t+0+0.{kind}"
         if kind == "parquet":

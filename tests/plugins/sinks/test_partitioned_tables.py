@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
 from headrace.sdk import Sink
@@ -30,11 +31,10 @@ MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COP
 
 
 @pytest.fixture(
-    params=[
-        pytest.param((name, kind), id=f"{name}-{kind}", marks=[pytest.mark.nightly] if number else [])
-        for name in pipelines.TABLE_SINKS
-        for number, kind in enumerate(TYPES[name])
-    ]
+    params=nightly_after(
+        1,
+        [pytest.param((name, kind), id=f"{name}-{kind}") for name in pipelines.TABLE_SINKS for kind in TYPES[name]],
+    )
 )
 def table_format(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Return the name of a sink and a type of its tables."""
@@ -82,7 +82,7 @@ def test_rows_move_between_partitions(tmp_path: Path, sessions: Sessions, table_
         assert (folder / "z").is_dir()
 
 
-@pytest.mark.parametrize("name", pipelines.TABLE_SINKS)
+@pytest.mark.parametrize("name", nightly_after(1, pipelines.TABLE_SINKS))
 def test_missing_partition_column(tmp_path: Path, sessions: Sessions, name: str) -> None:
     table = target(tmp_path, sessions, (name, TYPES[name][0]), **BY_CITY[name])
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
@@ -95,7 +95,7 @@ def test_missing_partition_column(tmp_path: Path, sessions: Sessions, name: str)
     assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]
 
 
-@pytest.mark.parametrize("name", [*pipelines.TABLE_SINKS, "files"])
+@pytest.mark.parametrize("name", nightly_after(1, [*pipelines.TABLE_SINKS, "files"]))
 def test_column_names_are_case_insensitive(tmp_path: Path, sessions: Sessions, name: str) -> None:
     ((name, config),) = pipelines.sink_block(name, tmp_path).items()
     sinks: dict[str, type[Sink]] = {**SINKS, "files": FilesSink}

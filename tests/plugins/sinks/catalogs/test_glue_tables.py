@@ -13,6 +13,7 @@ import pytest
 from tests.support.bronze import Bronze
 from tests.support.glue import Glue, Refusing, column_types, read_table
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_block
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, Pipeline
 from headrace.spark.sessions import Sessions
@@ -143,10 +144,13 @@ def read_metastore(spark: SparkSession, metastore: Metastore, database: str) -> 
 
 @pytest.mark.parametrize(
     ("options", "values"),
-    [
-        ({}, ("2024-02-29", "__HIVE_DEFAULT_PARTITION__")),
-        ({"hive_style_partitioning": "true", "partitionpath.urlencode": "true"}, ("2024-02-29", "a/b c")),
-    ],
+    nightly_after(
+        1,
+        [
+            ({}, ("2024-02-29", "__HIVE_DEFAULT_PARTITION__")),
+            ({"hive_style_partitioning": "true", "partitionpath.urlencode": "true"}, ("2024-02-29", "a/b c")),
+        ],
+    ),
 )
 def test_values_of_partitions(
     spark: SparkSession, glue: Glue, database: str, tmp_path: Path, options: dict[str, str], values: tuple[str, ...]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.kit import RARE_CASES, skip_type_independent_tests
+from tests.support.kit import ONE_SINK_CASES, skip_type_independent_tests
 from tests.support.tiers import nightly_tests
 
 from headrace.testing.sinks import SinkConformance
@@ -14,7 +14,7 @@ from headrace_sinks.delta import DeltaSink
 pytestmark = pytest.mark.spark
 
 
-@nightly_tests(*RARE_CASES)
+@nightly_tests(*ONE_SINK_CASES)
 class TestDeletionVectors(SinkConformance):
     plugin_class = DeltaSink
     faults = 4

@@ -9,6 +9,7 @@ import pyspark
 import pytest
 from deltalake import write_deltalake
 from tests.support.delta import DAY, folder_of, later, open_table, read_actions, read_rows
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.changes import POSITION
@@ -104,6 +105,7 @@ def test_transactions_name_their_batch_and_repeated_batch_is_skipped(target: Tar
     assert ids == [f"headrace:{name}" for name in (target.pipeline, target.pipeline, other.pipeline)]
 
 
+@pytest.mark.nightly
 def test_metrics_of_the_commit_are_reported(target: Target) -> None:
     first = target.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), remove(1, 9, None))
     assert (first.upserted, first.version) == (2, "0")
@@ -217,7 +219,9 @@ def test_partition_values_that_a_table_cannot_hold(tmp_path: Path, sessions: Ses
 # Columns
 
 
-@pytest.mark.parametrize("options", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
+@pytest.mark.parametrize(
+    "options", nightly_after(1, [{}, {"delta.columnMapping.mode": "name"}]), ids=["plain", "mapped"]
+)
 def test_column_names_with_spaces_require_column_mapping(tmp_path: Path, sessions: Sessions, options: Any) -> None:
     table = make(tmp_path, sessions, **options)
     rows = "id int, s struct<`a b`: int>", put(1, 1, (1,))

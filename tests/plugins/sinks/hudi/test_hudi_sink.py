@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import RARE_CASES, skip_type_independent_tests
+from tests.support.kit import ONE_SINK_CASES, skip_type_independent_tests
 from tests.support.tiers import nightly_after, nightly_tests
 
 from headrace import ConfigError, DataError, RetriableError
@@ -59,7 +59,7 @@ def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.
     assert capfd.readouterr().out == ""
 
 
-@nightly_tests(*RARE_CASES)
+@nightly_tests(*ONE_SINK_CASES)
 class TestMergeOnRead(SinkConformance):
     plugin_class = HudiSink
     faults = 4

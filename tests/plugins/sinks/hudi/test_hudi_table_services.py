@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.hudi import load_table_services
 from tests.support.reading import plan_read
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
@@ -143,7 +144,7 @@ def test_configured_services_are_left_to_hudi(tmp_path: Path, sessions: Sessions
     assert target.maintain() == target.maintain(NO_HISTORY) == []
 
 
-@pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize("kind", nightly_after(1, ["MERGE_ON_READ", "COPY_ON_WRITE"]))
 def test_history_is_readable_and_older_versions_are_removed(
     tmp_path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

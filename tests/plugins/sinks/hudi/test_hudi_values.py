@@ -126,7 +126,7 @@ def test_existing_table_keeps_its_partition_paths(tmp_path: Path, sessions: Sess
 TEXTS = ["a", "a:b", "a,b", "a,second:b", "a:b:c,d", "", "%", "%2C", "__empty__", "__null__", "č\n"]
 
 
-@pytest.mark.parametrize("options", [{}, {PARTITION: "second"}], ids=["plain", "partitioned"])
+@pytest.mark.parametrize("options", nightly_after(1, [{}, {PARTITION: "second"}]), ids=["plain", "partitioned"])
 def test_keys_of_strings_do_not_collide(tmp_path: Path, sessions: Sessions, options: dict[str, str]) -> None:
     keys = sorted((first, second) for first in TEXTS for second in TEXTS if second or not options)
     table = target(tmp_path, sessions, options, ("first", "second"))
@@ -178,7 +178,9 @@ def test_existing_table_keeps_its_record_keys(tmp_path: Path, sessions: Sessions
 
 @pytest.mark.parametrize(
     ("created", "value", "wider", "wide_value"),
-    [("decimal(10,2)", Decimal("1.50"), "decimal(11,3)", Decimal("1.500")), ("int", 1, "double", 1.0)],
+    nightly_after(
+        1, [("decimal(10,2)", Decimal("1.50"), "decimal(11,3)", Decimal("1.500")), ("int", 1, "double", 1.0)]
+    ),
     ids=["decimal", "int"],
 )
 def test_key_and_partition_columns_are_not_widened(

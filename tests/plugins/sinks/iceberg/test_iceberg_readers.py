@@ -12,6 +12,7 @@ from pyiceberg.table import StaticTable
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 from tests.support.iceberg import name_of
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError
 from headrace.sdk.maintenance import MaintenancePolicy
@@ -53,15 +54,20 @@ def read_by_spark(target: Target) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param({"readers": ["spark", "pyiceberg"]}, id="merge-on-read"),
-        pytest.param(
-            {"readers": ["spark", "pyiceberg"], "format-version": 3}, id="deletion-vectors", marks=pytest.mark.one_spark
-        ),
-        pytest.param(
-            {"readers": ["spark", "pyiceberg", "databricks"]}, id="copy-on-write", marks=pytest.mark.one_spark
-        ),
-    ],
+    nightly_after(
+        1,
+        [
+            pytest.param({"readers": ["spark", "pyiceberg"]}, id="merge-on-read"),
+            pytest.param(
+                {"readers": ["spark", "pyiceberg"], "format-version": 3},
+                id="deletion-vectors",
+                marks=pytest.mark.one_spark,
+            ),
+            pytest.param(
+                {"readers": ["spark", "pyiceberg", "databricks"]}, id="copy-on-write", marks=pytest.mark.one_spark
+            ),
+        ],
+    ),
 )
 def test_pyiceberg_and_spark_read_the_same_rows(tmp_path: Path, session: SparkSession, options: dict[str, Any]) -> None:
     target = make(tmp_path, session, **options)

@@ -10,6 +10,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 from tests.support.kit import skip_type_independent_tests
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.runtime.session.session_check import check_session
@@ -180,7 +181,7 @@ def test_only_conflicts_are_retriable() -> None:
     assert sink.explain(RuntimeError(wrong)) is None
 
 
-@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("table_type", nightly_after(1, ["merge-on-read", "copy-on-write"]))
 def test_pipeline_counts_applied_and_late_rows(tmp_path: Path, spark: SparkSession, table_type: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
@@ -280,7 +281,7 @@ def test_table_created_by_another_writer(target: Target, tmp_path: Path) -> None
     assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
 
 
-@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("table_type", nightly_after(1, ["merge-on-read", "copy-on-write"]))
 def test_null_in_a_not_null_column_is_explained(table_type: str, tmp_path: Path, sessions: Sessions) -> None:
     target = Target(IcebergSink({"warehouse": str(tmp_path), "table.type": table_type}), sessions.of("one"))
     target.write(PEOPLE, put(1, 1, "a"))

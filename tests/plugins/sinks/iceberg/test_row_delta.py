@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.support.iceberg import java_table, load_table_handle, name_of
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace.errors import RetriableError
@@ -103,7 +104,7 @@ def test_possibly_late_batch_is_compared_with_stored_rows(target: Target) -> Non
     assert files(target)["keys"] == 2
 
 
-@pytest.mark.parametrize("table_is_large", [False, True])
+@pytest.mark.parametrize("table_is_large", nightly_after(1, [False, True]))
 def test_counts_need_no_extra_aggregation(
     target: Target, monkeypatch: pytest.MonkeyPatch, table_is_large: bool
 ) -> None:
@@ -348,7 +349,7 @@ def test_batch_is_accepted_after_a_concurrent_conversion_of_deletes(
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("first", ["rewrite", "conversion"])
+@pytest.mark.parametrize("first", nightly_after(1, ["rewrite", "conversion"]))
 def test_rewrite_of_older_files_and_conversion_of_deletes_restore_no_row(
     target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:

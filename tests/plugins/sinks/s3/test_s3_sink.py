@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.support.s3_records import TOPIC, Orders, Record, order, split_like_connector
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
@@ -45,11 +46,14 @@ def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
 
 @pytest.mark.parametrize(
     ("options", "ending"),
-    [
-        ({"avro.codec": "deflate"}, ".avro"),
-        ({"format": "json", "s3.compression.type": "gzip"}, ".json.gz"),
-        ({"format": "parquet", "parquet.codec": "zstd"}, ".zstd.parquet"),
-    ],
+    nightly_after(
+        1,
+        [
+            ({"avro.codec": "deflate"}, ".avro"),
+            ({"format": "json", "s3.compression.type": "gzip"}, ".json.gz"),
+            ({"format": "parquet", "parquet.codec": "zstd"}, ".zstd.parquet"),
+        ],
+    ),
     ids=str,
 )
 def test_object_is_ordered_and_named_after_its_first_record(
@@ -170,7 +174,7 @@ def test_changed_options_after_a_crash_affect_only_waiting_records(
     }
 
 
-@pytest.mark.parametrize("format", ["json", "parquet"])
+@pytest.mark.parametrize("format", nightly_after(1, ["json", "parquet"]))
 def test_values_of_all_types_survive(orders: Callable[..., Orders], format: str) -> None:  # noqa: A002
     table = orders(**{"flush.size": 1, "format": format})
     session = table.session

@@ -128,7 +128,7 @@ def test_objects_written_by_the_timer_are_registered(bucket: OpenBucket, glue: G
     assert glue.partitions(database, NAME).keys() == {("0",)}
 
 
-@pytest.mark.parametrize("trigger", ["batch", "clock"])
+@pytest.mark.parametrize("trigger", nightly_after(1, ["batch", "clock"]))
 def test_rejected_registration_is_repeated_later(
     bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch, trigger: str
 ) -> None:

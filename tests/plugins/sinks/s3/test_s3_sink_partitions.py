@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 from tests.support.s3_records import TOPIC, Orders, Record, order
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError
 from headrace.sdk.changes import DELETED, OFFSET, PARTITION, POSITION, TOMBSTONE, TOPIC as TOPIC_COLUMN
@@ -76,25 +77,28 @@ def test_objects_by_columns_are_complete_together(orders: Callable[..., Orders])
 
 @pytest.mark.parametrize(
     ("options", "folders"),
-    [
-        (
-            {"partitioner": "daily", "timezone": "Europe/Prague"},
-            ["year=2015/month=07/day=18 0", "year=2015/month=07/day=17 1"],
-        ),
-        (
-            {"partitioner": "hourly"},
-            ["year=2015/month=07/day=17/hour=22 0", "year=2015/month=07/day=17/hour=20 1"],
-        ),
-        (
-            {
-                "partitioner": "time-based",
-                "path.format": "'at'_YYYY-MM-dd/EEE/HHmm",
-                "partition.duration.ms": 900_000,
-                "timezone": "Asia/Kathmandu",  # UTC+05:45
-            },
-            ["at_2015-07-18/Sat/0415 0", "at_2015-07-18/Sat/0215 1"],
-        ),
-    ],
+    nightly_after(
+        1,
+        [
+            (
+                {"partitioner": "daily", "timezone": "Europe/Prague"},
+                ["year=2015/month=07/day=18 0", "year=2015/month=07/day=17 1"],
+            ),
+            (
+                {"partitioner": "hourly"},
+                ["year=2015/month=07/day=17/hour=22 0", "year=2015/month=07/day=17/hour=20 1"],
+            ),
+            (
+                {
+                    "partitioner": "time-based",
+                    "path.format": "'at'_YYYY-MM-dd/EEE/HHmm",
+                    "partition.duration.ms": 900_000,
+                    "timezone": "Asia/Kathmandu",  # UTC+05:45
+                },
+                ["at_2015-07-18/Sat/0415 0", "at_2015-07-18/Sat/0215 1"],
+            ),
+        ],
+    ),
     ids=lambda value: value.get("partitioner", "") if isinstance(value, dict) else "",
 )
 def test_objects_by_record_timestamp(
@@ -107,12 +111,15 @@ def test_objects_by_record_timestamp(
 
 @pytest.mark.parametrize(
     ("sql_type", "value"),
-    [
-        ("bigint", LATE),
-        ("string", "2015-07-18T00:30:00+02:00"),
-        ("timestamp", "2015-07-17T22:30:00Z"),
-        ("date", "2015-07-17"),
-    ],
+    nightly_after(
+        2,
+        [
+            ("bigint", LATE),
+            ("string", "2015-07-18T00:30:00+02:00"),
+            ("timestamp", "2015-07-17T22:30:00Z"),
+            ("date", "2015-07-17"),
+        ],
+    ),
 )
 def test_record_time_from_a_column(orders: Callable[..., Orders], sql_type: str, value: Any) -> None:
     table = orders(

@@ -107,7 +107,7 @@ def start_session() -> Iterator[SparkSession]:
             plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
         )
     # Interpreted plans are faster for many plans with few rows. Compiled plans run in test_live_types.py (all types),
-    # in every program that a test starts, and in all tests on Spark 4.1.
+    # in most programs that a test starts, and in all tests on Spark 4.1.
     if line == "3.5":
         for key, value in INTERPRETED.items():
             session.conf.set(key, value)

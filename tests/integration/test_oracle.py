@@ -58,7 +58,7 @@ def test_cases_over_a_broker(
     check({**pack, "transport": "kafka"}, spark, tmp_path, Servers(kafka, fake_registry))
 
 
-@pytest.mark.parametrize("path", nightly_after(2, sorted(CASES.glob("*.json"))), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", nightly_after(1, sorted(CASES.glob("*.json"))), ids=lambda path: path.stem)
 def test_kept_cases(path: Path, spark: SparkSession, tmp_path: Path, fake_registry: FakeRegistry) -> None:
     check(json.loads(path.read_text(encoding="utf-8")), spark, tmp_path, Servers(None, fake_registry))
 

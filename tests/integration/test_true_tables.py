@@ -94,6 +94,7 @@ def test_late_events_and_replays_do_not_change_table(tmp_path: Path, spark: Spar
     assert rows(job, spark) == newest, "the whole history once more"
 
 
+@pytest.mark.nightly
 def test_soft_deletes_keep_and_mark_rows(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
@@ -114,6 +115,7 @@ def test_soft_deletes_keep_and_mark_rows(tmp_path: Path, spark: SparkSession, si
     assert all(r["__source_ts_ms"] for r in found)
 
 
+@pytest.mark.nightly
 def test_changes_superseded_in_their_batch_are_counted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
@@ -127,6 +129,7 @@ def test_changes_superseded_in_their_batch_are_counted(tmp_path: Path, spark: Sp
     assert [(t.rows_in, t.applied, t.superseded, t.dead_letters) for t in found] == [(4, 2, 2, 0)]
 
 
+@pytest.mark.nightly
 def test_changelog_is_written_in_addition_to_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
@@ -174,6 +177,7 @@ def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession, 
     assert rows(job, spark, key="id") == [{"id": _hash("1"), "name": _hash("Arp"), "country": "Swiss"}]
 
 
+@pytest.mark.nightly
 def test_time_travel_reads_earlier_version(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)

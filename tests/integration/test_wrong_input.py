@@ -241,6 +241,7 @@ def test_repeated_batch_writes_missing_dead_letters(tmp_path: Path, spark: Spark
     assert rows(job, spark) == [ARP]
 
 
+@pytest.mark.nightly
 def test_dead_letters_keep_bytes_of_lines_that_are_not_json(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze", format="json")
     bronze.topic(TOPIC, key="artist_id", columns=COLUMNS).snapshot(ARP)
@@ -257,6 +258,7 @@ def test_dead_letters_keep_bytes_of_lines_that_are_not_json(tmp_path: Path, spar
     ]
 
 
+@pytest.mark.nightly
 def test_dead_letters_contain_masked_values(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     bronze.topics[0].event("x", None, {**BAUER, "name": "canary-4711"})
     flush_file(bronze)

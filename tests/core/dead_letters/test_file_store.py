@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.tiers import nightly_after
 
 from headrace.dead_letters.file_store import DeadLetterFiles
 from headrace.dead_letters.replay_queue import ReplayQueue
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 
-@pytest.mark.parametrize("has_success_files", ["true", "false"])
+@pytest.mark.parametrize("has_success_files", nightly_after(1, ["true", "false"]))
 def test_repeated_batch_keeps_the_first_timestamp(spark: SparkSession, tmp_path: Path, has_success_files: str) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", has_success_files)

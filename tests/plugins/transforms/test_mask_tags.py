@@ -165,6 +165,7 @@ def test_first_batch_with_the_column_sets_its_table_aside(spark: SparkSession, t
     assert not find_on_disk(PII, tmp_path / "lake")
 
 
+@pytest.mark.nightly
 def test_record_of_another_table_is_masked_by_the_tags_of_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     rule = {"source": "shop.public.*", "target": "{table}", "key": ["id"]}
     masked_pipeline = tagged_pipeline(tmp_path, by_tag(characters=3), tables=[rule])

@@ -18,11 +18,19 @@ from typing import IO
 
 import pytest
 from tests.core.conftest import deliver, finish, start
+from tests.support.spark_conf import interpret_plans
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: Parts of lines that Spark, its launcher and Hadoop log.
 NOISE = ("WARN ", "log level", "\tat ", "Exception in thread")
+
+
+@pytest.fixture
+def interpreted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpret the plans of processes that the test starts."""
+    for name, value in interpret_plans(tmp_path / "conf").items():
+        monkeypatch.setenv(name, value)
 
 
 def read_until(stream: IO[str] | None, text: str) -> str:
@@ -100,6 +108,7 @@ def log_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.one_spark
+@pytest.mark.usefixtures("interpreted")
 def test_run_continues_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal is sent to all processes of the group, like from ``timeout`` and systemd."""
     processes = log_processes(tmp_path, monkeypatch)
@@ -173,6 +182,7 @@ def test_live_screen_is_shown_and_ctrl_c_stops_the_run(sample: Path) -> None:
 
 
 @pytest.mark.one_spark
+@pytest.mark.usefixtures("interpreted")
 def test_second_signal_interrupts_and_next_run_repeats_the_batch(sample: Path) -> None:
     deliver(sample.parent)
     process = start(sample.parent, "run", "artists.yaml")

@@ -117,6 +117,7 @@ def test_topic_that_failed_as_a_whole_is_applied_after_later_batches_of_other_to
             assert sorted(row["id"] for row in rows.collect()) == [1, 2, 3, 4]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("cause", nightly_after(1, ["registry", "sink"]))
 def test_order_that_changes_in_a_backlog_starts_an_epoch(shop: Shop, cause: str) -> None:
     people = [event("c", "people", number, id=number) for number in (1, 2)]  # A table that does not fail.

@@ -86,7 +86,7 @@ def run(kind: str, folder: Path, spark: SparkSession) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "method"),
-    nightly_after(8, [(kind, method) for kind, base in BASES.items() for method in list_methods(base)]),
+    nightly_after(4, [(kind, method) for kind, base in BASES.items() for method in list_methods(base)]),
 )
 def test_error_names_the_plugin_whose_method_raises(
     kind: str, method: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

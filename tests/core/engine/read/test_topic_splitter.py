@@ -112,6 +112,7 @@ def test_several_tables_in_the_first_batch_are_an_error_that_names_the_option(
     assert len(rows(routed, spark, "shop.orders")) == 20
 
 
+@pytest.mark.nightly
 def test_two_tables_of_a_topic_have_their_own_columns(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = build(tmp_path, ROUTED)
     deliver(tmp_path, 0, *FIRST)
@@ -370,6 +371,7 @@ def test_tables_of_a_topic_that_failed_as_a_whole_catch_up_in_order(spark: Spark
     assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c", "u", "c"])
 
 
+@pytest.mark.nightly
 def test_resync_waits_for_records_that_do_not_name_their_table(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = build(tmp_path, ROUTED)
     found = [event("r", "orders", 100 + number, id=number, total=number) for number in range(3)]

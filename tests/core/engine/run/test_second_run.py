@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.orders import KINDS, Orders
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
 from headrace.checkpoint.run_note import Run
@@ -64,7 +65,7 @@ def test_run_of_another_process_is_detected_at_the_start(spark: SparkSession, tm
     assert not note(orders).exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", nightly_after(1, KINDS))
 def test_batch_of_another_run_is_reported(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     orders = Orders(tmp_path / "orders", kind)
     orders.add(1)

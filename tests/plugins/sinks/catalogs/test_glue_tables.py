@@ -42,6 +42,7 @@ def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
 # Hudi
 
 
+@pytest.mark.nightly
 def test_partitioned_hudi_table_is_three_glue_tables(
     spark: SparkSession, glue: Glue, database: str, tmp_path: Path, glue_operations: list[str]
 ) -> None:

@@ -32,6 +32,7 @@ def test_session_without_the_extension_is_rejected() -> None:
     assert list_missing_conf([DeltaSink(path="lake")], {"spark.sql.extensions": EXTENSION}.get) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_pipeline_fills_iceberg_and_delta_alike(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")

@@ -115,6 +115,7 @@ def test_objects_equal_those_of_the_connector(shape: str, tmp_path: Path, spark:
             assert found.metadata["avro.codec"] == expected.metadata["avro.codec"]
 
 
+@pytest.mark.nightly
 def test_tombstones_are_omitted(people: Path, spark: SparkSession) -> None:
     pipeline(people).run(spark)
     objects = read_objects(people / "bucket")
@@ -143,6 +144,7 @@ def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSessi
     assert read.count() == 4
 
 
+@pytest.mark.nightly
 def test_tables_of_a_topic_have_their_own_folders(tmp_path: Path, spark: SparkSession) -> None:
     values = [{"id": 0, "of": {"table": "a"}}, {"id": "x", "of": {"table": "b"}}, {"id": 2, "of": {"table": "a"}}]
     append(tmp_path / "log.jsonl", [LogRecord("all", offset, None, value) for offset, value in enumerate(values)])
@@ -158,6 +160,7 @@ def test_tables_of_a_topic_have_their_own_folders(tmp_path: Path, spark: SparkSe
     assert found == {"shop.a": [0, 2], "shop.b": ["x"]}
 
 
+@pytest.mark.nightly
 def test_partition_values_that_no_path_holds_are_dead_letters(tmp_path: Path, spark: SparkSession) -> None:
     longest = ["č" * 125, "%2F" * 50]  # 250 bytes, and five more for `name=`; `%2F` becomes `%252F`
     names = ["Ada", *longest, *(f"{name}x" for name in longest), "a\0b"]

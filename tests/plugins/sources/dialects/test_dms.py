@@ -178,6 +178,7 @@ def test_table_from_first_control_record_to_second_full_load(spark: SparkSession
     assert found == dict.fromkeys((1, 2, 6), Decimal("12.50"))
 
 
+@pytest.mark.nightly
 def test_tables_of_one_stream_have_separate_keys(spark: SparkSession, tmp_path: Path) -> None:
     fields = ["metadata.schema-name", "metadata.table-name"]
     key = {"public.lines": ["order_id", "line"], "*": "id"}

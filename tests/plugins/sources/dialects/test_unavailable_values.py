@@ -137,6 +137,7 @@ def test_placeholder_never_reaches_a_table(tmp_path: Path, spark: SparkSession, 
         assert pipelines.rows(pipeline, spark) == [{**arp, "name": "Jean Arp"}]
 
 
+@pytest.mark.nightly
 def test_appended_rows_name_unavailable_columns(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)

@@ -18,6 +18,7 @@ from pyspark.sql.types import DateType, IntegerType, TimestampType
 from tests.support.bronze import Bronze, optional, write_avro
 from tests.support.files import batch_of, events_of, in_order
 from tests.support.pipelines import pipeline, rows
+from tests.support.tiers import nightly_after
 
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk.events import DETAIL, ERROR, PLACE, RAW, VALUE, Events
@@ -397,13 +398,14 @@ class TestBadFiles:
         assert isinstance(found, DataError)
         assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
 
-    @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "null"])
+    @pytest.mark.parametrize("codec", nightly_after(1, ["deflate", "snappy", "zstandard", "null"]))
     def test_oversized_block(self, spark: SparkSession, tmp_path: Path, codec: str) -> None:
         good, path = self.good(tmp_path / "good"), tmp_path / f"{codec}.avro"
         path.write_bytes(oversized_file(codec))
         error = RuntimeError("java.lang.OutOfMemoryError: Java heap space")
         assert AvroFormat().find_damaged_file(spark, [f"file:{good}", f"file:{path}"], error) == f"file:{path}"
 
+    @pytest.mark.nightly
     @pytest.mark.slow
     def test_oversized_block_affects_only_its_table(self, spark: SparkSession, tmp_path: Path) -> None:
         path = tmp_path / "in/shop.bomb/shop.bomb+0+0000000000.avro"

@@ -75,6 +75,7 @@ FIRST = event(
 )
 
 
+@pytest.mark.nightly
 def test_columns_have_declared_types(tmp_path: Path, spark: SparkSession) -> None:
     pipeline = job(tmp_path, [FIRST, event("c", 2, id=2, price=12.5, at=None, born=None, seen=None, n=2)])
     pipeline.run(spark)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.bronze import Bronze, write_lines
 from tests.support.files import events_of, in_order
+from tests.support.tiers import nightly_after
 
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
@@ -112,7 +113,7 @@ class TestTypes:
         assert types(events) == "struct<id:bigint,o:struct<id:bigint>>"
         assert [(row, error) for row, error, _ in read(spark, events)] == [(good, None), (None, "field-name")]
 
-    @pytest.mark.parametrize("is_first", [False, True], ids=["known topic", "new topic"])
+    @pytest.mark.parametrize("is_first", nightly_after(1, [False, True]), ids=["known topic", "new topic"])
     def test_many_names(self, spark: SparkSession, tmp_path: Path, is_first: bool) -> None:
         log, good = SchemaLog(), {"id": 1, "o": {"a": "x"}, "n": None}
         wide = [
@@ -189,7 +190,7 @@ class TestTypes:
         ]
         assert found[2:] == [(None, "undecodable", line.encode()) for line in bad]
 
-    @pytest.mark.parametrize("number", [b"1e400", b"-1e400000000", b"9" * 310])
+    @pytest.mark.parametrize("number", nightly_after(1, [b"1e400", b"-1e400000000", b"9" * 310]))
     def test_number_above_a_double_determines_no_type(self, spark: SparkSession, tmp_path: Path, number: bytes) -> None:
         bad = b'{"id": %s}' % number
         write_records(tmp_path, bad, {"id": 1}, {"id": 2})
@@ -213,7 +214,7 @@ class TestTypes:
         assert [value and value["s"] for value, _, _ in found[:3]] == ["", r"\ud800 C:\Users\ud800", "😀😀"]
         assert found[3:] == [(None, "undecodable", line) for line in bad]
 
-    @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+    @pytest.mark.parametrize("suffix", nightly_after(1, [".json", ".json.gz"]))
     def test_file_with_a_long_line_is_named(
         self, spark: SparkSession, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -138,6 +138,7 @@ def test_number_of_examined_columns_has_a_limit() -> None:
     assert list(take_newest([], tree)) == []
 
 
+@pytest.mark.nightly
 def test_json_with_schema_in_a_registry(session: SparkSession) -> None:
     def encode(payload: Any) -> bytes:
         return b"\0\0\0\0\7" + to_json(payload).encode()

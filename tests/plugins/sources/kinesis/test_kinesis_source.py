@@ -19,6 +19,7 @@ import pytest
 from tests.plugins.sources.kinesis.test_kinesis_ranges import aggregate
 from tests.support import pipelines
 from tests.support.executors import Environment
+from tests.support.tiers import nightly_tests
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, Pipeline
@@ -48,6 +49,12 @@ def stream(kinesis: Kinesis) -> str:
 
 
 @pytest.mark.one_spark
+@nightly_tests(
+    "test_commit_is_idempotent",
+    "test_latest_offset_never_decreases",
+    "test_limit_bounds_a_batch",
+    "test_reading_resumes_from_every_offset",
+)
 class TestKit(SourceConformance):
     """Kit of every source; each folder has its own stream."""
 

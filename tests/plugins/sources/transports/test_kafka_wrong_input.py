@@ -74,6 +74,7 @@ def test_missing_starting_offset(kafka: Kafka, prefix: str, tmp_path: Path, spar
     assert "999" in str(caught.value)
 
 
+@pytest.mark.nightly
 def test_dead_letter_keeps_the_original_record(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     good = change("c", 1, "a", lsn=1)

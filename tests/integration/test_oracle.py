@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 __all__ = ["fake_registry"]
 #: Packs that are the same in each run, and the number of cases in each.
-FIXED_PACKS, FIXED_CASES = 8, 5
+FIXED_PACKS, FIXED_CASES = 10, 4
 #: Number of random packs: 500 cases. Three processes share them.
 RANDOM_PACKS = 50
 #: Start of the seeds of random packs. Each run has other ones.

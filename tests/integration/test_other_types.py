@@ -61,7 +61,8 @@ def read_dead_letters(pipeline: Pipeline, spark: SparkSession) -> list[tuple[str
     )
 
 
-@pytest.mark.parametrize("sink", nightly_after(1, ["iceberg", "files"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("sink", ["iceberg", "files"])
 def test_new_checkpoint_rejects_type_that_differs_from_existing_table(
     bronze: Bronze, tmp_path: Path, spark: SparkSession, sink: str
 ) -> None:

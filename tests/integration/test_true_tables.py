@@ -156,6 +156,7 @@ def test_changelog_is_written_in_addition_to_table(tmp_path: Path, spark: SparkS
     ]
 
 
+@pytest.mark.nightly
 @every_sink
 def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")

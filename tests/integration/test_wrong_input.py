@@ -183,7 +183,7 @@ def test_policies_of_dead_letter_reasons_are_applied(tmp_path: Path, spark: Spar
     assert dead_letter["error"] == "a change without its row (`after`)"
 
 
-@pytest.mark.parametrize(("limit", "run_ends"), [(2, False), ("1%", True)])
+@pytest.mark.parametrize(("limit", "run_ends"), nightly_after(1, [("1%", True), (2, False)]))
 def test_too_many_dead_letters_end_the_run(
     tmp_path: Path, spark: SparkSession, bronze: Bronze, limit: int | str, run_ends: bool
 ) -> None:

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support.tiers import nightly_after
 
 from headrace.errors import ConfigError
 from headrace_stack.iceberg_rest import rest_catalog
@@ -46,7 +47,7 @@ def test_missing_jdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         broker.JAR.compile(tmp_path / "iam.jar")
 
 
-@each_jar
+@pytest.mark.parametrize("jar", nightly_after(1, JARS.values()), ids=JARS)
 @pytest.mark.dist
 @pytest.mark.one_spark
 @pytest.mark.skipif(not shutil.which("javac"), reason="needs a JDK")

@@ -128,6 +128,7 @@ def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_pat
     assert "transform mask names the table 'staf', which no topic becomes: did you mean 'staff'?" in warnings
 
 
+@pytest.mark.nightly
 def test_masked_column_is_known_from_earlier_batches(spark: SparkSession, tmp_path: Path) -> None:
     """The newest file of a topic may have no row with the column, or no row at all."""
     masked_pipeline = pipeline_of(tmp_path, masks={"email": {"nullify": True}}, target="{table}")

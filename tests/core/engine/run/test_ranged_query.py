@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +20,7 @@ import pytest
 from tests.support import ranged
 from tests.support.orders import KINDS, TRIGGER, Orders
 from tests.support.ranged import LinesSource, PausableSink, append
+from tests.support.spark_conf import interpret_plans
 from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until
 
@@ -66,7 +67,8 @@ def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path
     orders.add(*range(1, 7))
     orders.hold.touch()
     arguments = [str(path) for path in (orders.log, orders.checkpoint, orders.folder, orders.hold)]
-    with kill_at_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
+    interpreted = interpret_plans(tmp_path / "conf")
+    with kill_at_end([sys.executable, "-m", "tests.support.ranged", *arguments], interpreted) as process:
         orders.in_hand()
         until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not blocked")
         assert process.poll() is None
@@ -96,9 +98,9 @@ def test_batch_repeats_the_same_range_after_a_kill(spark: SparkSession, tmp_path
 
 
 @contextmanager
-def kill_at_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def kill_at_end(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process with its JVM in a new process group, and kill the group at the end."""
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, start_new_session=True) as process:
         try:
             yield process
         finally:

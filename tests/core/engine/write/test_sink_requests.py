@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError, Settings
 from headrace.engine.plan import retry
@@ -183,7 +184,7 @@ def test_retriable_error_of_an_idle_call_is_shown_and_retried_and_others_end_the
     assert "sink tended: the store is gone" in str(query.exception)
 
 
-@pytest.mark.parametrize("failures", [4, 8])
+@pytest.mark.parametrize("failures", nightly_after(1, [4, 8]))
 def test_first_idle_call_that_fails_is_repeated_after_the_batches(
     log: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:

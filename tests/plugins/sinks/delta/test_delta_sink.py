@@ -90,7 +90,7 @@ def test_rows_that_a_restore_removed_are_written_again(target: Target, tmp_path:
     assert [row["id"] for row in target.rows()] == [0, 1]
 
 
-@pytest.mark.parametrize("mode", ["upsert", "append"])
+@pytest.mark.parametrize("mode", nightly_after(1, ["upsert", "append"]))
 def test_transactions_name_their_batch_and_repeated_batch_is_skipped(target: Target, tmp_path: Path, mode: Any) -> None:
     target.write(PEOPLE, put(1, 1, "a"), mode=mode)
     other = Target(target.sink, target.session, name=target.name)
@@ -258,6 +258,7 @@ def test_types_are_widened_on_spark_4_unless_a_reader_does_not_support_it(tmp_pa
             assert [(row["a"], row["b"], row["s"]["n"]) for row in table.rows()] == [(1, 0.5, 1), (2**40, 0.1, 2**40)]
 
 
+@pytest.mark.nightly
 def test_local_timestamps_are_added_to_an_existing_table(target: Target) -> None:
     from pyspark.sql import functions as F
 

@@ -106,6 +106,7 @@ class TestVersions:
 class TestRealEvents:
     """Recorded events of the MySQL and MariaDB connectors, and of a PostgreSQL connector with transaction metadata."""
 
+    @pytest.mark.nightly
     def test_events_sort_by_offset(self, spark: SparkSession) -> None:
         for prefix in ("mysql_json_strmodes", "mariadb_json", "pg_json_strmodes"):
             records = [r for r in samples("other_envelopes") if r["topic"].startswith(f"{prefix}.inventory.")]

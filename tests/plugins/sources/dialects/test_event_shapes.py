@@ -228,36 +228,39 @@ class TestEnvelopesWithoutConnector:
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("dialect", "columns", "value", "path"),
-    [
-        (
-            DebeziumDialect(),
-            "source struct<name: string, db: string, schema: string, table: string>",
-            {"before": None, "after": {"id": 1}, "op": "c", "source": {"name": "eu", "schema": "public", **BLOCK}},
-            "eu/shop/public/people",
-        ),
-        (DebeziumDialect(), "op string", {"before": None, "after": {"id": 1}, "op": "c"}, None),
-        (
-            FlatDialect(),
-            "__source_name string, __table string",
-            {"id": 1, "__source_name": "eu", "__table": "people"},
-            "eu/people",
-        ),
-        (FlatDialect(), "id int, name string", {"id": 1, "name": "a"}, None),
-        (
-            DmsDialect(),
-            "data struct<id: int>",
-            {
-                "data": {"id": 1},
-                "metadata": {
-                    "record-type": "data",
-                    "operation": "insert",
-                    "schema-name": "shop",
-                    "table-name": "people",
+    nightly_after(
+        3,
+        [
+            (
+                DebeziumDialect(),
+                "source struct<name: string, db: string, schema: string, table: string>",
+                {"before": None, "after": {"id": 1}, "op": "c", "source": {"name": "eu", "schema": "public", **BLOCK}},
+                "eu/shop/public/people",
+            ),
+            (DebeziumDialect(), "op string", {"before": None, "after": {"id": 1}, "op": "c"}, None),
+            (
+                FlatDialect(),
+                "__source_name string, __table string",
+                {"id": 1, "__source_name": "eu", "__table": "people"},
+                "eu/people",
+            ),
+            (FlatDialect(), "id int, name string", {"id": 1, "name": "a"}, None),
+            (
+                DmsDialect(),
+                "data struct<id: int>",
+                {
+                    "data": {"id": 1},
+                    "metadata": {
+                        "record-type": "data",
+                        "operation": "insert",
+                        "schema-name": "shop",
+                        "table-name": "people",
+                    },
                 },
-            },
-            "shop.people",
-        ),
-    ],
+                "shop.people",
+            ),
+        ],
+    ),
 )
 def test_source_of_a_change(spark: SparkSession, dialect: Dialect, columns: str, value: Any, path: str | None) -> None:
     [changes] = make_changes(spark, [record(value)], dialect=dialect, keyed=False, key=("id",)).values()

@@ -149,6 +149,7 @@ def test_flat_rows_may_have_columns_with_the_names_of_row_images(tmp_path: Path,
     assert read_texts(pipeline, spark) == {1: {"id": "1", "before": "a", "after": "2", "price": "1.50"}}
 
 
+@pytest.mark.nightly
 def test_later_batch_keeps_types_and_adds_columns(tmp_path: Path, spark: SparkSession) -> None:
     job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)]).run(spark)
     pipeline = job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)], [FIRST.replace('"lsn": 1,', '"lsn": 9,')])

@@ -67,6 +67,7 @@ def test_too_large_record_is_a_dead_letter_with_offset_and_first_bytes(spark: Sp
     assert [row["reason"] for row in read_dead_letters(pipeline, spark)] == ["too-large"]
 
 
+@pytest.mark.nightly
 def test_topic_starts_with_a_too_large_record(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, sink = job(tmp_path, order(1, LIMIT), order(2), limit=1)
     pipeline.run(spark)

@@ -308,6 +308,7 @@ def test_column_of_the_row_routes_only_events_without_deletes(spark: SparkSessio
         build(tmp_path, {"unwrap": {}}, {"outbox": {}}).run(spark)
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.one_spark
 def test_other_tables_of_the_pipeline_are_not_those_of_events(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_run_maintains_tables_before_it_ends(tmp_path: Path, artists: Topic, spa
     assert [(one.step, one.outcome, one.error) for one in reported] == [("compact", "2 files into 1", None)]
     assert pipelines.rows(pipeline, spark) == [artist(1, "name 2"), artist(2, "name 2")]
     off = pipelines.pipeline(tmp_path, maintenance={"files": 3, "enabled": False})
-    assert write_batches(artists, off, spark, 3) == []
+    assert write_batches(artists, off, spark, 2) == []
 
 
 def test_failed_step_is_reported_and_command_exits_with_an_error(

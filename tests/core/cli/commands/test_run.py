@@ -44,7 +44,7 @@ def read_until(stream: IO[str] | None, text: str) -> str:
     raise AssertionError(f"{text!r} never came:\n{''.join(lines)}")
 
 
-def test_run_applies_available_files_and_show_prints_them(sample: Path) -> None:
+def test_run_applies_available_files(sample: Path) -> None:
     deliver(sample.parent)
     out, err = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
     batch, total, table = out.splitlines()
@@ -59,6 +59,11 @@ def test_run_applies_available_files_and_show_prints_them(sample: Path) -> None:
     assert "Z starting Spark " in err
     assert not any(noise in err for noise in NOISE)
 
+
+@pytest.mark.nightly
+def test_show_prints_applied_rows(sample: Path) -> None:
+    deliver(sample.parent)
+    finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
     out, err = finish(
         start(sample.parent, "show", "artists.yaml", "moma.artists", "--format", "json", "--limit", "1000")
     )

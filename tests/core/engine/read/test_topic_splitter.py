@@ -85,6 +85,7 @@ def list_errors(pipeline: Pipeline, spark: SparkSession) -> list[tuple[Any, ...]
     return [tuple(row) for row in found.collect()]
 
 
+@pytest.mark.nightly
 def test_second_table_of_a_topic_is_not_mixed_with_the_first_without_a_rule(
     spark: SparkSession, tmp_path: Path
 ) -> None:

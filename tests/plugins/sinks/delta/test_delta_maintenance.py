@@ -56,6 +56,7 @@ def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Pa
     assert maintain(target, later(0, files=3)) == {}
 
 
+@pytest.mark.nightly
 def test_old_versions_expire_and_batches_are_still_known(tmp_path: Path, sessions: Sessions) -> None:
     target = Target(DeltaSink({"path": str(tmp_path), "delta.checkpointInterval": 2}), sessions.of("one"))
     for number in range(3):

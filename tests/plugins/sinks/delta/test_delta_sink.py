@@ -189,6 +189,7 @@ def test_delta_table_of_another_program_is_continued(target: Target, tmp_path: P
 # Partitions
 
 
+@pytest.mark.nightly
 def test_rows_move_between_partitions(tmp_path: Path, sessions: Sessions) -> None:
     table = make(tmp_path, sessions, **{"partition.by": {"other.*": ["born"], "kit.*": ["city"]}})
     schema = "id int, city string, name string"
@@ -236,6 +237,7 @@ def test_column_names_with_spaces_require_column_mapping(tmp_path: Path, session
         assert not folder_of(tmp_path, table).exists()
 
 
+@pytest.mark.nightly
 def test_types_are_widened_on_spark_4_unless_a_reader_does_not_support_it(tmp_path: Path, sessions: Sessions) -> None:
     narrow = "id int, a smallint, b float, c decimal(5,2), s struct<n: int>"
     wide = "id int, a bigint, b double, c decimal(9,4), s struct<n: bigint>"

@@ -54,6 +54,7 @@ def rows_of(bucket: Bucket, table: dict[str, Any], *columns: str) -> list[tuple[
     return sorted(tuple(plain(value) for value in row) for row in found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("format", nightly_after(1, ["parquet", "avro", "json"]))
 def test_topic_becomes_a_table_with_folders_as_partitions(
     bucket: OpenBucket,

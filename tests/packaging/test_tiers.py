@@ -75,7 +75,7 @@ def test_nightly_marker_is_found_at_every_level() -> None:
     assert find_tiers("plugins/sinks/iceberg/test_iceberg_sink.py::TestCopyOnWrite") == {"test-all"}  # a class
     assert find_tiers("integration/test_torture.py::test_killed_twice") == {"test-all"}  # a function
     assert find_tiers("integration/test_live.py::test_tables_follow_a_database") == {"test", "test-all"}  # a parameter
-    assert find_tiers("integration/test_malformed.py::test_json") == {"test"}
+    assert find_tiers("core/engine/read/test_transform_counts.py::test_filtered_rows_are_counted") == {"test"}
     with pytest.raises(AssertionError, match=r"test_malformed\.py has no test_csv"):
         find_tiers("integration/test_malformed.py::test_csv")
 

@@ -93,7 +93,7 @@ def test_columns_with_hostile_names_keep_their_values(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", nightly_after(1, ["a'b", "a\x1b[31mb", "-1", "'; --"]))
+@pytest.mark.parametrize("name", ["a'b", "a\x1b[31mb", "-1", "'; --"])
 def test_record_with_a_name_that_avro_does_not_allow_is_a_dead_letter_in_hudi(
     name: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -130,7 +130,7 @@ def config_error(pipeline: Pipeline, spark: SparkSession) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_rows_reach_the_table(
     msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:

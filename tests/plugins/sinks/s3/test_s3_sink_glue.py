@@ -55,7 +55,7 @@ def rows_of(bucket: Bucket, table: dict[str, Any], *columns: str) -> list[tuple[
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("format", nightly_after(1, ["parquet", "avro", "json"]))
+@pytest.mark.parametrize("format", ["parquet", "avro", "json"])
 def test_topic_becomes_a_table_with_folders_as_partitions(
     bucket: OpenBucket,
     glue: Glue,

@@ -24,6 +24,7 @@ from headrace.errors import DataError, HeadraceError
 from headrace.sdk.events import DETAIL, ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace_sources.formats.avro import AvroFormat
+from headrace_sources.transports.file_errors import make_damage_error
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
@@ -404,6 +405,8 @@ class TestBadFiles:
         path.write_bytes(oversized_file(codec))
         error = RuntimeError("java.lang.OutOfMemoryError: Java heap space")
         assert AvroFormat().find_damaged_file(spark, [f"file:{good}", f"file:{path}"], error) == f"file:{path}"
+        found = make_damage_error(f"file:{path}", error)
+        assert found.what == "a block or a line of the file is too large for the memory"
 
     @pytest.mark.nightly
     @pytest.mark.slow

@@ -86,3 +86,10 @@ def test_tiers_differ_by_one_marker() -> None:
     lint = "{[testenv:lint]commands}"
     assert tox["testenv:test"]["commands"].split("\n")[1:] == [lint, 'pytest -m "not nightly" {posargs}']
     assert tox["testenv:test-all"]["commands"].split("\n")[1:] == [lint, "pytest {posargs}"]
+
+
+@pytest.mark.xdist_group("grouped")
+def test_tests_of_a_group_share_a_process(request: pytest.FixtureRequest) -> None:
+    """A scheduler of pytest-xdist finds the group of a test at the end of its ID."""
+    is_distributed = hasattr(request.config, "workerinput")
+    assert request.node.nodeid.endswith("@grouped") == is_distributed, "install the pytest that setup.cfg requires"

@@ -23,6 +23,7 @@ from tests.support.glue import set_jvm_properties
 from tests.support.role_server import TOKEN, RoleServer
 from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import open_bucket
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.cli import startup
@@ -326,7 +327,9 @@ class TestFaults:
 
     pytestmark = spark_tests
 
-    @pytest.mark.parametrize("fault", [SLOW_DOWN, RESET, Fault(500, "InternalError")], ids=["slow", "reset", "500"])
+    @pytest.mark.parametrize(
+        "fault", nightly_after(1, [SLOW_DOWN, RESET, Fault(500, "InternalError")]), ids=["slow", "reset", "500"]
+    )
     def test_temporary_faults_are_retried(
         self, spark: SparkSession, s3: S3, proxy: S3Proxy, bucket: str, fault: Fault
     ) -> None:

@@ -25,7 +25,7 @@ PEOPLE = "id int, name string"
 ALL = MaintenancePolicy(history_seconds=3600, files=2)
 
 
-@pytest.fixture(params=[(), ("spark",)], ids=["merged", "by key"])
+@pytest.fixture(params=[(), pytest.param(("spark",), marks=pytest.mark.nightly)], ids=["merged", "by key"])
 def target(request: pytest.FixtureRequest, tmp_path: Path, sessions: Sessions) -> Target:
     target = Target(IcebergSink({"warehouse": str(tmp_path), "readers": list(request.param)}), sessions.of("one"))
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
+    from headrace.sdk.source import Source
 
 #: Write mode of a batch.
 Mode = Literal["upsert", "append"]
@@ -34,7 +35,8 @@ class Capabilities:
 
     #: One row per key, the newest by position. Without it ``mode: upsert`` is rejected before a stream starts.
     upsert: bool = False
-    #: Rows are removed. Without it a pipeline with deletes is rejected before a stream starts.
+    #: Rows are removed. Without it a pipeline with deletes is rejected before a stream starts. A sink without ``upsert`` gets
+    #: deletes in mode ``append``, as rows whose DELETED is true.
     delete: bool = False
     #: New columns and struct fields are added; older rows have null there.
     schema_evolution: bool = False
@@ -196,6 +198,12 @@ class Sink(Plugin, ABC):
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
         """Return the size of a table; None when the table does not exist or its size is unknown."""
         return None
+
+    def check_source(self, source: Source, tables: Iterable[str], spark: SparkSession | None = None) -> None:
+        """Raise ConfigError if the source reads the records that the sink writes for one of ``tables``: a loop without an end.
+
+        Called without a session before a stream starts, and with one before the first write of a table.
+        """
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         """Raise ConfigError for a table that the sink cannot maintain correctly with its options. Called before any read or write."""

@@ -98,6 +98,10 @@ class Source(Plugin, ABC):
         """Return topic → milliseconds between the batch and the newest record, for sources that have no ``lag``. Called when a batch is done."""
         return {}
 
+    def named_topics(self) -> Sequence[str]:
+        """Return the topics that its options name; empty if only a pattern or a server determines them."""
+        return ()
+
     def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Return each current topic with a function that reads some of its records: like ``records``, before the first batch."""
         return {}

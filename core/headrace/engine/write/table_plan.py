@@ -64,6 +64,8 @@ class TablePlan:
     modes: Mapping[Sink, TableMode]
     #: The event's own columns, which sinks write.
     columns: tuple[str, ...]
+    #: Rows are whole events: a delete is a row like any other.
+    has_envelopes: bool = False
     #: Columns whose values events of this batch may leave out.
     unavailable: tuple[str, ...] = ()
     #: Events report changes of a row's primary key.
@@ -103,11 +105,13 @@ class TablePlan:
         for sink, mode in modes.items():
             sink.check_table(target, mode)
             sink.check_columns(target, columns)
+            sink.check_source(plan.source, [table], changes.frame.sparkSession)
         return cls(
             table=target,
             marks=marks,
             modes=modes,
             columns=columns,
+            has_envelopes=changes.envelope,
             unavailable=_unavailable_columns(changes, columns),
             has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
             has_snapshots=bool(upserts and plan.removes_rows(table) and SNAPSHOT in changes.own_columns),
@@ -176,6 +180,7 @@ def check_capabilities(plan: Plan) -> None:
         for sink in variant.sinks:
             _check_record_columns(variant, sink)
     _check_places(plan)
+    _check_loops(plan)
 
 
 def _check_modes(plan: Plan) -> None:
@@ -191,7 +196,8 @@ def _check_modes(plan: Plan) -> None:
         appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
         if mode == "changelog":  # A changelog keeps deletes as rows.
             continue
-        if any(t.deletes_rows for t in plan.transforms) and (appends or not sink.capabilities.delete):
+        removes = sink.capabilities.delete and not (appends and sink.capabilities.upsert)
+        if any(t.deletes_rows for t in plan.transforms) and not removes:
             raise ConfigError(
                 "it appends, so it cannot remove rows that the database deletes",
                 where=f"sink {plan.name_of(sink)}",
@@ -211,6 +217,15 @@ def _check_places(plan: Plan) -> None:
                 where=f"sink {plan.name_of(sink)}",
                 fix="give each sink its own folder or catalog",
             )
+
+
+def _check_loops(plan: Plan) -> None:
+    """Raise ConfigError if a sink writes records that the source reads, as far as the file names the topics."""
+    for topic in plan.source.named_topics():
+        route = plan.routes.of(topic)
+        if route is not None and not route.by and not route.error:
+            for sink in plan.for_table(route.table).sinks:
+                sink.check_source(plan.source, [route.table])
 
 
 def _check_record_columns(plan: Plan, sink: Sink) -> None:

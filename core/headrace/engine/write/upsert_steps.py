@@ -100,9 +100,12 @@ def select_tombstones(rows: DataFrame) -> DataFrame:
 def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Return the accepted rows for append tables.
 
-    Unavailable values are null, and listed if the tables accept new columns.
+    Unavailable values are null, and listed if the tables accept new columns. No envelope is DELETED: an event removes no row.
     """
-    return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP, SOURCE)
+    from pyspark.sql import functions as F
+
+    rows = _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP, SOURCE)
+    return rows.withColumn(DELETED, F.lit(False)) if table_plan.has_envelopes else rows
 
 
 def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:

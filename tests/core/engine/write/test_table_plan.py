@@ -32,7 +32,7 @@ def changes(*columns: str, key: T.StructType | None = KEY, envelope: bool = Fals
         schema.add(C.KEY, key)
     for name, data_type in own.items():
         schema.add(C.PREFIX + name, data_type)
-    return Changes(cast("Any", SimpleNamespace(columns=schema.names, schema=schema)), envelope)
+    return Changes(cast("Any", SimpleNamespace(columns=schema.names, schema=schema, sparkSession=None)), envelope)
 
 
 class SinglePassSink(ConsoleSink):
@@ -147,3 +147,17 @@ def test_marks_of_a_batch() -> None:
         "checkpoint/truncate",
         "checkpoint/dead_letters/shop.orders",
     )
+
+
+class DeletingAppender(FilesSink):
+    """Sink that appends and applies deletes, such as a log of changes."""
+
+    name = "log"
+    capabilities = Capabilities(delete=True, schema_evolution=True)
+
+
+def test_sink_that_appends_and_deletes_accepts_deletes() -> None:
+    check_capabilities(plan(DeletingAppender(path="lake"), transforms=(Unwrap(),)))
+    check_capabilities(plan(DeletingAppender(path="lake", mode="append"), transforms=(Unwrap(),)))
+    with pytest.raises(ConfigError, match="cannot remove rows"):
+        check_capabilities(plan(ConsoleSink(mode="append"), transforms=(Unwrap(),)))

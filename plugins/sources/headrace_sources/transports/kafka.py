@@ -11,15 +11,16 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, NativeSource, Plugin, SourceContext
+from headrace.sdk import ConfigError, DataError, HeadraceError, NativeSource, SourceContext
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
-from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets, with_timeouts
+from headrace_kafka.kafka_admin import Offsets, with_timeouts
+from headrace_kafka.kafka_client import KafkaClient
+from headrace_kafka.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
-from headrace_sources.transports.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges
 from headrace_sources.transports.kafka_restart import read_newest_offsets
 from headrace_sources.transports.kafka_shares import FairShares
@@ -39,51 +40,41 @@ _RECORDS_PER_TASK = 50_000
 #: partition's first and last offset after every poll, which is 500 records by default; ``max.partition.fetch.bytes`` still
 #: limits the bytes of a poll.
 _CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
-_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 
-class KafkaSource(NativeSource):
+class KafkaSource(KafkaClient, NativeSource):
     """``kafka: {bootstrap.servers: "broker:9092", subscribePattern: 'shop[.].*'}``."""
 
     name = "kafka"
     api_version = 1
     Config = KafkaConfig
-    #: Spark releases it with each patch. The patches that are missing here have the jars of the nearest one.
-    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "3.5.7": ("org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",),
-        **{p: (f"org.apache.spark:spark-sql-kafka-0-10_2.13:{p}",) for p in ("4.0.0", "4.1.1", "4.2.0")},
-    }
-    jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-    _client: KafkaAdmin | None = None
+    config: KafkaConfig
+    # Records of aborted transactions are not read.
+    client_defaults: ClassVar[Mapping[str, str]] = {"isolation.level": "read_committed"}
     _shares: FairShares | None = None
     _topic_ids: TopicIds | None = None
     #: End offsets at the start of a run that applies only available records, for the next stream and for the current one.
     _available: Offsets | None = None
     _limits: Offsets | None = None
 
-    def parts(self) -> Sequence[Plugin]:
-        return [self.config.auth] if self.config.auth else []
+    def named_topics(self) -> list[str]:
+        if self.config.subscribePattern:
+            return []
+        return [name.strip() for name in self.config.assign or option_text(self.config.subscribe).split(",")]
 
-    def session_conf(self) -> dict[str, str]:
-        servers, auth = self.config.bootstrap_servers, self.config.auth
-        properties = auth.java_properties(option_text(servers or "")) if auth else {}
-        options = " ".join(f"-D{name}={value}" for name, value in properties.items())
-        return dict.fromkeys(_JAVA_OPTIONS, options) if options else {}
-
-    def check(self, spark: SparkSession | None = None) -> None:
-        if self.config.auth and self.config.bootstrap_servers:  # without servers, the plugin queries a service
-            self._client_options()
+    def reads_topic(self, topic: str, spark: SparkSession | None = None) -> bool:
+        return topic in self.named_topics() if spark is None else self._select_topics(spark)(topic)
 
     def check_stream(self, context: SourceContext) -> None:
         # If the new topic has as many records as the old one, Spark plans no batch, so no batch would detect the new topic.
         assert context.stream is not None
-        self._admin(context.spark).await_broker()
-        ids = TopicIds(context.stream, self._admin(context.spark).ids)
+        self.admin(context.spark).await_broker()
+        ids = TopicIds(context.stream, self.admin(context.spark).ids)
         if recreated := ids.find_recreated(self._select_topics(context.spark)):
             self._reject_recreated(recreated)
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        self._admin(spark).await_broker()
+        self.admin(spark).await_broker()
         # State of an earlier stream is invalid: the checkpoint may be new, and the limits outdated.
         self._shares, self._limits, self._available = None, self._available, None
         name, value = self._topic_option
@@ -92,7 +83,7 @@ class KafkaSource(NativeSource):
             # The stream only reads offsets. headrace repeats a failed request itself, and reports it first.
             "fetchOffset.numRetries": "2",
             **self._options(READER_OPTIONS + STREAM_OPTIONS),
-            **{f"kafka.{name}": value for name, value in with_timeouts(self._client_options()).items()},
+            **{f"kafka.{name}": value for name, value in with_timeouts(self.client_options()).items()},
         }
         reader = spark.readStream.format("kafka").options(**options)
         reader = reader.option(name, option_text(value))
@@ -100,7 +91,7 @@ class KafkaSource(NativeSource):
         return reader.load()
 
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
-        self._admin(spark).await_broker()
+        self.admin(spark).await_broker()
         try:
             partitions, others = self._find_partitions(spark)
         except ConfigError:  # a topic is missing or not visible: the stream reports it
@@ -110,7 +101,7 @@ class KafkaSource(NativeSource):
             raise ConfigError(
                 f"no topic matches subscribePattern {pattern!r}", where=self._where, fix=did_you_mean(pattern, others)
             )
-        self._available = self._admin(spark).latest(partitions)
+        self._available = self.admin(spark).latest(partitions)
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         if context.replay is not None:
@@ -128,12 +119,8 @@ class KafkaSource(NativeSource):
         return {topic: stamp(topic, ranges[topic]) for topic in topics}
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        admin = self._admin(spark)
-        cluster, brokers = admin.cluster()
-        options = self._client_options()
-        protocol, mechanism = options.get("security.protocol", "PLAINTEXT"), options.get("sasl.mechanism")
-        how = f"{protocol}, {mechanism}: authentication succeeded" if mechanism and "SASL" in protocol else protocol
-        yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
+        admin = self.admin(spark)
+        yield "source kafka", self.describe_cluster(spark)
         partitions, others = self._find_partitions(spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
         for topic, numbers in partitions.items():
@@ -148,7 +135,7 @@ class KafkaSource(NativeSource):
             yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for a topic; {visible}"
 
     def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        admin, (partitions, _) = self._admin(context.spark), self._find_partitions(context.spark)
+        admin, (partitions, _) = self.admin(context.spark), self._find_partitions(context.spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
         samples = {}
         for topic in partitions:
@@ -167,11 +154,11 @@ class KafkaSource(NativeSource):
         shares = self._shares_of(context.spark, context.stream)
         end_offsets = shares.end(context.batch)
         end = {topic: end_offsets[topic] for topic in shares.ranges(context.batch)}  # only topics with new records
-        latest = self._admin(context.spark).latest(end)
+        latest = self.admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
     def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
-        return self._admin(context.spark).describe_origins(topics)
+        return self.admin(context.spark).describe_origins(topics)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         auth = self.config.auth
@@ -180,21 +167,14 @@ class KafkaSource(NativeSource):
         if isinstance(found, ConfigError) and found.what.startswith(NO_SUCH_TOPIC) and self._client is not None:
             with suppress(Exception):  # The broker does not respond: the names stay unknown.
                 names = self._client.topics()
-                missing = [name for name in self._named_topics if name not in names]
+                missing = [name for name in self.named_topics() if name not in names]
                 found.fix = f"{found.fix}; {did_you_mean(missing[0], names)}" if missing else found.fix
         return found
 
     @property
     def _where(self) -> str:
         name, value = self._topic_option
-        return f"source kafka, {self._servers}, {name} {option_text(value)}"
-
-    @property
-    def _named_topics(self) -> list[str]:
-        """Topics that the options name; empty with a pattern."""
-        if self.config.subscribePattern:
-            return []
-        return [name.strip() for name in self.config.assign or option_text(self.config.subscribe).split(",")]
+        return f"source kafka, {self.servers}, {name} {option_text(value)}"
 
     @property
     def _topic_option(self) -> tuple[str, Any]:
@@ -202,45 +182,27 @@ class KafkaSource(NativeSource):
         name = next(name for name in TOPIC_OPTIONS if getattr(self.config, name))
         return name, getattr(self.config, name)
 
-    @cached_property
-    def _servers(self) -> str:
-        named, auth = self.config.bootstrap_servers, self.config.auth
-        return auth.brokers() if auth and not named else option_text(named)
-
-    def _client_options(self) -> dict[str, str]:
-        """Return the options of Kafka's clients, by Kafka's names: the options of ``auth``, overridden by the options in the pipeline file."""
-        own = {k.removeprefix("kafka."): v for k, v in self.config.options().items() if k.startswith("kafka.")}
-        auth = self.config.auth.client_options(self._servers) if self.config.auth else {}
-        # Records of aborted transactions are not read.
-        return {"isolation.level": "read_committed", **auth, **own, "bootstrap.servers": self._servers}
-
     def _options(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the options that the stream and the queries share."""
         return {
             **{k: v for k, v in self.config.options().items() if k in names},
-            **{f"kafka.{k}": v for k, v in self._client_options().items()},
+            **{f"kafka.{k}": v for k, v in self.client_options().items()},
             "failOnDataLoss": option_text(self.config.failOnDataLoss),
             "includeHeaders": "true",
         }
 
-    def _admin(self, spark: SparkSession) -> KafkaAdmin:
-        """Return the source's client, which is created once."""
-        if self._client is None:
-            self._client = KafkaAdmin(spark, self._client_options())
-        return self._client
-
     def _find_partitions(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
         """Return the source's existing topics with their partitions, and the names of the cluster's other topics."""
-        admin, config = self._admin(spark), self.config
+        admin, config = self.admin(spark), self.config
         names = admin.topics()
         if config.subscribePattern:
             wanted = list(filter(self._select_topics(spark), names))
         else:
-            wanted = self._named_topics
+            wanted = self.named_topics()
             for name in wanted:
                 if name not in names:
                     fix = did_you_mean(name, names)
-                    raise ConfigError(f"no such topic: {name!r}", where=f"source kafka, {self._servers}", fix=fix)
+                    raise ConfigError(f"no such topic: {name!r}", where=f"source kafka, {self.servers}", fix=fix)
         partitions = admin.partitions(wanted)
         if config.assign:
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
@@ -249,7 +211,7 @@ class KafkaSource(NativeSource):
     def _select_topics(self, spark: SparkSession) -> Callable[[str], bool]:
         """Return the function that returns whether the options select a topic."""
         if not self.config.subscribePattern:
-            return set(self._named_topics).__contains__
+            return set(self.named_topics()).__contains__
         # Kafka's client uses Java's expressions.
         pattern: Any = spark._jvm.java.util.regex.Pattern.compile(self.config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001
         return lambda name: bool(pattern.matcher(name).matches())
@@ -263,7 +225,7 @@ class KafkaSource(NativeSource):
     def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
         if self._shares is None:
             limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
-            admin = self._admin(spark)
+            admin = self.admin(spark)
             self._topic_ids = TopicIds(stream, admin.ids)
             find_recreated = partial(self._topic_ids.note, reject=self._reject_recreated)
             self._shares = FairShares(stream, limit, partial(self._find_bounds, spark), admin.earliest, find_recreated)
@@ -275,7 +237,7 @@ class KafkaSource(NativeSource):
             raise DataError(
                 f"a topic was deleted and created again since it was last read: {', '.join(topics)}. Records of the old topic may have "
                 "been deleted before they were read",
-                where=f"source kafka, {self._servers}",
+                where=f"source kafka, {self.servers}",
                 fix="start with a new checkpoint; or set `failOnDataLoss: false` to continue with the first record of the new topic",
             )
 
@@ -283,11 +245,11 @@ class KafkaSource(NativeSource):
         """Return the ranges of existing topics. DataError for ranges of a deleted topic, unless the options accept lost records."""
         assert context.stream is not None
         # The ids are read again, because the thread of the batches changes those in memory.
-        ids = TopicIds(context.stream, self._admin(context.spark).ids)
+        ids = TopicIds(context.stream, self.admin(context.spark).ids)
         present = {topic: ids.keep_current(topic, parts) for topic, parts in replay.items()}
         for topic, parts in replay.items():
             if len(present[topic]) < len(parts):
-                where = f"source kafka, {self._servers}"
+                where = f"source kafka, {self.servers}"
                 message = f"the topic {topic} was deleted and created again before a table caught up: records of the old topic are lost"
                 if self.config.failOnDataLoss:
                     raise DataError(message, where=where, fix="set `failOnDataLoss: false` to continue without them")
@@ -296,7 +258,7 @@ class KafkaSource(NativeSource):
 
     def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
         """Return the offsets up to which a batch may read: the latest ones, or those at the start of an available-now run."""
-        return self._admin(spark).latest(planned) if self._limits is None else self._limits
+        return self.admin(spark).latest(planned) if self._limits is None else self._limits
 
     def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
         frames = [self._read(session, topic=topic, offsets=offsets) for offsets in merge_ranges(parts)]

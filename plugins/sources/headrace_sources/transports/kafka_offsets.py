@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError
-from headrace_sources.transports.kafka_admin import Offsets
+from headrace_kafka.kafka_admin import Offsets
 
 if TYPE_CHECKING:
     from headrace.sdk.storage import Folder

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace_sources.transports.kafka_admin import Offsets
+from headrace_kafka.kafka_admin import Offsets
 from headrace_sources.transports.kafka_offsets import EARLIEST, Ranges, list_ranges, pin_ranges, read_end, read_start
 
 if TYPE_CHECKING:

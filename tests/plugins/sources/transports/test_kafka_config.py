@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace import ConfigError
+from headrace_kafka.kafka_admin import with_timeouts
 from headrace_sources import AvroFormat, JsonFormat, KafkaSource
-from headrace_sources.transports.kafka_admin import with_timeouts
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from headrace_sources.transports.kafka_admin import Offsets
+from headrace_kafka.kafka_admin import Offsets
 from headrace_sources.transports.kafka_offsets import Ranges
 from headrace_sources.transports.kafka_shares import KEPT_BATCHES, FairShares, share
 

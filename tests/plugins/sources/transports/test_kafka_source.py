@@ -24,8 +24,8 @@ from headrace.progress.model import BatchProgress
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import find_damaged_file
 from headrace.testing.sources import SourceConformance, SourceHarness
+from headrace_kafka.kafka_admin import KafkaAdmin
 from headrace_sources.transports.kafka import KafkaSource
-from headrace_sources.transports.kafka_admin import KafkaAdmin
 from headrace_stack.servers.kafka import Kafka, Record
 
 if TYPE_CHECKING:

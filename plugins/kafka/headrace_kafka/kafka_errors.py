@@ -1,4 +1,4 @@
-"""Errors of Spark's Kafka source and of Kafka's clients, as errors with a fix."""
+"""Errors of Spark's Kafka source and sink and of Kafka's clients, as errors with a fix."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 NO_SUCH_TOPIC = "no such topic"
 
 
-def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
-    """Return the error for a failure of a broker or of reading from it; None for others, such as a sink's server."""
+def explain_kafka_error(
+    error: BaseException, where: str | None, *, rights: str = "Read and Describe"
+) -> HeadraceError | None:
+    """Return the error for a failure of a broker or of reading from it; None for others, such as a sink's server.
+
+    ``rights``: the rights that the client needs on its topics.
+    """
     text = full_text(error)
     if "kafka" not in text.lower():
         return None
     known = (KnownError(pattern, kind, f"{what}: {{message}}", fix) for pattern, kind, what, fix in _KNOWN_ERRORS)
-    return explain_known_error(error, known, where=where)
+    return explain_known_error(error, known, where=where, rights=rights)
 
 
 _DATA_LOSS: tuple[type[HeadraceError], str, str] = (
@@ -52,7 +57,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
         ConfigError,
         "permission denied",
-        "grant this user Read and Describe on the topics",
+        "grant this user {rights} on the topics",
     ),
     (
         r"UnknownTopicOrPartitionException|does not host this topic-partition",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Topic → partition → offset.
 Offsets = dict[str, dict[str, int]]
+_KAFKA = "org.apache.kafka.common"
 #: Attempts to reach the cluster before a stream starts, each as long as the client's timeout.
 _MAX_ATTEMPTS = 3
 
@@ -29,8 +30,9 @@ class KafkaAdmin:
         self._jvm = jvm
         config = jvm.java.util.HashMap()
         for name, value in with_timeouts(options).items():
-            if name not in _CONSUMER_ONLY:
+            if name not in _OTHER_CLIENTS:
                 config.put(name, value)
+        self._config = config
         self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
         isolation = jvm.org.apache.kafka.common.IsolationLevel
         committed = options.get("isolation.level") == "read_committed"
@@ -61,6 +63,25 @@ class KafkaAdmin:
         """Return the partitions by topic; UnknownTopicOrPartitionException for a missing topic."""
         descriptions = self._describe(topics)
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
+
+    def create_by_broker(self, topic: str) -> bool:
+        """Return whether a topic exists after a request of a producer: a broker with ``auto.create.topics.enable`` creates it."""
+        config, serializer = self._jvm.java.util.HashMap(self._config), f"{_KAFKA}.serialization.ByteArraySerializer"
+        for name, value in (
+            ("key.serializer", serializer),
+            ("value.serializer", serializer),
+            ("max.block.ms", str(_TIMEOUT)),
+        ):
+            config.put(name, value)
+        producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer(config)
+        try:
+            return int(producer.partitionsFor(topic).size()) > 0
+        except Exception as error:
+            if "not present in metadata" not in full_text(error):
+                raise
+            return False
+        finally:
+            producer.close()
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of existing topics. A cluster without topic ids returns an id of zeros."""
@@ -120,8 +141,8 @@ class KafkaAdmin:
 #: Milliseconds. With Kafka's default of a minute, an outage and a deleted topic are reported minutes later.
 _TIMEOUT = 5000
 _API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
-#: Options that only consumers have. The admin client would log a warning for each.
-_CONSUMER_ONLY = frozenset({"isolation.level"})
+#: Options that only consumers or producers have. The admin client would log a warning for each.
+_OTHER_CLIENTS = frozenset({"isolation.level", "acks", "enable.idempotence"})
 
 
 def with_timeouts(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Shared by the source and the sink ``kafka``: brokers, authentication, options of clients, and errors."""

@@ -18,6 +18,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("source", "files"): {"path": "{folder}", "format": "json"},
     ("format", "parquet"): {},
     ("sink", "console"): {},
+    ("sink", "kafka"): {"bootstrap.servers": "broker:9092"},
     ("auth", "msk-iam"): {"region": "eu-west-1"},
     ("filesystem", "s3a"): {},
     ("catalog", "glue"): {"region": "eu-west-1"},

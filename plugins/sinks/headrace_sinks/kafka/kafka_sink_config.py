@@ -1,0 +1,81 @@
+"""Options of the sink ``kafka``, with the names of Spark, of Kafka's producer and of Kafka Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from headrace.sdk import SinkConfig
+from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
+
+#: Placeholder in ``topic``.
+NAME = "{name}"
+#: Options of Kafka's producer that users write without Spark's prefix.
+_PRODUCER_OPTIONS = (
+    *CLIENT_OPTIONS,
+    "acks",
+    "batch.size",
+    "buffer.memory",
+    "compression.type",
+    "delivery.timeout.ms",
+    "linger.ms",
+    "max.block.ms",
+    "max.request.size",
+)
+_NO_TRANSACTIONS = ("Spark's writer has no transactions", "remove the option: records are written at least once")
+_BYTES = ("Spark's writer sends bytes", "remove the option: `keys.format` and the converters' options set the format")
+#: Option → its values that keep the order of a key's records and lose none, and the reason.
+_REQUIRED = {
+    "kafka.acks": (("all", "-1"), "a broker may lose records that only it has"),
+    "kafka.enable.idempotence": (("true",), "a repeated request would change the order of records"),
+}
+
+
+class KafkaSinkConfig(KafkaClientConfig, SinkConfig):
+    """Kafka topics. Options of Kafka's producer (``kafka.*``) go next to these."""
+
+    known_options = _PRODUCER_OPTIONS
+    explained: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **explain_prefix(_PRODUCER_OPTIONS),
+        **EXPLAINED_BROKERS,
+        **dict.fromkeys(("transactional.id", "kafka.transactional.id"), _NO_TRANSACTIONS),
+        **dict.fromkeys((f"kafka.{part}.serializer" for part in ("key", "value")), _BYTES),
+        "topics": ("a table has one topic", f"write `topic:`, such as `replica.{NAME}`"),
+    }
+    passthrough: ClassVar[tuple[str, ...]] = ("kafka.*",)
+
+    topic: str = Field(NAME, min_length=1)
+    """Topic of a table. ``{name}`` is the whole name of the table: the name of the source's topic, unless ``tables:`` sets another."""
+
+    keys_format: Literal["json", "bytes"] = Field("json", alias="keys.format")
+    """Format of record keys. ``json``: the key columns after the transforms. ``bytes``: the key as it arrived."""
+
+    key_schemas_enable: bool = Field(True, alias="key.converter.schemas.enable")
+    """Whether keys in JSON contain their schema, as in Kafka Connect's JsonConverter."""
+
+    value_schemas_enable: bool = Field(True, alias="value.converter.schemas.enable")
+    """Whether values contain their schema, as in Kafka Connect's JsonConverter."""
+
+    includeHeaders: bool = False  # noqa: N815 - Spark's name
+    """Copy the headers of the records. Transforms do not change headers, so that masks require ``false``."""
+
+    null_values: Literal["write", "ignore"] = Field("write", alias="behavior.on.null.values")
+    """Tombstones of the source: written, or left out. A delete always becomes a tombstone."""
+
+    @classmethod
+    def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:
+        if key in _REQUIRED:
+            values, reason = _REQUIRED[key]
+            if str(value).lower() not in values:
+                return f"`{key}: {value}` is not supported: {reason}", "remove the option"
+            return None
+        return super().explain_key(key, value)
+
+    @field_validator("topic")
+    @classmethod
+    def _check_placeholders(cls, value: str) -> str:
+        if set("{}$") & set(value.replace(NAME, "")):
+            raise ValueError(f"{value!r} has an unknown placeholder: the only one is {NAME}")
+        return value

@@ -27,7 +27,7 @@ def make_records(rows: DataFrame, table: Table, topic: str, config: KafkaSinkCon
     """Convert rows to records. Those of a key are in one partition of the result, in order."""
     from pyspark.sql import functions as F
 
-    if config.null_values == "ignore":
+    if config.null_values == "ignore" and C.TOMBSTONE in rows.columns:
         rows = rows.where(~F.col(C.TOMBSTONE))
     key, order = _encode_key(rows, table, topic, config), [name for name in _ORDER if name in rows.columns]
     headers = [F.col(C.HEADERS).alias("headers")] if C.HEADERS in rows.columns and config.includeHeaders else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from headrace import ConfigError
-from headrace_kafka.kafka_admin import with_timeouts
 from headrace_sources import AvroFormat, JsonFormat, KafkaSource
 
 
@@ -31,21 +30,6 @@ def test_option_with_another_or_misspelled_name_is_explained(key: str, fix: str)
     with pytest.raises(ConfigError) as raised:
         KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "orders", key: "x"})
     assert f"fix: {fix}" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "api", "request_"),
-    [
-        ({}, "5000", "5000"),
-        ({"request.timeout.ms": "30000"}, "30000", "30000"),
-        ({"default.api.timeout.ms": "2000"}, "2000", "2000"),
-        ({"default.api.timeout.ms": "60000", "request.timeout.ms": "1000"}, "60000", "1000"),
-    ],
-)
-def test_timeouts_never_contradict_each_other(options: dict[str, str], api: str, request_: str) -> None:
-    found = with_timeouts({"bootstrap.servers": "broker:9092", **options})
-    assert found["bootstrap.servers"] == "broker:9092"
-    assert (found["default.api.timeout.ms"], found["request.timeout.ms"]) == (api, request_)
 
 
 @pytest.mark.parametrize("format_class", [AvroFormat, JsonFormat])

@@ -10,21 +10,21 @@ from headrace_kafka.kafka_errors import explain_kafka_error
 _READS = ("KafkaDataConsumer", "KafkaBatchPartitionReader")
 _KNOWN_ERRORS = (
     KnownError(
-        r"The message is \d+ bytes when serialized which is larger than",
+        r"(The message is \d+ bytes when serialized which is larger than \d+, which is the value of the \S+ configuration)",
         DataError,
-        "a record is too large: {message}",
+        "a record is too large: {detail}",
         "set `kafka.max.request.size` to more bytes, and `max.message.bytes` of the topic; or remove a large column with `drop`",
     ),
     KnownError(
         r"larger than the max message size the server will accept|RecordTooLargeException",
         DataError,
-        "a record is larger than the topic accepts: {message}",
-        "set `max.message.bytes` of the topic to more bytes; or remove a large column with `drop`",
+        "a record is larger than `max.message.bytes` of the topic",
+        "set `max.message.bytes` of the topic to more bytes, or remove a large column with `drop`",
     ),
     KnownError(
         r"[Cc]ompacted topic cannot accept message without key|InvalidRecordException",
         DataError,
-        "the topic rejects a record, as compacted topics reject records without a key: {message}",
+        "the topic rejects a record, as compacted topics reject records without a key",
         "name the key columns: `tables: - {{source: …, key: [id]}}`; or set `cleanup.policy` of the topic to `delete`",
     ),
 )

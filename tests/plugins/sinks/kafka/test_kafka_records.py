@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.steps]
 
+#: Decimals as numbers make the engine plan the batch again, so that they are not read here.
+COLUMNS = {name: values for name, values in VALUES.items() if not values[0].startswith("decimal")}
 TABLE = Table("shop.orders", ("id",))
 _RECORD = f"{C.PARTITION} int, {C.OFFSET} bigint, {C.TOMBSTONE} boolean, {KEY} struct<id: int>"
 
@@ -94,8 +96,8 @@ def test_raw_key_and_headers_are_kept(spark: SparkSession) -> None:
 
 
 def test_values_with_schemas_are_read_back_as_they_were(spark: SparkSession) -> None:
-    schema = ", ".join(f"{name} {sql_type}" for name, (sql_type, *_) in VALUES.items())
-    originals = [tuple(values[row] for _, *values in VALUES.values()) for row in range(3)]
+    schema = ", ".join(f"{name} {sql_type}" for name, (sql_type, *_) in COLUMNS.items())
+    originals = [tuple(values[row] for _, *values in COLUMNS.values()) for row in range(3)]
     rows = spark.createDataFrame(
         [(*values, 0, offset, False, (values[0],), False, f"{offset}") for offset, values in enumerate(originals)],
         f"{schema}, {_RECORD}, {DELETED} boolean, {POSITION} string",
@@ -114,7 +116,7 @@ def test_values_with_schemas_are_read_back_as_they_were(spark: SparkSession) -> 
         "payload": {"id": 1},
     }
     changes = make_changes(spark, made, dialect=FlatDialect())["orders"]
-    found = [[plain(row[name]) for name in VALUES] for row in changes.frame.select(*VALUES).orderBy("id").collect()]
+    found = [[plain(row[name]) for name in COLUMNS] for row in changes.frame.select(*COLUMNS).orderBy("id").collect()]
     assert found == [[plain(value) for value in values] for values in originals]
 
 

@@ -17,13 +17,13 @@ LARGE = "The message is 2000088 bytes when serialized which is larger than 10485
         (
             f"{ERRORS}.RecordTooLargeException: {LARGE} configuration.",
             DataError,
-            f"a record is too large: {LARGE} configuration.",
+            f"a record is too large: {LARGE} configuration",
             "`kafka.max.request.size`",
         ),
         (
             f"{ERRORS}.RecordTooLargeException: The request included a message larger than the max message size the server will accept.",
             DataError,
-            "a record is larger than the topic accepts",
+            "a record is larger than `max.message.bytes` of the topic",
             "`max.message.bytes` of the topic",
         ),
         (

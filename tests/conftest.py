@@ -83,6 +83,7 @@ def start_session() -> Iterator[SparkSession]:
     from headrace_sinks.iceberg import IcebergSink
     from headrace_sinks.iceberg.aws_bundle import AwsBundle
     from headrace_sources.formats.avro import AvroFormat
+    from headrace_sources.jdbc.jdbc_source import JdbcSource
     from headrace_sources.transports.kafka import KafkaSource
 
     line = spark_line(spark_version())
@@ -97,6 +98,10 @@ def start_session() -> Iterator[SparkSession]:
         AwsBundle(),
         FilesSink(path="/tmp"),
         S3A(),
+        *(
+            JdbcSource({"connection.url": f"jdbc:{kind}://db/shop", "mode": "bulk"})
+            for kind in ("postgresql", "mariadb")
+        ),
     ]
     if line in list_lines(HudiSink):
         plugins.append(HudiSink(path="/tmp"))

@@ -17,6 +17,7 @@ from headrace.testing.plugins import PluginConformance
 OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("source", "files"): {"path": "{folder}", "format": "json"},
     ("format", "parquet"): {},
+    ("dialect", "jdbc"): {},
     ("sink", "console"): {},
     ("sink", "kafka"): {"bootstrap.servers": "broker:9092"},
     ("auth", "msk-iam"): {"region": "eu-west-1"},
@@ -26,8 +27,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
 }
 #: Plugins whose kind has its own kit, which runs in test_kits.py or next to the tests that start servers.
 TESTED_ELSEWHERE = {
-    ("source", "kafka"),
-    ("source", "kinesis"),
+    *(("source", name) for name in ("jdbc", "kafka", "kinesis")),
     *(("transform", name) for name in ("cast", "compute", "drop", "filter", "flatten", "insert", "keep", "timestamp")),
     *(("transform", name) for name in ("expand", "explode", "mask", "outbox", "rename", "unwrap")),
     *(("dialect", name) for name in ("debezium", "dms", "flat")),

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from headrace_sources.dialects.debezium import DebeziumDialect as DebeziumDialect
     from headrace_sources.dialects.dms import DmsDialect as DmsDialect
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
+    from headrace_sources.dialects.jdbc import JdbcDialect as JdbcDialect
     from headrace_sources.formats.avro import AvroFormat as AvroFormat
     from headrace_sources.formats.json.json_format import JsonFormat as JsonFormat
     from headrace_sources.formats.parquet import ParquetFormat as ParquetFormat
+    from headrace_sources.jdbc.jdbc_source import JdbcSource as JdbcSource
     from headrace_sources.kinesis.kinesis_source import KinesisSource as KinesisSource
     from headrace_sources.transports.files import FilesSource as FilesSource
     from headrace_sources.transports.kafka import KafkaSource as KafkaSource
 
 _SOURCES = {
     "files": "headrace_sources.transports.files:FilesSource",
+    "jdbc": "headrace_sources.jdbc.jdbc_source:JdbcSource",
     "kafka": "headrace_sources.transports.kafka:KafkaSource",
     "kinesis": "headrace_sources.kinesis.kinesis_source:KinesisSource",
 }
@@ -35,6 +38,7 @@ _DIALECTS = {
     "debezium": "headrace_sources.dialects.debezium:DebeziumDialect",
     "dms": "headrace_sources.dialects.dms:DmsDialect",
     "flat": "headrace_sources.dialects.flat:FlatDialect",
+    "jdbc": "headrace_sources.dialects.jdbc:JdbcDialect",
 }
 _CONNECTORS = {
     "mariadb": "headrace_sources.connectors.mysql:MariaDbConnector",

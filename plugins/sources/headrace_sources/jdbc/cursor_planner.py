@@ -1,0 +1,240 @@
+"""Ranges of the tables of the source ``jdbc``: the end of each range is fixed before it is read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from headrace.sdk import ConfigError
+from headrace_sources.jdbc.cursor_query import Cursor, CursorQuery
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+
+_LOG = logging.getLogger(__name__)
+#: Runs a query and returns its rows as texts.
+RunQuery = Callable[[str], Sequence[Sequence[str | None]]]
+#: Servers of one address may have clocks that differ by less.
+_CLOCK_TOLERANCE = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class CursorTable:
+    """Table or query, as far as its ranges depend on it."""
+
+    name: str
+    query: CursorQuery
+    #: Whether the times of the cursor have a time zone.
+    has_zone: bool = False
+    #: Whether rows may have no cursor.
+    may_be_null: bool = False
+
+
+@dataclass(frozen=True)
+class TableRange:
+    """Rows of a table after a cursor, up to and including another."""
+
+    after: Cursor | None
+    upto: Cursor | None
+    #: When the range was planned, in microseconds since 1970 by the clock of the database. It always increases.
+    read: int
+    #: Number of rows that are read again with the next range.
+    again: int = 0
+    #: Clock of the database, as the times of the cursor are written, and the clock of the driver in seconds.
+    clock: str = ""
+    polled: float = 0.0
+    #: When the clock of the database was set back last.
+    era: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the range as a part of an offset."""
+        return asdict(self)
+
+    def describe_era(self) -> str:
+        """Describe when the order of rows began again; empty if it did not."""
+        return f", since the clock went back to {self.era}" if self.era else ""
+
+    @classmethod
+    def of_json(cls, part: Mapping[str, Any]) -> TableRange:
+        """Return the range of a part of an offset."""
+        return cls(**part)
+
+
+@dataclass
+class _Seen:
+    """Last poll of a table."""
+
+    clock: str
+    polled: float
+    again: int
+
+
+class CursorPlanner:
+    """Planner of the ranges of a run."""
+
+    def __init__(self, config: JdbcConfig, *, is_bounded: bool = False) -> None:
+        """``is_bounded``: only the rows of the first poll are read."""
+        self._config, self._is_bounded = config, is_bounded
+        self._seen: dict[str, _Seen] = {}
+        self._null_counts: dict[str, int] = {}
+        self._bounds: dict[str, Cursor | None] = {}
+        self._clock: datetime | None = None
+
+    def plan(self, table: CursorTable, run: RunQuery, start: TableRange | None, clock: datetime) -> TableRange | None:
+        """Return the next range of a table after ``start``; None if there are no new rows. ``clock``: that of the database."""
+        if self._is_bounded:
+            self._clock = clock = self._clock or clock
+        read = max(start.read + 1 if start else 0, round(clock.timestamp() * 1_000_000))
+        if not table.query.columns:
+            return self._plan_load(table, read)
+        if table.may_be_null:
+            self._check_nulls(table, run)
+        if not self._config.has_timestamp:
+            return self._plan_numbers(table, run, start, read)
+        return self._plan_times(table, run, start, self._to_cursor_zone(table, clock), read)
+
+    def _plan_load(self, table: CursorTable, read: int) -> TableRange | None:
+        """Return a range of all rows; in a bounded run only once."""
+        if self._is_bounded and table.name in self._bounds:
+            return None
+        self._bounds[table.name] = None
+        return TableRange(None, None, read)
+
+    def _plan_numbers(
+        self, table: CursorTable, run: RunQuery, start: TableRange | None, read: int
+    ) -> TableRange | None:
+        highest: Cursor | None = _read_cursor(run(table.query.newest(None, None)))
+        if self._is_bounded:
+            highest = self._bounds.setdefault(table.name, highest)
+        if highest is None:
+            return None
+        old = start.upto if start else None
+        after = None if old is None else [int(old[0]) - self._config.id_window]
+        if old is not None and after is not None and after[0] >= int(highest[0]) < int(old[0]):
+            raise _explain_wrap(table, int(highest[0]), int(old[0]))
+        newest = _read_cursor(run(table.query.newest(old, highest, self._config.limit)))
+        return self._make_range(table, run, start, TableRange(after, newest, read))
+
+    def _plan_times(
+        self, table: CursorTable, run: RunQuery, start: TableRange | None, now: datetime, read: int
+    ) -> TableRange | None:
+        clock, upper = write_time(now), [write_time(now - timedelta(milliseconds=self._config.delay))]
+        planned = TableRange(None, None, read, clock=clock, polled=time.time(), era=start.era if start else "")
+        if start is None:
+            newest = _read_cursor(run(table.query.newest(None, upper, self._config.limit)))
+            return self._make_range(table, run, None, replace(planned, upto=newest))
+        seen = self._seen.setdefault(table.name, _Seen(start.clock, start.polled, start.again))
+        step = read_time(seen.clock) - now
+        if step > _CLOCK_TOLERANCE:
+            return self._plan_again(table, run, planned, now, upper, seen)
+        seen.clock, seen.polled = clock, planned.polled
+        if start.upto is not None and str(start.upto[0]) >= upper[0]:
+            newest = None  # With a longer delay than before, the range has ended later.
+        else:
+            newest = _read_cursor(run(table.query.newest(start.upto, upper, self._config.limit)))
+        after = start.upto if not self._config.window else [self._subtract_window(start.upto)]
+        return self._make_range(table, run, start, replace(planned, after=after, upto=newest))
+
+    def _plan_again(
+        self, table: CursorTable, run: RunQuery, planned: TableRange, now: datetime, upper: Cursor, seen: _Seen
+    ) -> TableRange:
+        """Return the range after the clock was set back: all rows whose times may have been written since."""
+        since = timedelta(seconds=max(0.0, planned.polled - seen.polled), milliseconds=self._config.window)
+        after = [write_time(now - since)]
+        _LOG.warning(
+            "source jdbc, %s: the clock of the database went back from %s to %s. Rows since %s are read again, and they "
+            "are newer than all earlier rows",
+            *(table.name, seen.clock, planned.clock, after[0]),
+        )
+        newest = _read_cursor(run(table.query.newest(after, upper, self._config.limit)))
+        again = replace(planned, after=after, upto=newest or after, era=planned.clock)
+        return self._note(table, run, again)
+
+    def _make_range(
+        self, table: CursorTable, run: RunQuery, start: TableRange | None, planned: TableRange
+    ) -> TableRange | None:
+        """Return the range if it has new rows, or if rows that are read again have increased."""
+        if planned.upto is not None:
+            return self._note(table, run, planned)
+        if start is None or start.upto is None or planned.after == start.upto:
+            return None
+        seen = self._seen.setdefault(table.name, _Seen(start.clock, start.polled, start.again))
+        count = _read_number(run(table.query.count(planned.after, start.upto)))
+        is_late, seen.again = count > seen.again, count
+        return replace(planned, upto=start.upto, again=count) if is_late else None
+
+    def _note(self, table: CursorTable, run: RunQuery, planned: TableRange) -> TableRange:
+        """Return the range with the number of its rows that the next range reads again."""
+        assert planned.upto is not None
+        window = self._config.window if self._config.has_timestamp else self._config.id_window
+        again = 0
+        if window:
+            after = [self._subtract_window(planned.upto)]
+            again = _read_number(run(table.query.count(after, planned.upto)))
+        self._seen[table.name] = _Seen(planned.clock, planned.polled, again)
+        return replace(planned, again=again)
+
+    def _subtract_window(self, cursor: Cursor | None) -> str | int:
+        assert cursor is not None
+        if isinstance(cursor[0], int):
+            return cursor[0] - self._config.id_window
+        return write_time(read_time(cursor[0]) - timedelta(milliseconds=self._config.window))
+
+    def _to_cursor_zone(self, table: CursorTable, clock: datetime) -> datetime:
+        """Return the database's clock as the times of the cursor are written, without a time zone."""
+        zone = UTC if table.has_zone else ZoneInfo(self._config.zone)
+        return clock.astimezone(zone).replace(tzinfo=None)
+
+    def _check_nulls(self, table: CursorTable, run: RunQuery) -> None:
+        """Raise ConfigError, or log a warning, if rows have no value in the columns of the cursor."""
+        count = _read_number(run(table.query.count_nulls()))
+        before, self._null_counts[table.name] = self._null_counts.get(table.name, 0), count
+        columns = " or ".join(table.query.columns)
+        if count and self._config.validate_non_null:
+            raise ConfigError(
+                f"{count} row{'s have' if count > 1 else ' has'} no value in {columns}, so no range would read "
+                f"{'them' if count > 1 else 'it'}",
+                where=f"source jdbc, {table.name}",
+                fix="fill the column and declare it NOT NULL; or leave these rows out with `validate.non.null: false`",
+            )
+        if count > before:
+            message = "source jdbc, %s: %s rows have no value in %s, and are left out"
+            _LOG.warning(message, table.name, count, columns)
+
+
+def write_time(moment: datetime) -> str:
+    """Return a time as text that sorts, and that databases read as a timestamp."""
+    return moment.isoformat(" ", "microseconds")
+
+
+def read_time(text: str) -> datetime:
+    """Return the time of a text, in UTC if it has a time zone."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _read_cursor(rows: Sequence[Sequence[str | None]]) -> list[str | int] | None:
+    """Return the cursor of the only row; None without a row."""
+    return [_read_value(value) for value in rows[0]] if rows else None
+
+
+def _read_value(text: str | None) -> str | int:
+    assert text is not None, "queries of cursors leave nulls out"
+    return int(text) if text.lstrip("-").isdigit() else write_time(read_time(text))
+
+
+def _read_number(rows: Sequence[Sequence[str | None]]) -> int:
+    return int(rows[0][0] or 0)
+
+
+def _explain_wrap(table: CursorTable, highest: int, old: int) -> ConfigError:
+    return ConfigError(
+        f"the highest value of {table.query.columns[0]} is {highest}, after {old} before: the numbers start again, and rows "
+        "below the old number would be lost",
+        where=f"source jdbc, {table.name}",
+        fix=f"if only the newest rows were deleted, set `incrementing.window` to more than {old - highest}; otherwise read the table "
+        "again with a new checkpoint, or use another column",
+    )

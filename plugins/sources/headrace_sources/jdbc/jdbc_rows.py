@@ -1,0 +1,139 @@
+"""Rows of the source ``jdbc`` as events. Spark's JDBC reader reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import Events, events as E
+from headrace.sdk.columns import quote_name
+from headrace.sdk.positions import sortable
+from headrace_sources.dialects.jdbc import DETAILS, ROW
+from headrace_sources.jdbc.cursor_planner import TableRange
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+from headrace_sources.jdbc.jdbc_tables import JdbcTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+#: Texts of a deleted row's mark.
+_TRUE = ("true", "t", "yes", "y", "1")
+#: Exchanges the order of negative and other numbers, which ``sortable`` reads as unsigned.
+_SIGN = -(1 << 63)
+
+
+class JdbcRows:
+    """Reader of ranges."""
+
+    def __init__(self, config: JdbcConfig, options: Mapping[str, str]) -> None:
+        """``options``: those of Spark's reader."""
+        self._config, self._options = config, options
+
+    def open(self, spark: SparkSession, table: JdbcTable, ranges: Sequence[TableRange]) -> Events:
+        """Return the events of ranges of a table."""
+        from pyspark.sql import types as T
+
+        row = self._read(spark, table, ranges[0]).schema
+        details = T.StructType([T.StructField("changed_ms", T.LongType()), T.StructField("deleted", T.BooleanType())])
+        schema = T.StructType([T.StructField(ROW, row), T.StructField(DETAILS, details)])
+        key = T.StructType([row[name] for name in table.key]) if table.key else None
+
+        def load(session: SparkSession, wanted: StructType) -> DataFrame:
+            frames = [self._load(session, table, planned, wanted) for planned in ranges]
+            return reduce(lambda a, b: a.unionByName(b), frames)
+
+        return Events(table.topic, schema, load, key)
+
+    def _read(self, spark: SparkSession, table: JdbcTable, planned: TableRange) -> DataFrame:
+        """Return the rows of a range, with the column types that tables get."""
+        query = table.cursor.query.rows(planned.after, planned.upto)
+        frame = spark.read.format("jdbc").options(**self._options).option("dbtable", f"({query}) r").load()
+        kinds = {field.name: field.dataType for field in frame.schema}
+        return frame.select(*[self._convert(name, kind, table.instants).alias(name) for name, kind in kinds.items()])
+
+    def _convert(self, name: str, kind: DataType, instants: Collection[str]) -> Column:
+        from pyspark.sql import functions as F, types as T
+
+        column, mapping = F.col(quote_name(name)), self._config.numeric_mapping
+        if name in instants and isinstance(kind, T.TimestampNTZType):
+            return _as_utc(column)
+        if isinstance(kind, T.DecimalType) and mapping != "none" and kind.precision <= 18:
+            if kind.scale == 0:
+                return column.cast("int" if kind.precision <= 9 else "bigint")
+            return column.cast("double") if mapping == "best_fit" else column
+        return column
+
+    def _load(self, session: SparkSession, table: JdbcTable, planned: TableRange, wanted: StructType) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        frame = self._read(session, table, planned)
+        kinds: Any = wanted[ROW].dataType
+        row = F.struct(*[F.col(quote_name(name)) for name in kinds.names])
+        changed = self._read_time(frame)
+        details = F.struct(
+            (F.lit(None) if changed is None else F.unix_millis(self._to_instant(changed, table))).cast("bigint"),
+            self._is_deleted(frame),
+        ).cast(wanted[DETAILS].dataType)
+        number = self._config.incrementing_column
+        cursor = [] if changed is None else [F.unix_micros(changed)]
+        cursor += [] if number is None else [F.col(quote_name(number)).cast("bigint")]
+        # Rows of an equal cursor are ordered by the time of the query. The last part only distinguishes rows of one query.
+        parts = [sortable(value.bitwiseXOR(F.lit(_SIGN))) for value in cursor]
+        place = F.concat(*parts, sortable(F.lit(planned.read)), sortable(F.monotonically_increasing_id()))
+        key = [F.struct(*[F.col(quote_name(name)) for name in table.key]).alias(E.KEY)] if table.key else []
+        value = F.struct(row.alias(ROW), details.alias(DETAILS)).alias(E.VALUE)
+        return frame.select(
+            value,
+            *key,
+            F.lit(None).cast("string").alias(E.ERROR),
+            F.lit(None).cast("int").alias(E.PARTITION),
+            F.lit(None).cast("bigint").alias(E.OFFSET),
+            F.lit(None).cast("string").alias(E.FILE),
+            place.alias(E.PLACE),
+            F.to_json(row).cast("binary").alias(E.RAW),
+        )
+
+    def _read_time(self, frame: DataFrame) -> Column | None:
+        """Return the cursor's time as a timestamp, in UTC as it was written; None without such a column."""
+        from pyspark.sql import functions as F, types as T
+
+        names = self._config.timestamp_columns
+        if not names:
+            return None
+        columns = [
+            F.col(quote_name(name))
+            if isinstance(frame.schema[name].dataType, T.TimestampType)
+            else _as_utc(F.col(name))
+            for name in names
+        ]
+        return F.coalesce(*columns)
+
+    def _to_instant(self, changed: Column, table: JdbcTable) -> Column:
+        from pyspark.sql import functions as F
+
+        return changed if table.cursor.has_zone else F.to_utc_timestamp(changed, self._config.zone)
+
+    def _is_deleted(self, frame: DataFrame) -> Column:
+        from pyspark.sql import functions as F, types as T
+
+        name = self._config.deleted_column
+        if name is None:
+            return F.lit(False)
+        mark, kind = F.col(quote_name(name)), frame.schema[name].dataType
+        if isinstance(kind, T.StringType):
+            is_deleted = F.lower(F.trim(mark)).isin(*_TRUE)
+        elif isinstance(kind, T.NumericType):
+            is_deleted = mark != 0
+        else:
+            is_deleted = mark if isinstance(kind, T.BooleanType) else mark.isNotNull()
+        return F.coalesce(is_deleted, F.lit(False))
+
+
+def _as_utc(column: Column) -> Column:
+    """Return a time without a time zone as the instant at which UTC has this time."""
+    from pyspark.sql import functions as F
+
+    # A cast would use the time zone of the session.
+    return F.concat(column.cast("timestamp_ntz").cast("string"), F.lit("Z")).cast("timestamp")

@@ -1,0 +1,180 @@
+"""Source plugin ``jdbc``: rows of tables or of a query, in ranges of a cursor.
+
+The driver polls the database for the end of the next range of each table. Executors read the ranges with Spark's JDBC reader.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headrace.sdk import ConfigError, Events, HeadraceError, Offset, RangedSource, SourceContext
+from headrace_sources.jdbc.cursor_planner import CursorPlanner, TableRange
+from headrace_sources.jdbc.database_kinds import KINDS
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+from headrace_sources.jdbc.jdbc_database import JdbcDatabase, JdbcSession
+from headrace_sources.jdbc.jdbc_errors import explain_jdbc_error
+from headrace_sources.jdbc.jdbc_rows import JdbcRows
+from headrace_sources.jdbc.jdbc_tables import JdbcTable, cursor_names, find_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger(__name__)
+_LINES = ("3.5", "4.0", "4.1", "4.2")
+
+
+class JdbcSource(RangedSource):
+    """``jdbc: {connection.url: "jdbc:postgresql://db/shop", mode: timestamp, timestamp.column.name: updated_at}``."""
+
+    name = "jdbc"
+    api_version = 1
+    Config = JdbcConfig
+    config: JdbcConfig
+    yields_records = False
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_LINES, tuple(k.jar for k in KINDS if k.jar))
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._database = JdbcDatabase(self.config)
+        kind = self._database.kind
+        # Only the driver of the address is needed; a driver of the user's own has jars of the user's own.
+        own = (kind.jar,) if kind.jar and self._database.driver == kind.driver else ()
+        self.jars = dict.fromkeys(_LINES, own)  # type: ignore[misc]
+        self.jvm_class = self._database.driver  # type: ignore[misc]
+        self._rows = JdbcRows(self.config, self._database.reader_options())
+        self._planner = CursorPlanner(self.config)
+        self._spark: SparkSession | None = None
+        self._tables: dict[str, JdbcTable] = {}
+        self._search_at = self._poll_at = 0.0
+        self._is_bounded = False
+
+    def notes(self) -> Iterator[str]:
+        config = self.config
+        has_window = config.window if config.has_timestamp else config.has_incrementing and config.id_window
+        if has_window:
+            option = "timestamp.window.interval.ms" if config.has_timestamp else "incrementing.window"
+            yield f"rows within `{option}` are read again: a table in mode append gets them again"
+        if not config.deleted_column:
+            yield "deleted rows stay in the tables: a query does not return them"
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        with self._database.connect(spark) as session:
+            tables = find_tables(self.config, session)
+            yield "source jdbc", f"{self.config.url}: {len(tables)} table{'s' * (len(tables) != 1)}"
+            for table in tables:
+                yield f"topic {table.topic}", self._describe(table)
+
+    def open(self, spark: SparkSession) -> None:
+        self._spark, self._tables, self._search_at, self._poll_at = spark, {}, 0.0, 0.0
+        self._planner = CursorPlanner(self.config)
+
+    def initial(self) -> Offset:
+        return {"order": self._order, "topics": {}}
+
+    def prepare_for_trigger_available_now(self) -> None:
+        self._planner, self._is_bounded = CursorPlanner(self.config, is_bounded=True), True
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        self._check_order(start)
+        if time.monotonic() < self._poll_at:
+            return start
+        assert self._spark is not None, "open() was not called"
+        ranges = dict(start["topics"])
+        with self._database.connect(self._spark) as session:
+            clock = session.read_clock()
+            for table in self._find_tables(session):
+                known = TableRange.of_json(ranges[table.topic]) if table.topic in ranges else None
+                planned = self._planner.plan(table.cursor, session.run, known, clock)
+                if planned is not None:
+                    ranges[table.topic] = planned.to_json()
+        has_more = ranges != start["topics"] and (self.config.limit is not None or self._is_bounded)
+        self._poll_at = 0.0 if has_more else time.monotonic() + self.config.poll_interval / 1000
+        return {**start, "topics": ranges}
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        # The rows of each table have columns of their own: ``events`` reads them.
+        return spark.range(0).drop("id")
+
+    def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        if context.replay is not None:
+            planned = {topic: [TableRange.of_json(end) for _, end in spans] for topic, spans in context.replay.items()}
+        else:
+            planned = {topic: [entry] for topic, entry in self._list_ranges(context).items()}
+        if not planned:
+            return []
+        tables = self._open_tables(context.spark)
+        return [self._open_topic(context.spark, tables.get(topic), topic, spans) for topic, spans in planned.items()]
+
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
+        found = self._list_ranges(context)
+        return {topic: [{}, found[topic].to_json()] for topic in topics if topic in found}
+
+    def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
+        found = self._list_ranges(context)
+        return {topic: f"{self._order}{found[topic].describe_era()}" for topic in topics if topic in found}
+
+    def known_schemas(self, context: SourceContext) -> list[Events]:
+        tables, everything = self._open_tables(context.spark), TableRange(None, None, 0)
+        return [self._open_topic(context.spark, table, topic, [everything]) for topic, table in tables.items()]
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_jdbc_error(error, self._database.where)
+
+    @property
+    def _order(self) -> str:
+        """Describe what orders the rows. Ranges of another order cannot be continued."""
+        return " ".join([self.config.mode, *cursor_names(self.config)])
+
+    def _check_order(self, offset: Offset) -> None:
+        if offset["order"] != self._order:
+            raise ConfigError(
+                f"the checkpoint continues `{offset['order']}`, and the options say `{self._order}`",
+                where="source jdbc, mode",
+                fix="restore the options, or use a new checkpoint, which reads the tables from the beginning",
+            )
+
+    def _list_ranges(self, context: SourceContext) -> dict[str, TableRange]:
+        """Return topic → the range of a batch, without the tables that have no new rows."""
+        if context.range is None:
+            return {}
+        start, end = (offset["topics"] for offset in context.range)
+        return {topic: TableRange.of_json(part) for topic, part in end.items() if start.get(topic) != part}
+
+    def _open_topic(
+        self, spark: SparkSession, table: JdbcTable | None, topic: str, ranges: Sequence[TableRange]
+    ) -> Events:
+        try:
+            if table is None:
+                fix = "create the table again, or select it in the options of the source"
+                raise ConfigError("the database has no such table", where=f"topic {topic}", fix=fix)  # noqa: TRY301
+            return self._rows.open(spark, table, ranges)
+        except Exception as error:  # noqa: BLE001 - its table raises it, and the others continue
+            return Events.of_failure(topic, error)
+
+    def _open_tables(self, spark: SparkSession) -> dict[str, JdbcTable]:
+        """Return the tables by topic, from the last search if there is one."""
+        if not self._tables:
+            with self._database.connect(spark) as session:
+                self._find_tables(session)
+        return self._tables
+
+    def _find_tables(self, session: JdbcSession) -> Sequence[JdbcTable]:
+        """Return the tables; search for new ones if the last search is old."""
+        if time.monotonic() >= self._search_at:
+            found = {table.topic: table for table in find_tables(self.config, session)}
+            for topic, table in found.items():
+                if table.is_indexed is False and topic not in self._tables:
+                    _LOG.warning("source jdbc, %s: %s", table.cursor.name, self._describe(table))
+            self._tables = found
+            self._search_at = time.monotonic() + self.config.table_poll_interval / 1000
+        return list(self._tables.values())
+
+    def _describe(self, table: JdbcTable) -> str:
+        key = f"key {', '.join(table.key)}" if table.key else "no primary key"
+        if table.is_indexed is not False:
+            return key
+        column = cursor_names(self.config)[0]
+        return f"{key}; no index starts with {column}: each poll reads the whole table. Create an index on {column}"

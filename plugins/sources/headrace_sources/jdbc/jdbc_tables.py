@@ -1,0 +1,151 @@
+"""Tables of the source ``jdbc``: their topics, columns and cursors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headrace.sdk import ConfigError
+from headrace.sdk.options import did_you_mean
+from headrace_sources.jdbc.cursor_planner import CursorTable
+from headrace_sources.jdbc.cursor_query import CursorQuery
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+from headrace_sources.jdbc.jdbc_database import DatabaseColumn, JdbcSession, TableName
+
+
+@dataclass(frozen=True)
+class JdbcTable:
+    """Table, or the query."""
+
+    topic: str
+    cursor: CursorTable
+    #: Columns of the primary key; empty without one.
+    key: tuple[str, ...]
+    #: Columns that hold instants: times with a time zone.
+    instants: frozenset[str]
+    #: Whether an index starts with the first column of the cursor; None if this is unknown.
+    is_indexed: bool | None = None
+
+
+def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
+    """Return the tables of the configuration. ConfigError if there are none, or if a table lacks a column."""
+    if config.query is not None:
+        return [_open_query(config, session, config.query)]
+    known = session.list_tables(config.catalog, config.schema_pattern, config.table_types)
+    chosen = choose_tables(config, known)
+    _check_topics(chosen)
+    return [_open_table(config, session, table) for table in chosen]
+
+
+def choose_tables(config: JdbcConfig, known: Sequence[TableName]) -> list[TableName]:
+    """Return the tables that the lists select. ConfigError for a name or a pattern without a table."""
+    found = [table for table in known if not _matches(config.exclude, table)]
+    if config.whitelist:
+        names = {name: [t for t in known if name in (t.name, t.full_name)] for name in config.whitelist}
+        for name, tables in names.items():
+            if not tables:
+                raise _explain_unknown("table.whitelist", name, known)
+        selected = {table for tables in names.values() for table in tables}
+        found = [table for table in found if table in selected]
+    elif config.include:
+        for pattern in config.include:
+            if not any(_matches([pattern], table) for table in known):
+                raise _explain_unknown("table.include.list", pattern, known)
+        found = [table for table in found if _matches(config.include, table)]
+    if not found:
+        fix = "grant SELECT on the tables, or correct the lists, `schema.pattern` and `catalog.pattern`"
+        raise ConfigError("the database has no table to read", where="source jdbc", fix=fix)
+    return found
+
+
+def find_duplicates(columns: Iterable[DatabaseColumn]) -> list[str]:
+    """Return the names that two columns have. Tables do not distinguish upper and lower case."""
+    counts = Counter(column.name.lower() for column in columns)
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
+def _matches(patterns: Sequence[str], table: TableName) -> bool:
+    return any(re.fullmatch(pattern, table.full_name) for pattern in patterns)
+
+
+def _explain_unknown(option: str, name: str, known: Sequence[TableName]) -> ConfigError:
+    names = [table.full_name for table in known]
+    return ConfigError(
+        f"no table matches {name!r}",
+        where=f"source jdbc, {option}",
+        fix=f"{did_you_mean(name, names)}; names have the form schema.table, or database.table in MariaDB and MySQL",
+    )
+
+
+def _check_topics(tables: Sequence[TableName]) -> None:
+    names: dict[str, str] = {}
+    for table in tables:
+        other = names.setdefault(table.name, table.full_name)
+        if other != table.full_name:
+            raise ConfigError(
+                f"{other} and {table.full_name} would have the same topic",
+                where="source jdbc",
+                fix="select one schema with `schema.pattern` or with the lists, and use a source for each schema",
+            )
+
+
+def _open_query(config: JdbcConfig, session: JdbcSession, query: str) -> JdbcTable:
+    columns = session.list_query_columns(query)
+    if names := find_duplicates(columns):
+        raise ConfigError(
+            f"the query returns two columns of the name {names[0]!r}",
+            where="source jdbc, query",
+            fix=f"give one of them another name: `SELECT … AS other_{names[0]}`",
+        )
+    return _open(config, session, config.topic_prefix, "query", f"({query}) q", columns, ())
+
+
+def _open_table(config: JdbcConfig, session: JdbcSession, table: TableName) -> JdbcTable:
+    columns, key = session.list_columns(table), session.list_key_columns(table)
+    topic, relation = f"{config.topic_prefix}{table.name}", session.quote_table(table)
+    opened = _open(config, session, topic, table.full_name, relation, columns, key)
+    if not cursor_names(config):
+        return opened
+    is_indexed = cursor_names(config)[0] in session.list_leading_columns(table)
+    return JdbcTable(opened.topic, opened.cursor, opened.key, opened.instants, is_indexed)
+
+
+def _open(
+    config: JdbcConfig,
+    session: JdbcSession,
+    topic: str,
+    name: str,
+    relation: str,
+    columns: Sequence[DatabaseColumn],
+    key: Sequence[str],
+) -> JdbcTable:
+    by_name = {column.name: column for column in columns}
+    wanted = [*cursor_names(config), *([config.deleted_column] if config.deleted_column else [])]
+    for column in wanted:
+        if column not in by_name:
+            where = f"source jdbc, {name}"
+            raise ConfigError(f"no such column: {column!r}", where=where, fix=did_you_mean(column, by_name))
+    instants = frozenset(c.name for c in columns if c.type_name.lower() in session.instant_types)
+    times = config.timestamp_columns
+    if len({name in instants for name in times}) > 1:
+        fix = "use one column, or columns of one type"
+        raise ConfigError("only some timestamps have a time zone", where=f"source jdbc, {name}", fix=fix)
+    expressions = [] if not times else [_coalesce([session.quote(column) for column in times])]
+    if config.incrementing_column is not None:
+        expressions.append(session.quote(config.incrementing_column))
+    may_be_null = any(by_name[column].is_nullable for column in cursor_names(config))
+    query = CursorQuery(relation, tuple(expressions))
+    has_zone = bool(times) and times[0] in instants
+    cursor = CursorTable(name, query, has_zone=has_zone, may_be_null=may_be_null)
+    return JdbcTable(topic, cursor, tuple(key), instants)
+
+
+def cursor_names(config: JdbcConfig) -> list[str]:
+    """Return the columns of the cursor, most significant first."""
+    return [*config.timestamp_columns, *([config.incrementing_column] if config.incrementing_column else [])]
+
+
+def _coalesce(columns: Sequence[str]) -> str:
+    return columns[0] if len(columns) == 1 else f"COALESCE({', '.join(columns)})"

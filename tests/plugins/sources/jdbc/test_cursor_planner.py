@@ -1,0 +1,298 @@
+"""Ranges of tables, planned with the SQL of the source on SQLite. Times are texts there, which sort as times do."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from headrace import ConfigError
+from headrace_sources.jdbc.cursor_planner import CursorPlanner, CursorTable, TableRange
+from headrace_sources.jdbc.cursor_query import CursorQuery
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+URL = "jdbc:postgresql://db/shop"
+
+
+def at(seconds: float, base: datetime = NOON) -> str:
+    return (base + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+class Orders:
+    """Table with rows of id, time and name, and a run that reads it."""
+
+    def __init__(self, mode: str, **options: Any) -> None:
+        columns = {
+            "bulk": (),
+            "incrementing": ('"id"',),
+            "timestamp": ('"at"',),
+            "timestamp+incrementing": ('"at"', '"id"'),
+        }
+        names = {
+            **({"timestamp.column.name": "at"} if "timestamp" in mode else {}),
+            **({"incrementing.column.name": "id"} if "incrementing" in mode else {}),
+        }
+        self.config = JdbcConfig.model_validate({"connection.url": URL, "mode": mode, **names, **options})
+        self.table = CursorTable("public.orders", CursorQuery('"orders"', columns[mode]), may_be_null=mode != "bulk")
+        self.database = sqlite3.connect(":memory:")
+        self.database.execute("create table orders (id integer, at text, name text)")
+        self.last: TableRange | None = None
+        self.clock = NOON
+        self.start()
+
+    def start(self, *, is_bounded: bool = False) -> None:
+        """Start a run, which continues after the last range."""
+        self.planner = CursorPlanner(self.config, is_bounded=is_bounded)
+
+    def put(self, number: int | None, seconds: float | None = 0, name: str = "") -> None:
+        moment = None if seconds is None else at(seconds)
+        self.database.execute("insert into orders values (?, ?, ?)", (number, moment, name))
+
+    def execute(self, sql: str) -> list[list[str | None]]:
+        return [[None if value is None else str(value) for value in row] for row in self.database.execute(sql)]
+
+    def poll(self) -> list[int] | None:
+        """Return the ids of the rows of the next range; None if no range is planned."""
+        planned = self.planner.plan(self.table, self.execute, self.last, self.clock)
+        if planned is None:
+            return None
+        assert self.last is None or planned.read > self.last.read
+        self.last = TableRange.of_json(planned.to_json())
+        rows = self.execute(self.table.query.rows(planned.after, planned.upto))
+        return sorted(int(row[0] or 0) for row in rows)
+
+
+def test_bulk_reads_everything_at_each_poll_and_once_in_a_bounded_run() -> None:
+    orders = Orders("bulk")
+    orders.put(2)
+    orders.put(1)
+    assert orders.poll() == [1, 2]
+    assert orders.poll() == [1, 2]
+    orders.start(is_bounded=True)
+    assert orders.poll() == [1, 2]
+    assert orders.poll() is None
+
+
+def test_incrementing_reads_new_numbers_and_the_window_below_them() -> None:
+    orders = Orders("incrementing", **{"incrementing.window": 2})
+    assert orders.poll() is None
+    for number in (1, 2, 3, 5):
+        orders.put(number)
+    assert orders.poll() == [1, 2, 3, 5]
+    assert orders.poll() is None
+    orders.put(4)  # the transaction with this number commits late
+    assert orders.poll() == [4, 5]
+    assert orders.poll() is None
+    orders.put(6)
+    assert orders.poll() == [4, 5, 6]
+
+
+def test_windows_of_zero_read_each_row_once() -> None:
+    orders = Orders("incrementing", **{"incrementing.window": 0})
+    orders.put(1)
+    orders.put(2)
+    assert orders.poll() == [1, 2]
+    orders.put(3)
+    assert orders.poll() == [3]
+    times = Orders("timestamp+incrementing", **{"timestamp.window.interval.ms": 0})
+    times.put(7, -9)
+    times.put(8, -9)
+    assert times.poll() == [7, 8]
+    times.put(9, -9)
+    assert times.poll() == [9]
+    assert times.poll() is None
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "timestamp", "timestamp+incrementing"])
+def test_limit_divides_the_rows_into_ranges(mode: str) -> None:
+    orders = Orders(mode, **{"batch.max.rows": 2, "incrementing.window": 0, "timestamp.window.interval.ms": 0})
+    for number in range(1, 6):
+        orders.put(number, number - 10)
+    assert [orders.poll() for _ in range(4)] == [[1, 2], [3, 4], [5], None]
+
+
+def test_limit_divides_rows_of_one_time_only_by_their_number() -> None:
+    options = {"batch.max.rows": 2, "timestamp.window.interval.ms": 0}
+    orders, numbered = Orders("timestamp", **options), Orders("timestamp+incrementing", **options)
+    for number in range(1, 6):
+        orders.put(number, -1)
+        numbered.put(number, -1)
+    assert [orders.poll(), orders.poll()] == [[1, 2, 3, 4, 5], None]
+    assert [numbered.poll() for _ in range(4)] == [[1, 2], [3, 4], [5], None]
+
+
+def test_delay_leaves_young_rows_to_a_later_range() -> None:
+    orders = Orders("timestamp", **{"timestamp.delay.interval.ms": 5000, "timestamp.window.interval.ms": 0})
+    orders.put(1, -6)
+    orders.put(2, -4)
+    orders.put(3, 60)  # of a program whose clock is ahead
+    assert orders.poll() == [1]
+    orders.clock += timedelta(seconds=2)
+    assert orders.poll() == [2]
+    orders.clock += timedelta(seconds=70)
+    assert orders.poll() == [3]
+
+
+def test_rows_of_late_transactions_are_read_without_a_newer_row() -> None:
+    orders = Orders("timestamp")
+    orders.put(1, -100)
+    orders.put(2, -1)
+    assert orders.poll() == [1, 2]
+    assert orders.poll() is None
+    orders.put(3, -30)
+    assert orders.poll() == [2, 3]
+    orders.start()
+    assert orders.poll() is None, "a new run reads the window only if it has other rows"
+    orders.put(4, -31)
+    orders.start()
+    assert orders.poll() == [2, 3, 4]
+    orders.execute("delete from orders where id = 4")
+    assert orders.poll() is None
+    orders.put(5, -32)
+    assert orders.poll() == [2, 3, 5]
+
+
+def test_clock_that_goes_back_starts_a_new_era_and_reads_the_rows_since() -> None:
+    orders = Orders("timestamp", **{"timestamp.window.interval.ms": 1000})
+    orders.put(1, -500)
+    orders.put(2, -1)
+    assert orders.poll() == [1, 2]
+    assert orders.last is not None
+    assert orders.last.describe_era() == ""
+    orders.clock -= timedelta(seconds=300)
+    orders.put(3, -300.5)
+    assert orders.poll() == [3]
+    assert orders.last.describe_era() == f", since the clock went back to {at(-300)}"
+    orders.clock += timedelta(seconds=10)
+    orders.put(4, -291)
+    assert orders.poll() == [3, 4]
+    assert orders.last.era == at(-300)
+    orders.clock += timedelta(seconds=400)
+    assert orders.poll() == [2, 4]  # were read before; their positions are newer now
+
+
+def test_clock_that_goes_back_is_stored_without_new_rows(caplog: pytest.LogCaptureFixture) -> None:
+    orders = Orders("timestamp")
+    orders.put(1, -900)
+    assert orders.poll() == [1]
+    orders.clock -= timedelta(seconds=400)
+    assert orders.poll() == []
+    assert "the clock of the database went back" in caplog.text
+    orders.start()
+    assert orders.poll() is None
+    orders.put(2, -401)
+    orders.clock += timedelta(seconds=1)
+    assert orders.poll() == [2]
+
+
+def test_small_steps_of_the_clock_are_differences_between_servers() -> None:
+    orders = Orders("timestamp")
+    orders.put(1, -5)
+    orders.poll()
+    orders.clock -= timedelta(seconds=0.9)
+    assert orders.poll() is None
+
+
+def test_times_without_a_zone_are_compared_in_the_zone_of_the_database() -> None:
+    options = {"db.timezone": "Europe/Prague", "timestamp.window.interval.ms": 0}
+    orders = Orders("timestamp", **options)
+    orders.put(1, 3599)  # 12:59:59 in Prague is 11:59:59 in UTC
+    orders.put(2, 3601)
+    assert orders.poll() == [1]
+    assert orders.last is not None
+    assert orders.last.clock == at(3600)
+
+
+def test_numbers_that_start_again_are_an_error() -> None:
+    orders = Orders("incrementing", **{"incrementing.window": 10})
+    orders.put(500)
+    assert orders.poll() == [500]
+    orders.execute("delete from orders")
+    assert orders.poll() is None, "an empty table has no rows that could be lost"
+    orders.put(495)
+    assert orders.poll() is None or orders.poll() == [495]
+    orders.execute("delete from orders")
+    orders.put(12)
+    with pytest.raises(ConfigError) as error:
+        orders.poll()
+    assert 'the highest value of "id" is 12, after 500 before' in str(error.value)
+    assert "set `incrementing.window` to more than 488" in str(error.value)
+
+
+def test_rows_without_a_cursor_are_an_error_with_their_number() -> None:
+    orders = Orders("timestamp+incrementing")
+    orders.put(1, -1)
+    orders.put(2, None)
+    orders.put(None, -1)
+    with pytest.raises(ConfigError) as error:
+        orders.poll()
+    assert '2 rows have no value in "at" or "id", so no range would read them' in str(error.value)
+    assert "validate.non.null: false" in str(error.value)
+
+
+def test_rows_without_a_cursor_are_counted_in_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    orders = Orders("timestamp", **{"validate.non.null": False})
+    orders.put(1, -1)
+    orders.put(2, None)
+    with caplog.at_level(logging.WARNING):
+        assert orders.poll() == [1]
+        assert orders.poll() is None
+        orders.put(3, None)
+        assert orders.poll() is None
+    counts = [record.getMessage() for record in caplog.records]
+    assert counts == [
+        'source jdbc, public.orders: 1 rows have no value in "at", and are left out',
+        'source jdbc, public.orders: 2 rows have no value in "at", and are left out',
+    ]
+
+
+def test_bounded_run_ends_while_rows_arrive() -> None:
+    orders = Orders("incrementing", **{"batch.max.rows": 2, "incrementing.window": 0})
+    for number in range(1, 4):
+        orders.put(number)
+    orders.start(is_bounded=True)
+    assert orders.poll() == [1, 2]
+    orders.put(4)
+    assert [orders.poll(), orders.poll()] == [[3], None]
+
+
+def test_repeated_range_has_the_same_sql() -> None:
+    orders = Orders("timestamp+incrementing")
+    orders.put(1, -2)
+    orders.poll()
+    assert orders.last is not None
+    assert orders.last.after is None
+    rows = orders.table.query.rows(orders.last.after, orders.last.upto)
+    assert rows == (
+        'SELECT * FROM "orders" WHERE "at" IS NOT NULL AND "id" IS NOT NULL AND '
+        f'"at" <= \'{at(-2)}\' AND ("at" < \'{at(-2)}\' OR "id" <= 1)'
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.booleans()), max_size=30),
+    st.sampled_from(["timestamp", "timestamp+incrementing"]),
+    st.sampled_from([None, 1, 3]),
+)
+def test_every_row_that_commits_within_the_window_is_read(
+    commits: list[tuple[int, int, bool]], mode: str, limit: int | None
+) -> None:
+    """Each commit: its time, how late it is, and whether a run starts before the next poll."""
+    orders = Orders(mode, **({"batch.max.rows": limit} if limit else {}))
+    found: set[int] = set()
+    second = 0
+    for number, (pause, late, is_restarted) in enumerate(commits):
+        second += pause
+        orders.clock = NOON + timedelta(seconds=second)
+        orders.put(number, second - late)
+        if is_restarted:
+            orders.start()
+        found.update(orders.poll() or ())
+    while (read := orders.poll()) is not None:
+        found.update(read)
+    assert found == set(range(len(commits)))

@@ -1,0 +1,158 @@
+"""Options of the source, the choice of tables, and the explanation of drivers' errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace import ConfigError, HeadraceError
+from headrace.errors import LoginError, RetriableError
+from headrace.testing.plugins import PluginConformance
+from headrace_sources.jdbc.database_kinds import KINDS, find_kind
+from headrace_sources.jdbc.jdbc_config import JdbcConfig
+from headrace_sources.jdbc.jdbc_database import DatabaseColumn, JdbcDatabase, TableName
+from headrace_sources.jdbc.jdbc_source import JdbcSource
+from headrace_sources.jdbc.jdbc_tables import choose_tables, find_duplicates
+
+PLAIN = {"connection.url": "jdbc:postgresql://db/shop", "mode": "bulk"}
+TABLES = [TableName(None, "public", "orders"), TableName(None, "public", "items"), TableName(None, "old", "orders")]
+
+
+class TestKit(PluginConformance):
+    plugin_class = JdbcSource
+    refused = (
+        {"mode": "sometimes"},
+        {"connection.url": "jdbc:h2:mem:shop"},
+        {"connection.url": "jdbc:postgresql://db/shop?user=me&password=hunter2"},
+        {"query": "delete from orders"},
+        {"table.include.list": "public.(orders"},
+        {"db.timezone": "Mars/Olympus"},
+        {"dbtable": "orders"},
+    )
+
+    def config(self, folder: Path) -> dict[str, Any]:
+        return {
+            "connection.url": "jdbc:postgresql://db/shop",
+            "connection.user": "me",
+            "connection.password": "hunter2",
+            "mode": "timestamp",
+            "timestamp.column.name": "updated_at",
+            "topic.prefix": "shop.",
+        }
+
+
+def refuse(**options: Any) -> str:
+    with pytest.raises(ConfigError) as error:
+        JdbcSource({**PLAIN, **options})
+    return str(error.value)
+
+
+def test_columns_go_with_the_mode() -> None:
+    assert "`mode: timestamp` needs `timestamp.column.name`" in refuse(mode="timestamp")
+    assert "`mode: bulk` does not use `incrementing.column.name`" in refuse(**{"incrementing.column.name": "id"})
+
+
+@pytest.mark.parametrize("query", ["delete from orders", "call sales()", "-- select\nupdate orders set a = 1", ""])
+def test_query_that_is_no_select_is_an_error(query: str) -> None:
+    assert "the query is not a SELECT" in refuse(query=query, **{"topic.prefix": "sales"})
+
+
+@pytest.mark.parametrize("query", ["select 1", "WITH a AS (SELECT 1) SELECT * FROM a;", "/* all */ select *\nfrom a"])
+def test_select_is_accepted(query: str) -> None:
+    found = JdbcConfig.model_validate({**PLAIN, "query": query, "topic.prefix": "sales"}).query
+    assert found is not None
+    assert found.lower().startswith(("select", "with"))
+    assert not found.endswith(";")
+
+
+def test_query_needs_a_topic_and_no_tables() -> None:
+    assert "`query` needs `topic.prefix`" in refuse(query="select 1")
+    both = {"query": "select 1", "topic.prefix": "sales", "table.whitelist": "orders"}
+    assert "exclude each other" in refuse(**both)
+
+
+def select(**options: Any) -> list[str]:
+    config = JdbcConfig.model_validate({**PLAIN, **options})
+    return [table.full_name for table in choose_tables(config, TABLES)]
+
+
+def test_tables_are_chosen_by_name_and_by_pattern() -> None:
+    assert select() == ["public.orders", "public.items", "old.orders"]
+    assert select(**{"table.whitelist": "items, old.orders"}) == ["public.items", "old.orders"]
+    assert select(**{"table.include.list": ["public[.].*"]}) == ["public.orders", "public.items"]
+    assert select(**{"table.exclude.list": "old[.].*,.*[.]items"}) == ["public.orders"]
+
+
+@pytest.mark.parametrize("option", ["table.whitelist", "table.include.list"])
+def test_unknown_table_is_an_error_with_a_suggestion(option: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        select(**{option: "public.ordres"})
+    assert f"source jdbc, {option}: no table matches 'public.ordres'" in str(error.value)
+    assert "public.orders" in str(error.value)
+
+
+def test_no_table_at_all_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="no table to read"):
+        select(**{"table.exclude.list": ".*"})
+
+
+def test_columns_of_one_name_are_found_without_case() -> None:
+    columns = [DatabaseColumn(name, "int4", is_nullable=True) for name in ("id", "name", "ID")]
+    assert find_duplicates(columns) == ["id"]
+
+
+def test_each_database_has_only_the_jar_of_its_driver() -> None:
+    jars = {kind.prefix: JdbcSource({**PLAIN, "connection.url": f"{kind.prefix}//db/shop"}).jars for kind in KINDS}
+    assert jars["jdbc:postgresql:"]["3.5"] == ("org.postgresql:postgresql:42.7.7",)
+    assert jars["jdbc:mariadb:"]["4.1"] == ("org.mariadb.jdbc:mariadb-java-client:3.5.3",)
+    assert jars["jdbc:mysql:"]["3.5"] == ()
+    assert JdbcSource({**PLAIN, "driver": "com.acme.Driver"}).jars["3.5"] == ()
+
+
+def test_spark_reads_mariadb_with_the_dialect_of_mysql() -> None:
+    options = {**PLAIN, "connection.url": "jdbc:mariadb://db/shop?useSsl=true", "fetchsize": 5}
+    found = JdbcDatabase(JdbcConfig.model_validate(options)).reader_options()
+    assert found["url"] == "jdbc:mysql://db/shop?useSsl=true&permitMysqlScheme"
+    assert found["fetchsize"] == "5"
+    assert find_kind("jdbc:oracle:thin:@db") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "what"),
+    [
+        (
+            'org.postgresql.util.PSQLException: FATAL: password authentication failed for user "me"',
+            LoginError,
+            "authentication failed",
+        ),
+        (
+            "java.sql.SQLInvalidAuthorizationSpecException: (conn=5) Access denied for user 'me'@'db' (using password: YES)",
+            LoginError,
+            "authentication failed",
+        ),
+        (
+            "org.postgresql.util.PSQLException: Connection to db:5432 refused. Check that the hostname and port are correct",
+            RetriableError,
+            "not reachable",
+        ),
+        (
+            "java.sql.SQLNonTransientConnectionException: Socket fail to connect to db. Connection refused",
+            RetriableError,
+            "not reachable",
+        ),
+        ("java.lang.ClassNotFoundException: com.mysql.cj.jdbc.Driver", ConfigError, "the driver is missing: com.mysql"),
+        (
+            'org.postgresql.util.PSQLException: ERROR: relation "ordres" does not exist\n  Position: 15',
+            ConfigError,
+            'relation "ordres" does not exist',
+        ),
+        ('org.postgresql.util.PSQLException: ERROR: syntax error at or near "form"', ConfigError, "rejects a query"),
+    ],
+)
+def test_errors_of_drivers_have_a_fix(text: str, kind: type[HeadraceError], what: str) -> None:
+    error = JdbcSource(PLAIN).explain(RuntimeError(text))
+    assert type(error) is kind
+    assert what in str(error)
+    assert "fix:" in str(error)

@@ -1,0 +1,183 @@
+"""Tables of real databases, read into Iceberg and compared with the database."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import pipelines
+
+from headrace import ConfigError, HeadraceError, Pipeline
+from headrace.errors import LoginError
+from headrace_sources.jdbc.jdbc_source import JdbcSource
+from headrace_stack import MariaDb, Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+WITH_BOTH = {
+    "mode": "timestamp+incrementing",
+    "timestamp.column.name": "updated_at",
+    "incrementing.column.name": "id",
+}
+
+
+def login(server: Postgres | MariaDb, **options: Any) -> dict[str, Any]:
+    scheme = "postgresql" if isinstance(server, Postgres) else "mariadb"
+    return {
+        "connection.url": f"jdbc:{scheme}://{server.host}:{server.port}/{server.database}",
+        "connection.user": server.user,
+        "connection.password": server.password,
+        **options,
+    }
+
+
+def make_pipeline(folder: Path, server: Postgres | MariaDb, options: dict[str, Any], **changed: Any) -> Pipeline:
+    tables = [{"source": "shop.*", "target": "shop.{topic}"}]
+    source = {"jdbc": {"topic.prefix": "shop_", "poll.interval.ms": 0, **login(server), **options}}
+    return pipelines.pipeline(folder, "iceberg", **{"source": source, "tables": tables, "transforms": [], **changed})
+
+
+@pytest.fixture
+def schema(postgres: Postgres) -> str:
+    name = f"s{uuid.uuid4().hex[:8]}"
+    postgres.execute(
+        f"create schema {name};"
+        f"create table {name}.orders (id int primary key, name text, amount numeric(10, 2), deleted boolean not null default false,"
+        "  placed_at timestamp, updated_at timestamptz not null default now() - interval '1 minute');"
+        f"create table {name}.items (id int primary key, name text, deleted boolean not null default false,"
+        "  updated_at timestamptz not null default now() - interval '1 minute');"
+        f"create index on {name}.orders (updated_at, id); create index on {name}.items (updated_at, id);"
+        f"insert into {name}.orders values (1, 'one', 1.50, false, '2026-02-28 12:30:00.123456'), (2, 'žlutý', null, false, null);"
+        f"insert into {name}.items values (7, 'seven')"
+    )
+    return name
+
+
+def test_tables_equal_the_database_after_changes_late_commits_and_soft_deletes(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    def database(table: str) -> list[tuple[Any, ...]]:
+        columns = "id, name, amount::text, placed_at::text" if table == "orders" else "id, name"
+        return postgres.query(f"select {columns} from {schema}.{table} where not deleted order by id")
+
+    def lake(table: str) -> list[tuple[Any, ...]]:
+        rows = pipelines.rows(pipeline, spark, f"shop.shop_{table}", key="id")
+        if table == "items":
+            return [(row["id"], row["name"]) for row in rows]
+        amounts = [None if row["amount"] is None else str(row["amount"]) for row in rows]
+        placed = [None if row["placed_at"] is None else str(row["placed_at"]) for row in rows]
+        return [(row["id"], row["name"], *rest) for row, *rest in zip(rows, amounts, placed, strict=True)]
+
+    tables = {"table.include.list": f"{schema}[.](orders|items)", "deleted.column.name": "deleted"}
+    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, **tables})
+    pipeline.run(spark)
+    assert {table: lake(table) for table in ("orders", "items")} == {t: database(t) for t in ("orders", "items")}
+    # The row 4 has the time of a transaction that began before the newest row that was read.
+    postgres.execute(
+        f"insert into {schema}.orders values (4, 'late', 4, false, null, now() - interval '80 seconds');"
+        f"update {schema}.orders set name = 'eins', updated_at = now() where id = 1;"
+        f"update {schema}.orders set deleted = true, updated_at = now() where id = 2"
+    )
+    pipeline.run(spark)
+    assert lake("orders") == database("orders")
+    assert [row[0] for row in lake("orders")] == [1, 4]
+    assert lake("items") == database("items")
+
+
+@pytest.mark.nightly
+def test_mariadb_by_number_and_in_batches(tmp_path: Path, spark: SparkSession, mariadb: MariaDb) -> None:
+    mariadb.execute(
+        "drop database if exists market; create database market;"
+        "create table market.sales (id int primary key auto_increment, name varchar(20), paid tinyint(1), price decimal(8, 2),"
+        " sold datetime(6), changed timestamp(6) not null default '2026-01-02 03:04:05.678901');"
+        "insert into market.sales (name, paid, price, sold) values ('a', 1, 1.5, '2026-03-29 02:30:00.000001'), ('b', 0, null, null),"
+        " ('c', null, 3, null)"
+    )
+    options = {
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "batch.max.rows": 2,
+        "catalog.pattern": "market",
+    }
+    pipeline = make_pipeline(tmp_path, mariadb, options)
+    pipeline.run(spark)
+    rows = pipelines.rows(pipeline, spark, "shop.shop_sales", key="id")
+    assert [(row["id"], row["name"], row["paid"], str(row["price"]), str(row["sold"])) for row in rows] == [
+        (1, "a", True, "1.50", "2026-03-29 02:30:00.000001"),
+        (2, "b", False, "None", "None"),
+        (3, "c", None, "3.00", "None"),
+    ]
+    changed = (
+        pipeline.read("shop.shop_sales", spark=spark).selectExpr("unix_micros(changed) micros").distinct().collect()
+    )
+    assert [row["micros"] for row in changed] == [1767323045678901]
+    mariadb.execute("insert into market.sales (name) values ('d')")
+    pipeline.run(spark)
+    assert [row["name"] for row in pipelines.rows(pipeline, spark, "shop.shop_sales", key="id")] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.nightly
+def test_query_is_loaded_as_a_whole(tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str) -> None:
+    query = f"select i.id, o.name as order_name from {schema}.items i cross join {schema}.orders o where o.id = 1"
+    tables = [{"source": "shop_sales", "target": "shop.sales", "key": ["id"]}]
+    pipeline = make_pipeline(
+        tmp_path, postgres, {"mode": "bulk", "query": query, "topic.prefix": "shop_sales"}, tables=tables
+    )
+    pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark, "shop.sales", key="id") == [{"id": 7, "order_name": "one"}]
+    postgres.execute(
+        f"update {schema}.orders set name = 'two' where id = 1; insert into {schema}.items values (8, 'x')"
+    )
+    pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark, "shop.sales", key="id") == [
+        {"id": 7, "order_name": "two"},
+        {"id": 8, "order_name": "two"},
+    ]
+
+
+@pytest.mark.nightly
+def test_wrong_input_is_an_error_with_a_fix(spark: SparkSession, postgres: Postgres, schema: str) -> None:
+    def refuse(**options: Any) -> HeadraceError:
+        source = JdbcSource({"mode": "bulk", **login(postgres), **options})
+        source.open(spark)
+        with pytest.raises(HeadraceError) as error:
+            source.latest(source.initial(), None)
+        assert "fix:" in str(error.value)
+        return error.value
+
+    wrong = refuse(**{"connection.password": "wrong"})
+    assert isinstance(wrong, LoginError)
+    assert "wrong" not in str(wrong)
+    assert "no table matches 'ordres'" in str(refuse(**{"table.whitelist": "ordres"}))
+    double = f"select o.id, i.id from {schema}.orders o, {schema}.items i"
+    assert "two columns of the name 'id'" in str(refuse(query=double, **{"topic.prefix": "t"}))
+    missing = {**WITH_BOTH, "timestamp.column.name": "changed_at", "table.include.list": f"{schema}[.]orders"}
+    assert "no such column: 'changed_at'" in str(refuse(**missing))
+    postgres.execute(
+        f"create table {schema}.notes (id int, updated_at timestamp); insert into {schema}.notes values (1)"
+    )
+    assert "1 row has no value" in str(refuse(**{**WITH_BOTH, "table.include.list": f"{schema}[.]notes"}))
+    driver = refuse(driver="com.acme.Driver")
+    assert isinstance(driver, ConfigError)
+    assert "the driver is missing: com.acme.Driver" in str(driver)
+
+
+@pytest.mark.nightly
+def test_table_without_an_index_is_reported(
+    spark: SparkSession, postgres: Postgres, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    postgres.execute(f"create table {schema}.slow (id int primary key, updated_at timestamp not null)")
+    options = {**WITH_BOTH, "table.include.list": f"{schema}[.].*"}
+    found = dict(JdbcSource(login(postgres, **options)).connect(spark))
+    assert found["topic orders"] == "key id"
+    assert "key id; no index starts with updated_at" in found["topic slow"]
+    source = JdbcSource(login(postgres, **options))
+    source.open(spark)
+    source.latest(source.initial(), None)
+    assert [record.getMessage() for record in caplog.records if "no index" in record.getMessage()] == [
+        f"source jdbc, {schema}.slow: {found['topic slow']}"
+    ]

@@ -19,6 +19,8 @@ class DatabaseKind:
     has_catalogs: bool
     #: Names of the types of times that have a time zone.
     instant_types: tuple[str, ...]
+    #: Whether the driver returns instants for these types; otherwise it returns the time in the time zone of the session.
+    returns_instants: bool
     #: Databases or schemas that belong to the database itself.
     own_schemas: tuple[str, ...]
 
@@ -41,6 +43,7 @@ KINDS = (
         "SET TIME ZONE 'UTC'",
         has_catalogs=False,
         instant_types=("timestamptz",),
+        returns_instants=True,
         own_schemas=("information_schema", "pg_catalog"),
     ),
     DatabaseKind(
@@ -50,6 +53,7 @@ KINDS = (
         _SET_UTC,
         has_catalogs=True,
         instant_types=("timestamp",),
+        returns_instants=False,
         own_schemas=_MYSQL_SCHEMAS,
     ),
     DatabaseKind(
@@ -59,6 +63,7 @@ KINDS = (
         _SET_UTC,
         has_catalogs=True,
         instant_types=("timestamp",),
+        returns_instants=False,
         own_schemas=_MYSQL_SCHEMAS,
     ),
 )

@@ -124,6 +124,13 @@ class JdbcConfig(Config):
     limit: int | None = Field(None, alias="batch.max.rows", gt=0)
     """Maximum number of new rows of a table in a batch. In mode ``timestamp``, rows of one time stay together. Default: all new rows."""
 
+    partitions: int = Field(1, alias="numPartitions", gt=0)
+    """Maximum number of connections that read a range of a table at the same time."""
+
+    partition_column: str | None = Field(None, alias="partitionColumn")
+    """Column of numbers by which a range is divided among connections. Default: the incrementing column, or a primary key of one column.
+    """
+
     delay: int = Field(0, alias="timestamp.delay.interval.ms", ge=0)
     """Rows are read when they are older than this, in milliseconds, by the clock of the database."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Events, events as E
+from headrace.sdk import ConfigError, Events, events as E
 from headrace.sdk.columns import quote_name
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.jdbc import DETAILS, ROW
 from headrace_sources.jdbc.cursor_planner import TableRange
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
+from headrace_sources.jdbc.jdbc_database import JdbcDatabase
 from headrace_sources.jdbc.jdbc_tables import JdbcTable
 
 if TYPE_CHECKING:
@@ -27,29 +29,37 @@ _SIGN = -(1 << 63)
 class JdbcRows:
     """Reader of ranges."""
 
-    def __init__(self, config: JdbcConfig, options: Mapping[str, str]) -> None:
-        """``options``: those of Spark's reader."""
-        self._config, self._options = config, options
+    def __init__(self, config: JdbcConfig, database: JdbcDatabase) -> None:
+        self._config, self._database = config, database
 
     def open(self, spark: SparkSession, table: JdbcTable, ranges: Sequence[TableRange]) -> Events:
         """Return the events of ranges of a table."""
         from pyspark.sql import types as T
 
-        row = self._read(spark, table, ranges[0]).schema
+        row = self._read(spark, table, ranges[0], {}).schema
+        divisions = [self._divide(spark, table, planned, row) for planned in ranges]
         details = T.StructType([T.StructField("changed_ms", T.LongType()), T.StructField("deleted", T.BooleanType())])
         schema = T.StructType([T.StructField(ROW, row), T.StructField(DETAILS, details)])
         key = T.StructType([row[name] for name in table.key]) if table.key else None
 
         def load(session: SparkSession, wanted: StructType) -> DataFrame:
-            frames = [self._load(session, table, planned, wanted) for planned in ranges]
+            frames = [
+                self._load(table, planned, self._read(session, table, planned, division), wanted)
+                for planned, division in zip(ranges, divisions, strict=True)
+            ]
             return reduce(lambda a, b: a.unionByName(b), frames)
 
         return Events(table.topic, schema, load, key)
 
-    def _read(self, spark: SparkSession, table: JdbcTable, planned: TableRange) -> DataFrame:
-        """Return the rows of a range, with the column types that tables get."""
+    def _read(
+        self, spark: SparkSession, table: JdbcTable, planned: TableRange, division: Mapping[str, str]
+    ) -> DataFrame:
+        """Return the rows of a range, with the column types that tables get. ``division``: options that divide it."""
         query = table.cursor.query.rows(planned.after, planned.upto)
-        frame = spark.read.format("jdbc").options(**self._options).option("dbtable", f"({query}) r").load()
+        options = {**self._database.reader_options(), **division, "dbtable": f"({query}) r"}
+        if table.instants and self._database.kind.returns_instants:
+            options["customSchema"] = ", ".join(f"{quote_name(name)} TIMESTAMP_LTZ" for name in sorted(table.instants))
+        frame = spark.read.format("jdbc").options(**options).load()
         kinds = {field.name: field.dataType for field in frame.schema}
         return frame.select(*[self._convert(name, kind, table.instants).alias(name) for name, kind in kinds.items()])
 
@@ -65,10 +75,37 @@ class JdbcRows:
             return column.cast("double") if mapping == "best_fit" else column
         return column
 
-    def _load(self, session: SparkSession, table: JdbcTable, planned: TableRange, wanted: StructType) -> DataFrame:
+    def _divide(self, spark: SparkSession, table: JdbcTable, planned: TableRange, row: StructType) -> dict[str, str]:
+        """Return the options with which several connections read a range; empty if one connection reads it."""
+        from pyspark.sql import types as T
+
+        name = self._config.partition_column or self._config.incrementing_column
+        name = name or (table.key[0] if len(table.key) == 1 else None)
+        if self._config.partitions == 1 or name is None:
+            return {}
+        if name not in row.names or not isinstance(row[name].dataType, T.NumericType):
+            if self._config.partition_column is None:
+                return {}
+            fix = "name a column of numbers, or remove the option"
+            raise ConfigError(
+                f"the table has no column of numbers {name!r}", where="source jdbc, partitionColumn", fix=fix
+            )
+        with self._database.connect(spark) as session:
+            bounds = table.cursor.query.bounds(session.quote(name), planned.after, planned.upto)
+            lowest, highest = (value and int(Decimal(value)) for value in session.run(bounds)[0])
+        if lowest == highest:
+            return {}
+        return {
+            "partitionColumn": name,
+            "lowerBound": f"{lowest}",
+            "upperBound": f"{highest}",
+            "numPartitions": f"{self._config.partitions}",
+        }
+
+    def _load(self, table: JdbcTable, planned: TableRange, frame: DataFrame, wanted: StructType) -> DataFrame:
+        """Return rows as events."""
         from pyspark.sql import functions as F
 
-        frame = self._read(session, table, planned)
         kinds: Any = wanted[ROW].dataType
         row = F.struct(*[F.col(quote_name(name)) for name in kinds.names])
         changed = self._read_time(frame)

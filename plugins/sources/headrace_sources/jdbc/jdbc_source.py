@@ -44,7 +44,7 @@ class JdbcSource(RangedSource):
         own = (kind.jar,) if kind.jar and self._database.driver == kind.driver else ()
         self.jars = dict.fromkeys(_LINES, own)  # type: ignore[misc]
         self.jvm_class = self._database.driver  # type: ignore[misc]
-        self._rows = JdbcRows(self.config, self._database.reader_options())
+        self._rows = JdbcRows(self.config, self._database)
         self._planner = CursorPlanner(self.config)
         self._spark: SparkSession | None = None
         self._tables: dict[str, JdbcTable] = {}

@@ -11,6 +11,7 @@ from tests.support import pipelines
 
 from headrace import ConfigError, HeadraceError, Pipeline
 from headrace.errors import LoginError
+from headrace.sdk import SchemaLog, SourceContext
 from headrace_sources.jdbc.jdbc_source import JdbcSource
 from headrace_stack import MariaDb, Postgres
 
@@ -36,7 +37,7 @@ def login(server: Postgres | MariaDb, **options: Any) -> dict[str, Any]:
 
 
 def make_pipeline(folder: Path, server: Postgres | MariaDb, options: dict[str, Any], **changed: Any) -> Pipeline:
-    tables = [{"source": "shop.*", "target": "shop.{topic}"}]
+    tables = [{"source": "shop_*", "target": "shop.{topic}"}]
     source = {"jdbc": {"topic.prefix": "shop_", "poll.interval.ms": 0, **login(server), **options}}
     return pipelines.pipeline(folder, "iceberg", **{"source": source, "tables": tables, "transforms": [], **changed})
 
@@ -181,3 +182,20 @@ def test_table_without_an_index_is_reported(
     assert [record.getMessage() for record in caplog.records if "no index" in record.getMessage()] == [
         f"source jdbc, {schema}.slow: {found['topic slow']}"
     ]
+
+
+@pytest.mark.nightly
+def test_range_is_divided_among_connections(spark: SparkSession, postgres: Postgres, schema: str) -> None:
+    postgres.execute(f"insert into {schema}.items select i, 'many ' || i from generate_series(100, 499) i")
+    options = {"mode": "bulk", "table.include.list": f"{schema}[.]items", "numPartitions": 4}
+    source = JdbcSource(login(postgres, **options))
+    source.open(spark)
+    start = source.initial()
+    context = SourceContext(spark, SchemaLog(), range=(start, source.latest(start, None)))
+    (events,) = source.events(context, spark.range(0))
+    frame = events.load(spark, events.schema)
+    assert frame.rdd.getNumPartitions() == 4
+    rows = frame.select("value.row.*").orderBy("id").collect()
+    assert [(row["id"], row["name"]) for row in rows] == postgres.query(
+        f"select id, name from {schema}.items order by id"
+    )

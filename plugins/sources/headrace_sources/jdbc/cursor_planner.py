@@ -41,8 +41,8 @@ class TableRange:
     upto: Cursor | None
     #: When the range was planned, in microseconds since 1970 by the clock of the database. It always increases.
     read: int
-    #: Number of rows that are read again with the next range.
-    again: int = 0
+    #: Fingerprint of the rows that are read again with the next range.
+    again: str = ""
     #: Clock of the database, as the times of the cursor are written, and the clock of the driver in seconds.
     clock: str = ""
     polled: float = 0.0
@@ -69,7 +69,6 @@ class _Seen:
 
     clock: str
     polled: float
-    again: int
 
 
 class CursorPlanner:
@@ -126,7 +125,7 @@ class CursorPlanner:
         if start is None:
             newest = _read_cursor(run(table.query.newest(None, upper, self._config.limit)))
             return self._make_range(table, run, None, replace(planned, upto=newest))
-        seen = self._seen.setdefault(table.name, _Seen(start.clock, start.polled, start.again))
+        seen = self._seen.setdefault(table.name, _Seen(start.clock, start.polled))
         step = read_time(seen.clock) - now
         if step > _CLOCK_TOLERANCE:
             return self._plan_again(table, run, planned, now, upper, seen)
@@ -156,25 +155,23 @@ class CursorPlanner:
     def _make_range(
         self, table: CursorTable, run: RunQuery, start: TableRange | None, planned: TableRange
     ) -> TableRange | None:
-        """Return the range if it has new rows, or if rows that are read again have increased."""
+        """Return the range if it has new rows, or if the rows that are read again have changed."""
         if planned.upto is not None:
             return self._note(table, run, planned)
         if start is None or start.upto is None or planned.after == start.upto:
             return None
-        seen = self._seen.setdefault(table.name, _Seen(start.clock, start.polled, start.again))
-        count = _read_number(run(table.query.count(planned.after, start.upto)))
-        is_late, seen.again = count > seen.again, count
-        return replace(planned, upto=start.upto, again=count) if is_late else None
+        again = _read_fingerprint(run(table.query.fingerprint(planned.after, start.upto)))
+        return replace(planned, upto=start.upto, again=again) if again != start.again else None
 
     def _note(self, table: CursorTable, run: RunQuery, planned: TableRange) -> TableRange:
-        """Return the range with the number of its rows that the next range reads again."""
+        """Return the range with the fingerprint of its rows that the next range reads again."""
         assert planned.upto is not None
         window = self._config.window if self._config.has_timestamp else self._config.id_window
-        again = 0
+        again = ""
         if window:
             after = [self._subtract_window(planned.upto)]
-            again = _read_number(run(table.query.count(after, planned.upto)))
-        self._seen[table.name] = _Seen(planned.clock, planned.polled, again)
+            again = _read_fingerprint(run(table.query.fingerprint(after, planned.upto)))
+        self._seen[table.name] = _Seen(planned.clock, planned.polled)
         return replace(planned, again=again)
 
     def _subtract_window(self, cursor: Cursor | None) -> str | int:
@@ -228,6 +225,10 @@ def _read_value(text: str | None) -> str | int:
 
 def _read_number(rows: Sequence[Sequence[str | None]]) -> int:
     return int(rows[0][0] or 0)
+
+
+def _read_fingerprint(rows: Sequence[Sequence[str | None]]) -> str:
+    return " ".join(value or "" for value in rows[0])
 
 
 def _explain_wrap(table: CursorTable, highest: int, old: int) -> ConfigError:

@@ -17,6 +17,8 @@ class CursorQuery:
     relation: str
     #: Expressions of the cursor, most significant first; empty if the relation is always read as a whole.
     columns: tuple[str, ...] = ()
+    #: First column as a number; empty without a cursor.
+    number: str = ""
 
     def rows(self, after: Cursor | None, upto: Cursor | None) -> str:
         """Return a query of the rows after a cursor, up to and including another."""
@@ -34,9 +36,9 @@ class CursorQuery:
         descending = ", ".join(f"{name} DESC" for name in names)
         return f"SELECT {', '.join(names)} FROM ({first}) b ORDER BY {descending} LIMIT 1"
 
-    def count(self, after: Cursor | None, upto: Cursor | None) -> str:
-        """Return a query of the number of rows in a range."""
-        return f"SELECT count(*) FROM {self.relation}{self._where(after, upto)}"
+    def fingerprint(self, after: Cursor | None, upto: Cursor | None) -> str:
+        """Return a query of the number of rows in a range and the sum of their cursors, which change with the rows."""
+        return f"SELECT count(*), sum({self.number}) FROM {self.relation}{self._where(after, upto)}"
 
     def count_nulls(self) -> str:
         """Return a query of the number of rows that have no cursor."""

@@ -15,6 +15,8 @@ class DatabaseKind:
     jar: str | None
     #: Statement that sets the time zone of a session to UTC, so that texts of times mean the same in every session.
     use_utc: str
+    #: Time as a number of seconds, in SQL.
+    seconds: str
     #: Whether the database names its databases in the place of schemas.
     has_catalogs: bool
     #: Names of the types of times that have a time zone.
@@ -41,6 +43,7 @@ KINDS = (
         "org.postgresql.Driver",
         "org.postgresql:postgresql:42.7.7",
         "SET TIME ZONE 'UTC'",
+        "EXTRACT(EPOCH FROM {})",
         has_catalogs=False,
         instant_types=("timestamptz",),
         returns_instants=True,
@@ -51,6 +54,7 @@ KINDS = (
         "org.mariadb.jdbc.Driver",
         "org.mariadb.jdbc:mariadb-java-client:3.5.3",
         _SET_UTC,
+        "UNIX_TIMESTAMP({})",
         has_catalogs=True,
         instant_types=("timestamp",),
         returns_instants=False,
@@ -61,6 +65,7 @@ KINDS = (
         "com.mysql.cj.jdbc.Driver",
         None,
         _SET_UTC,
+        "UNIX_TIMESTAMP({})",
         has_catalogs=True,
         instant_types=("timestamp",),
         returns_instants=False,

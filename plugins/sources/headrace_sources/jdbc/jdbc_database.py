@@ -130,6 +130,10 @@ class JdbcSession:
     def instant_types(self) -> tuple[str, ...]:
         return self._kind.instant_types
 
+    def write_seconds(self, time: str) -> str:
+        """Return a time in SQL as a number of seconds."""
+        return self._kind.seconds.format(time)
+
     def quote(self, name: str) -> str:
         """Return a name as SQL."""
         return self._quote + name.replace(self._quote, self._quote * 2) + self._quote

@@ -136,7 +136,8 @@ def _open(
     if config.incrementing_column is not None:
         expressions.append(session.quote(config.incrementing_column))
     may_be_null = any(by_name[column].is_nullable for column in cursor_names(config))
-    query = CursorQuery(relation, tuple(expressions))
+    number = session.write_seconds(expressions[0]) if times else "".join(expressions)
+    query = CursorQuery(relation, tuple(expressions), number)
     has_zone = bool(times) and times[0] in instants
     cursor = CursorTable(name, query, has_zone=has_zone, may_be_null=may_be_null)
     return JdbcTable(topic, cursor, tuple(key), instants)

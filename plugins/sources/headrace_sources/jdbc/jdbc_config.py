@@ -158,6 +158,9 @@ class JdbcConfig(Config):
     deleted_column: str | None = Field(None, alias="deleted.column.name")
     """Column that marks deleted rows: true, a number other than 0, a time, or the text ``true``, ``t``, ``yes``, ``y`` or ``1``."""
 
+    delete_missing: bool = Field(False, alias="delete.missing")
+    """With ``bulk``: remove the rows that the database no longer returns. A load without rows empties the table."""
+
     @property
     def has_timestamp(self) -> bool:
         return self.mode.startswith("timestamp")
@@ -177,6 +180,14 @@ class JdbcConfig(Config):
                 raise ValueError(
                     f"{what} `{name}`", f"{'add' if is_needed else 'remove'} `{name}`, or choose another mode"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _only_loads_find_missing_rows(self) -> JdbcConfig:
+        if self.delete_missing and self.mode != "bulk":
+            raise ValueError(
+                f"`mode: {self.mode}` does not read all rows", "remove `delete.missing`, or write `mode: bulk`"
+            )
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, Events, events as E
+from headrace.sdk import ConfigError, Events, RejectReason, events as E
 from headrace.sdk.columns import quote_name
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.jdbc import DETAILS, ROW
@@ -47,6 +47,8 @@ class JdbcRows:
                 self._load(table, planned, self._read(session, table, planned, division), wanted)
                 for planned, division in zip(ranges, divisions, strict=True)
             ]
+            if self._config.delete_missing:
+                frames += [_make_truncate(session, frames[0].schema, planned) for planned in ranges]
             return reduce(lambda a, b: a.unionByName(b), frames)
 
         return Events(table.topic, schema, load, key)
@@ -166,6 +168,15 @@ class JdbcRows:
         else:
             is_deleted = mark if isinstance(kind, T.BooleanType) else mark.isNotNull()
         return F.coalesce(is_deleted, F.lit(False))
+
+
+def _make_truncate(session: SparkSession, schema: StructType, planned: TableRange) -> DataFrame:
+    """Return a truncate before the first row of a load: rows of earlier loads that are missing in this one are removed."""
+    from pyspark.sql import functions as F
+
+    values = {E.ERROR: F.lit(RejectReason.TRUNCATED), E.PLACE: sortable(F.lit(planned.read))}
+    nulls = {field.name: F.lit(None).cast(field.dataType) for field in schema}
+    return session.range(1).select(*[values.get(name, null).alias(name) for name, null in nulls.items()])
 
 
 def _as_utc(column: Column) -> Column:

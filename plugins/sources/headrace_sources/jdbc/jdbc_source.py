@@ -57,7 +57,7 @@ class JdbcSource(RangedSource):
         if has_window:
             option = "timestamp.window.interval.ms" if config.has_timestamp else "incrementing.window"
             yield f"rows within `{option}` are read again: a table in mode append gets them again"
-        if not config.deleted_column:
+        if not config.deleted_column and not config.delete_missing:
             yield "deleted rows stay in the tables: a query does not return them"
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:

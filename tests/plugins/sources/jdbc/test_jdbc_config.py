@@ -54,6 +54,11 @@ def test_columns_go_with_the_mode() -> None:
     assert "`mode: bulk` does not use `incrementing.column.name`" in refuse(**{"incrementing.column.name": "id"})
 
 
+def test_only_a_load_finds_missing_rows() -> None:
+    by_number = {"mode": "incrementing", "incrementing.column.name": "id"}
+    assert "does not read all rows" in refuse(**by_number, **{"delete.missing": True})
+
+
 @pytest.mark.parametrize("query", ["delete from orders", "call sales()", "-- select\nupdate orders set a = 1", ""])
 def test_query_that_is_no_select_is_an_error(query: str) -> None:
     assert "the query is not a SELECT" in refuse(query=query, **{"topic.prefix": "sales"})

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
+from tests.support.waiting import stop_at_end, until_tables
 
 from headrace import ConfigError, HeadraceError, Pipeline
 from headrace.errors import LoginError
 from headrace.sdk import SchemaLog, SourceContext
+from headrace_sources.jdbc.jdbc_database import JdbcSession
 from headrace_sources.jdbc.jdbc_source import JdbcSource
 from headrace_stack import MariaDb, Postgres
 
@@ -199,3 +205,75 @@ def test_range_is_divided_among_connections(spark: SparkSession, postgres: Postg
     assert [(row["id"], row["name"]) for row in rows] == postgres.query(
         f"select id, name from {schema}.items order by id"
     )
+
+
+@pytest.mark.nightly
+def test_load_removes_rows_that_the_database_lacks(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    options = {"mode": "bulk", "table.include.list": f"{schema}[.]orders", "delete.missing": True}
+    pipeline = make_pipeline(tmp_path, postgres, options)
+
+    def lake() -> list[int]:
+        return [row["id"] for row in pipelines.rows(pipeline, spark, "shop.shop_orders", key="id")]
+
+    for statement, ids in (
+        ("select 1", [1, 2]),
+        (f"delete from {schema}.orders where id = 1; insert into {schema}.orders (id) values (3)", [2, 3]),
+        (f"delete from {schema}.orders", []),
+        (f"insert into {schema}.orders (id) values (1)", [1]),
+    ):
+        postgres.execute(statement)
+        pipeline.run(spark)
+        assert lake() == ids
+    assert pipeline.read_dead_letters(spark) is None
+
+
+@pytest.mark.nightly
+def test_changes_after_the_clock_went_back_replace_earlier_ones(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, "table.include.list": f"{schema}[.]items"})
+    postgres.execute(f"update {schema}.items set name = 'fast', updated_at = now() + interval '50 minutes'")
+    with monkeypatch.context() as patch:
+        # The clock of a server cannot be set: this is a database whose clock is an hour fast.
+        read_clock = JdbcSession.read_clock
+        patch.setattr(JdbcSession, "read_clock", lambda session: read_clock(session) + timedelta(hours=1))
+        pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark, "shop.shop_items", key="id")[0]["name"] == "fast"
+    postgres.execute(f"update {schema}.items set name = 'right', updated_at = now() - interval '1 second'")
+    summary = pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark, "shop.shop_items", key="id")[0]["name"] == "right"
+    assert "since the clock went back to" in str(pipeline.history(spark)[-summary.batches :])
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_table_under_transactions_that_commit_late_equals_the_database(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    def write(writer: int) -> None:
+        random, connection = Random(writer), postgres.connect()
+        for number in range(20):
+            key = 1000 * writer + number % 8
+            connection.run("begin")
+            connection.run(
+                f"insert into {schema}.items (id, name, updated_at) values ({key}, 'first', clock_timestamp()) on conflict (id)"
+                f" do update set name = 'change {number}', updated_at = clock_timestamp(), deleted = {number % 7 == 6}"
+            )
+            time.sleep(random.uniform(0, 1.5))
+            connection.run("commit")
+        connection.close()
+
+    def database() -> list[tuple[Any, ...]]:
+        return postgres.query(f"select id, name from {schema}.items where not deleted order by id")
+
+    def lake() -> list[tuple[Any, ...]]:
+        return [(row["id"], row["name"]) for row in pipelines.rows(pipeline, spark, "shop.shop_items", key="id")]
+
+    options = {**WITH_BOTH, "table.include.list": f"{schema}[.]items", "deleted.column.name": "deleted"}
+    pipeline = make_pipeline(tmp_path, postgres, {**options, "timestamp.window.interval.ms": 5000})
+    pipeline.run(spark)
+    with ThreadPoolExecutor() as pool, stop_at_end(pipeline.start(spark, "100 ms")) as query:
+        list(pool.map(write, range(1, 6)))
+        until_tables(query, lambda: (lake(), database()), "iceberg")

@@ -128,6 +128,28 @@ def test_mariadb_by_number_and_in_batches(tmp_path: Path, spark: SparkSession, m
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["datetime", "timestamp(6)"])
+def test_mariadb_by_time(tmp_path: Path, spark: SparkSession, mariadb: MariaDb, kind: str) -> None:
+    def lake() -> list[tuple[int, str]]:
+        return [(row["id"], row["name"]) for row in pipelines.rows(pipeline, spark, "shop.shop_stock", key="id")]
+
+    mariadb.execute(
+        "drop database if exists depot; create database depot; set time_zone = '+00:00';"
+        f"create table depot.stock (id int primary key, name text, changed {kind} not null, index (changed));"
+        "insert into depot.stock values (1, 'one', now(6) - interval 20 second), (2, 'two', now(6) - interval 2 second)"
+    )
+    options = {"mode": "timestamp", "timestamp.column.name": "changed", "table.whitelist": "depot.stock"}
+    pipeline = make_pipeline(tmp_path, mariadb, {**options, "catalog.pattern": "depot"})
+    pipeline.run(spark)
+    assert lake() == [(1, "one"), (2, "two")]
+    mariadb.execute(
+        "set time_zone = '+00:00'; update depot.stock set name = 'late', changed = now(6) - interval 9 second where id = 1"
+    )
+    pipeline.run(spark)
+    assert lake() == [(1, "late"), (2, "two")]
+
+
+@pytest.mark.nightly
 def test_query_is_loaded_as_a_whole(tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str) -> None:
     query = f"select i.id, o.name as order_name from {schema}.items i cross join {schema}.orders o where o.id = 1"
     tables = [{"source": "shop_sales", "target": "shop.sales", "key": ["id"]}]

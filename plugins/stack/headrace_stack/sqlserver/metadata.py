@@ -1,4 +1,4 @@
-"""Results of sp_tables, sp_columns_100, sp_pkeys and sp_statistics_100, written from their documentation."""
+"""Results of sp_tables, sp_columns_100, sp_pkeys, sp_statistics_100 and sp_cdc_help_jobs, written from their documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace_stack.sqlserver.sql_types import SqlType, Value
 from headrace_stack.sqlserver.text_types import Name, Text
 
 _NAME, _TEXT, _LONG = Name(), Text("varchar", 254), Text("nvarchar", 4000)
-_INT, _SMALL, _TINY = type_of("int"), type_of("smallint"), type_of("tinyint")
+_INT, _SMALL, _TINY, _BIG = type_of("int"), type_of("smallint"), type_of("tinyint"), type_of("bigint")
 #: Names in mssql-jdbc.
 _COLUMNS: list[tuple[str, SqlType]] = [
     ("TABLE_CAT", _NAME),
@@ -120,6 +120,15 @@ def indexes(database: CapturedDatabase, pattern: str | None) -> Result:
         for number, name in enumerate(table.key, 1):
             rows.append([*place, 0, table.name, _key_name(table), 1, number, name, "A", len(table.rows), 1, None])
     return Result(_INDEXES, rows)
+
+
+def jobs() -> Result:
+    """Return the result of sp_cdc_help_jobs: a capture job that scans each second, and SQL Server's default for the cleanup."""
+    columns = [("job_id", type_of("uniqueidentifier")), ("job_type", _NAME), ("job_name", _NAME), ("maxtrans", _INT)]
+    columns += [("maxscans", _INT), ("continuous", type_of("bit")), ("pollinginterval", _BIG)]
+    capture: list[Value] = [None, "capture", "cdc.capture", 500, 10, 1, 1, 0, 0]
+    cleanup: list[Value] = [None, "cleanup", "cdc.cleanup", 0, 0, 0, 0, 4320, 5000]
+    return Result([*columns, ("retention", _BIG), ("threshold", _BIG)], [cleanup, capture])
 
 
 def _key_name(table: CapturedTable) -> str:

@@ -1,4 +1,4 @@
-"""Supported statements: those of mssql-jdbc and of Debezium's connector, and no others.
+"""Supported statements: those of mssql-jdbc, of Debezium's connector and of `headrace check --source`, and no others.
 
 Regular expressions recognize the statements. There is no SQL parser.
 """
@@ -64,7 +64,7 @@ _FIXED = {
     "select @@version": _single_value(Text("nvarchar", 300), VERSION),
     "select cast(serverproperty('engineedition') as int)": _single_value(_INT, 3),
     "select 1": _single_value(_INT, 1),
-    "exec sys.sp_cdc_help_jobs": Result([("job_type", _NAME), ("pollinginterval", _INT)], [["capture", 1]]),
+    "exec sys.sp_cdc_help_jobs": metadata.jobs(),
     # The last scan of the log found no change.
     "select top 1 start_lsn from sys.dm_cdc_log_scan_sessions order by session_id desc": _single_value(
         Text("nvarchar", 23), "00000000:00000000:0000\0", "start_lsn"
@@ -249,3 +249,59 @@ def _names(columns: str) -> list[str]:
 
 def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S.%f} +00:00"
+
+
+# Statements of `headrace check --source`: each database and table is ready, and the only user is the owner.
+
+
+@_answers(r"select cast\(serverproperty\('engineedition'\) as int\), suser_sname\(\), ")
+def _server(_: Statement) -> Result:
+    return Result([("", _INT), ("", _NAME), ("", _INT)], [[3, "sa", 1]])
+
+
+@_answers(r"select servicename, status, status_desc from sys\.dm_server_services ")
+def _services(_: Statement) -> Result:
+    columns = [("servicename", _NAME), ("status", _INT), ("status_desc", _NAME)]
+    return Result(columns, [["SQL Server Agent (MSSQLSERVER)", 4, "Running"]])
+
+
+@_answers(r"select name, state_desc, .* from sys\.databases where name = n'(?P<name>.*)'$")
+def _state(question: Statement) -> Result:
+    own = question.database.name
+    columns = [("name", _NAME), ("state_desc", _NAME), ("", _INT), ("is_cdc_enabled", _INT), ("is_published", _INT)]
+    columns += [("snapshot_isolation_state", _INT), ("", _NAME), ("", _INT)]
+    row: list[Value] = [own, "ONLINE", 1, 1, 0, 0, "READ_WRITE", None]
+    return Result(columns, [row] if question.words["name"] == own else [])
+
+
+@_answers(r"select user_name\(\), is_rolemember\(n'db_owner'\), ")
+def _user(_: Statement) -> Result:
+    return Result([("", _NAME), ("", _INT), ("", _INT)], [["dbo", 1, 1]])
+
+
+@_answers(r"select s\.name, t\.name, t\.is_tracked_by_cdc, .* from sys\.tables t ")
+def _tracked_tables(question: Statement) -> Result:
+    columns = [("name", _NAME), ("name", _NAME), ("is_tracked_by_cdc", _INT), ("", _INT), ("", _INT)]
+    return Result(columns, [[SCHEMA, t.name, 1, 1, int(bool(t.key))] for t in question.database.tables.values()])
+
+
+@_answers(r"select object_schema_name\(c\.source_object_id\), .* from cdc\.change_tables c ")
+def _gated_instances(question: Statement) -> Result:
+    columns = [("", _NAME), ("", _NAME), ("capture_instance", _NAME), ("role_name", _NAME), ("", _INT)]
+    return Result(columns, [[SCHEMA, i.table, i.name, None, None] for i in question.database.instances])
+
+
+@_answers(r"select c\.capture_instance, n\.name from cdc\.change_tables c ")
+def _columns_outside_of_captures(question: Statement) -> Result:
+    rows: list[list[Value]] = [
+        [instance.name, column.name]
+        for instance in question.database.instances
+        for column in question.database.table(instance.table).columns
+        if column not in instance.columns
+    ]
+    return Result([("capture_instance", _NAME), ("name", _NAME)], rows)
+
+
+@_answers(r"select datediff\(minute, sys\.fn_cdc_map_lsn_to_time\(sys\.fn_cdc_get_max_lsn\(\)\), getdate\(\)\)$")
+def _minutes_since_scan(_: Statement) -> Result:
+    return _single_value(_INT, 0)

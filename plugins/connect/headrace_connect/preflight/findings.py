@@ -23,14 +23,38 @@ def choose_tables(options: Mapping[str, str], tables: Iterable[str]) -> list[str
     return [table for table in tables if _is_captured(options, table)]
 
 
-def find_missing_tables(options: Mapping[str, str], tables: Iterable[str]) -> list[Finding]:
+def find_missing_tables(
+    options: Mapping[str, str],
+    tables: Iterable[str],
+    *,
+    fix: str = "correct `table.include.list`, or create the table",
+) -> list[Finding]:
     """Return a finding for each item of ``table.include.list`` that no table matches."""
     known = list(tables)
     return [
-        Finding(f"no table matches {item!r}", "correct `table.include.list`, or create the table")
-        for item in _list_items(options, "table.include.list")
+        Finding(f"no table matches {item!r}", fix)
+        for item in list_items(options, "table.include.list")
         if not any(_matches(item, table) for table in known)
     ]
+
+
+def has_key_option(options: Mapping[str, str], *names: str) -> bool:
+    """Return whether ``message.key.columns`` has columns for a table with these names."""
+    patterns = [item.rpartition(":")[0].strip() for item in options.get("message.key.columns", "").split(";")]
+    return any(_matches(pattern, name) for pattern in patterns for name in names)
+
+
+def is_captured_column(options: Mapping[str, str], column: str) -> bool:
+    """Return whether the lists of columns leave the column in the events."""
+    included, excluded = list_items(options, "column.include.list"), list_items(options, "column.exclude.list")
+    if any(_matches(item, column) for item in excluded):
+        return False
+    return not included or any(_matches(item, column) for item in included)
+
+
+def list_items(options: Mapping[str, str], key: str) -> list[str]:
+    """Return the items of a list that is separated by commas."""
+    return [item.strip() for item in options.get(key, "").split(",") if item.strip()]
 
 
 def _is_captured(options: Mapping[str, str], table: str) -> bool:
@@ -38,16 +62,12 @@ def _is_captured(options: Mapping[str, str], table: str) -> bool:
         return False
     outer = table.partition(".")[0]
     for key, name in (("table", table), ("schema", outer), ("database", outer)):
-        included, excluded = _list_items(options, f"{key}.include.list"), _list_items(options, f"{key}.exclude.list")
+        included, excluded = list_items(options, f"{key}.include.list"), list_items(options, f"{key}.exclude.list")
         if included and not any(_matches(item, name) for item in included):
             return False
         if any(_matches(item, name) for item in excluded):
             return False
     return True
-
-
-def _list_items(options: Mapping[str, str], key: str) -> list[str]:
-    return [item.strip() for item in options.get(key, "").split(",") if item.strip()]
 
 
 def _matches(item: str, name: str) -> bool:

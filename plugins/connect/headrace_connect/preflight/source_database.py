@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from headrace.sdk import ConfigError
@@ -11,13 +11,15 @@ from headrace.sdk.options import did_you_mean
 from headrace_connect.preflight.findings import Finding
 from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
+from headrace_connect.preflight.sqlserver_checks import check_sqlserver, is_read_only
+from headrace_connect.preflight.tds_encryption import TdsSocket
 
 Query = Callable[[str], list[tuple[Any, ...]]]
+_Open = Callable[[Mapping[str, str]], AbstractContextManager[Query]]
+_Check = Callable[[Query, Mapping[str, str]], Iterator[Finding]]
 
 #: Seconds to connect, and for a query.
 _TIMEOUT = 20
-_POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
-_MYSQL = ("io.debezium.connector.mysql.MySqlConnector", "io.debezium.connector.mariadb.MariaDbConnector")
 
 
 def check_database(options: Mapping[str, str]) -> list[Finding]:
@@ -26,15 +28,15 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
     ConfigError without checks for the connector's class, without the driver, and if the database rejects the connection.
     """
     kind = options["connector.class"]
-    if kind not in (_POSTGRES, *_MYSQL):
+    if kind not in _BY_CLASS:
         what = f"there are no checks for {kind}"
-        raise ConfigError(what, fix=f"leave out --source; {did_you_mean(kind, [_POSTGRES, *_MYSQL])}")
+        raise ConfigError(what, fix=f"leave out --source; {did_you_mean(kind, list(_BY_CLASS))}")
     place = f"{options.get('database.hostname')}:{options.get('database.port', 'default port')}"
     if unresolved := [key for key in ("database.password", "database.user") if "${" in options.get(key, "")]:
         what = f"only Kafka Connect resolves the reference of `{unresolved[0]}`"
         fix = f"add `preflight: {{{unresolved[0]}: ${{env:NAME}}}}` to `connect:`, with a reference of this machine"
         raise ConfigError(what, where=place, fix=fix)
-    connect, check = (_open_postgresql, check_postgresql) if kind == _POSTGRES else (_open_mysql, check_mysql)
+    connect, check = _BY_CLASS[kind]
     try:
         with connect(options) as query:
             return list(check(query, options))
@@ -44,7 +46,9 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
     except ConfigError:
         raise
     except Exception as error:  # the drivers' errors have no common class that can be named without an import
-        raise ConfigError(f"the database cannot be checked: {error}", where=place, fix=_FIX) from error
+        # python-tds adds None to its texts.
+        text = error.args[0] if error.args and isinstance(error.args[0], str) else error
+        raise ConfigError(f"the database cannot be checked: {text}", where=place, fix=_FIX) from error
 
 
 _FIX = "check `database.hostname`, `database.port`, `database.user` and `database.password` in `connect:`"
@@ -88,6 +92,45 @@ def _open_mysql(options: Mapping[str, str]) -> Iterator[Query]:
         yield run
 
 
+@contextmanager
+def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
+    import pytds
+
+    if "database.instance" in options and "database.port" not in options:
+        fix = "add the port of the instance, `database.port`, to `connect: {preflight: …}`"
+        raise ConfigError("the preflight does not look up the port of `database.instance`", fix=fix)
+    port = int(options.get("database.port", 1433))
+    try:
+        connection = pytds.connect(
+            options.get("database.hostname", "localhost"),
+            port=port,
+            user=options.get("database.user", ""),
+            password=options.get("database.password", ""),
+            login_timeout=_TIMEOUT,
+            disable_connect_retry=True,
+            autocommit=True,
+            readonly=is_read_only(options),
+            sock=TdsSocket(options, port, _TIMEOUT),
+        )
+    except TimeoutError as error:  # python-tds raises it without a text for most errors of a connection
+        raise error.__cause__ or error from None
+    with closing(connection), connection.cursor() as cursor:
+
+        def run(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        yield run
+
+
 def _needs_tls(mode: str) -> bool | None:
     """Return pg8000's option: None tries TLS first, as libpq's ``prefer``."""
     return {"disable": False, "prefer": None, "allow": None}.get(mode, True)
+
+
+_BY_CLASS: Mapping[str, tuple[_Open, _Check]] = {
+    "io.debezium.connector.postgresql.PostgresConnector": (_open_postgresql, check_postgresql),
+    "io.debezium.connector.mysql.MySqlConnector": (_open_mysql, check_mysql),
+    "io.debezium.connector.mariadb.MariaDbConnector": (_open_mysql, check_mysql),
+    "io.debezium.connector.sqlserver.SqlServerConnector": (_open_sqlserver, check_sqlserver),
+}

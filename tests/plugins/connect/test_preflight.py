@@ -226,6 +226,18 @@ def test_mysql_settings_that_mariadb_lacks() -> None:
     ]
 
 
+def test_mysql_table_whose_key_is_an_option() -> None:
+    """A mock of a server with two tables that have no primary key. The option names one of them."""
+
+    def answer(sql: str) -> list[tuple[Any, ...]]:
+        if "information_schema.tables" in sql:
+            return [("shop.items", 0), ("shop.orders", 0)]
+        return [("log_bin", "ON")] if "variables" in sql else [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)]
+
+    findings = check_mysql(answer, {"message.key.columns": "shop.items:id;(.*).customers:id,name"})
+    assert [finding.what for finding in findings] == ["shop.orders has no primary key: its events have no key"]
+
+
 @pytest.mark.parametrize(
     ("options", "captured"),
     [

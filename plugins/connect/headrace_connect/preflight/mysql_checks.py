@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from headrace_connect.preflight.findings import Finding, choose_tables, find_missing_tables
+from headrace_connect.preflight.findings import Finding, choose_tables, find_missing_tables, has_key_option
 
 Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -31,7 +31,7 @@ def check_mysql(query: Query, options: Options) -> Iterator[Finding]:
     captured = choose_tables(options, tables)
     yield from find_missing_tables(options, captured)
     for table in captured:
-        if not tables[table]:
+        if not tables[table] and not has_key_option(options, table):
             what = f"{table} has no primary key: its events have no key"
             yield Finding(what, f"ALTER TABLE {table} ADD PRIMARY KEY (…); or set `message.key.columns`")
     signals = options.get("signal.data.collection")

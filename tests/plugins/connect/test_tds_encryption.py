@@ -150,6 +150,7 @@ def make_certificate(folder: Path, *, host: str = "", address: str = "127.0.0.1"
     (folder / "key.pem").write_bytes(key.private_bytes(*form))
     (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # as SQL Server in this protocol
     context.load_cert_chain(folder / "server.pem", folder / "key.pem")
     return context, str(folder / "server.pem")
 
@@ -210,6 +211,11 @@ def test_check_of_the_stand_in(plain_server: TdsServer, tmp_path: Path, monkeypa
         ({"driver.encrypt": "strict"}, "the preflight has no strict encryption"),
         ({"driver.trustStore": "/missing/store.jks"}, "there is no trust store /missing/store.jks on this machine"),
         ({"driver.trustStore": __file__}, f"the trust store {__file__} is not a PEM file"),
+        (
+            {"driver.integratedSecurity": "true"},
+            "the preflight has logins with a user and a password of SQL Server alone",
+        ),
+        ({"driver.authentication": "NTLM"}, "the preflight has logins with a user and a password of SQL Server alone"),
         ({"database.port": "1"}, "the database cannot be checked: [Errno 111] Connection refused"),
     ],
 )

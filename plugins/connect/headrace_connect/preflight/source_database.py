@@ -12,7 +12,7 @@ from headrace_connect.preflight.findings import Finding
 from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
 from headrace_connect.preflight.sqlserver_checks import check_sqlserver, is_read_only
-from headrace_connect.preflight.tds_encryption import TdsSocket
+from headrace_connect.preflight.tds_encryption import TdsSocket, read_driver_option
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 _Open = Callable[[Mapping[str, str]], AbstractContextManager[Query]]
@@ -96,9 +96,7 @@ def _open_mysql(options: Mapping[str, str]) -> Iterator[Query]:
 def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
     import pytds
 
-    if "database.instance" in options and "database.port" not in options:
-        fix = "add the port of the instance, `database.port`, to `connect: {preflight: …}`"
-        raise ConfigError("the preflight does not look up the port of `database.instance`", fix=fix)
+    _reject_logins(options)
     port = int(options.get("database.port", 1433))
     try:
         connection = pytds.connect(
@@ -118,9 +116,26 @@ def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
             cursor.execute(sql)
+            # A procedure can have results without columns before its rows.
+            while not cursor.description and cursor.nextset():
+                pass
             return list(cursor.fetchall()) if cursor.description else []
 
         yield run
+
+
+def _reject_logins(options: Mapping[str, str]) -> None:
+    """Raise ConfigError for options of SQL Server's connector that select a port or a login which python-tds does not."""
+    fix = "add {} to `connect: {{preflight: …}}`"
+    if "database.instance" in options and "database.port" not in options:
+        what = "the preflight does not look up the port of `database.instance`"
+        raise ConfigError(what, fix=fix.format("the port of the instance, `database.port`,"))
+    kind = read_driver_option(options, "authentication", "NotSpecified")
+    is_integrated = read_driver_option(options, "integratedSecurity", "false").lower() == "true"
+    if is_integrated or kind.lower() not in ("notspecified", "sqlpassword"):
+        what = "the preflight has logins with a user and a password of SQL Server alone"
+        names = "`driver.authentication: SqlPassword`, `driver.integratedSecurity: false` and such a login"
+        raise ConfigError(what, fix=fix.format(names))
 
 
 def _needs_tls(mode: str) -> bool | None:

@@ -17,6 +17,7 @@ from headrace_connect.preflight.findings import (
     is_captured_column,
     list_items,
 )
+from headrace_connect.preflight.tds_encryption import read_driver_option
 
 Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -150,7 +151,7 @@ def check_sqlserver(query: Query, options: Options) -> Iterator[Finding]:
 
 def is_read_only(options: Options) -> bool:
     """Return whether the connector reads from a replica. It accepts one spelling."""
-    return options.get("driver.applicationIntent", options.get("database.applicationIntent")) == "ReadOnly"
+    return read_driver_option(options, "applicationIntent", "") == "ReadOnly"
 
 
 def _check_agent(query: Query, login: str, *, may_see: bool) -> Iterator[Finding]:

@@ -33,9 +33,13 @@ class TdsSocket:
     def __init__(self, options: Mapping[str, str], port: int, timeout: float) -> None:
         """Connect to ``database.hostname``. ConfigError for options of the driver that Python cannot apply."""
         host = options.get("database.hostname", "localhost")
-        self._is_required = _read_option(options, "encrypt", "true").lower() in ("true", "mandatory", "yes")
+        mode = read_driver_option(options, "encrypt", "true").lower()
+        if mode == "strict":
+            fix = "add `driver.encrypt: true` to `connect: {preflight: …}`"
+            raise ConfigError("the preflight has no strict encryption", fix=fix)
+        self._is_required = mode not in ("false", "no", "optional")
         self._context = _make_context(options, is_required=self._is_required)
-        self._name = _read_option(options, "hostNameInCertificate", host)
+        self._name = read_driver_option(options, "hostNameInCertificate", host)
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
         self._answer = bytearray()
@@ -145,7 +149,7 @@ def _replace_encryption(message: bytearray, value: int) -> int:
 
 def _make_context(options: Mapping[str, str], *, is_required: bool) -> ssl.SSLContext:
     """Return the TLS context for the options of Microsoft's driver. A server without required encryption is not verified."""
-    store = _read_option(options, "trustStore", "")
+    store = read_driver_option(options, "trustStore", "")
     try:
         context = ssl.create_default_context(cafile=store or None)
     except FileNotFoundError as error:
@@ -154,15 +158,12 @@ def _make_context(options: Mapping[str, str], *, is_required: bool) -> ssl.SSLCo
         raise ConfigError(f"the trust store {store} is not a PEM file", fix=_FIX) from error
     # This encryption of TDS has no TLS 1.3.
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    if not is_required or _read_option(options, "trustServerCertificate", "false").lower() == "true":
+    if not is_required or read_driver_option(options, "trustServerCertificate", "false").lower() == "true":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if _read_option(options, "encrypt", "true").lower() == "strict":
-        what = "the preflight has no strict encryption"
-        raise ConfigError(what, fix="add `driver.encrypt: true` to `connect: {preflight: …}`")
     return context
 
 
-def _read_option(options: Mapping[str, str], name: str, default: str) -> str:
+def read_driver_option(options: Mapping[str, str], name: str, default: str) -> str:
     """Return an option of Microsoft's driver. ``database.`` is the older prefix."""
     return options.get(f"driver.{name}", options.get(f"database.{name}", default))

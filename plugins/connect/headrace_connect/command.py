@@ -42,7 +42,7 @@ class _Target:
 
     deployment: Deployment
     warnings: list[str]
-    preflight: dict[str, str]
+    preflight: dict[str, str | None]
     msk: dict[str, Any]
 
 
@@ -76,7 +76,8 @@ def preflight(file: str) -> None:
     from headrace_connect.preflight.source_database import check_database
 
     with _open_target(file) as target:
-        findings = check_database({**target.deployment.options, **target.preflight})
+        merged = {**target.deployment.options, **target.preflight}
+        findings = check_database({key: value for key, value in merged.items() if value is not None})
         for finding in findings:
             click.secho(str(finding), fg="yellow" if finding.is_warning else "red")
         if errors := [finding for finding in findings if not finding.is_warning]:
@@ -275,8 +276,7 @@ def _open_target(file: str) -> Iterator[_Target]:
         for topic in find_unread_topics(pipeline, list_topics(options))
     ]
     try:
-        preflight = {key: value for key, value in config.preflight_options().items() if value is not None}
-        yield _Target(Deployment(client, name, options), warnings, preflight, config.msk)
+        yield _Target(Deployment(client, name, options), warnings, config.preflight_options(), config.msk)
     except HeadraceError as error:
         raise error.redact(
             hide_values([*secrets.values(), *find_plain_secrets(config.preflight_options()).values()])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
-from headrace.sdk import ConfigError
+from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.options import did_you_mean
+from headrace_connect.preflight.database_tls import TlsMode, read_mysql_tls, read_postgresql_tls
 from headrace_connect.preflight.findings import Finding
 from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
@@ -25,14 +27,17 @@ _TIMEOUT = 20
 def check_database(options: Mapping[str, str]) -> list[Finding]:
     """Return the findings about the database of a connector.
 
-    ConfigError without checks for the connector's class, without the driver, and if the database rejects the connection.
+    ConfigError without checks for the connector's class, without the driver, and if the database rejects the connection;
+    RetriableError if it does not respond.
     """
     kind = options["connector.class"]
     if kind not in _BY_CLASS:
         what = f"there are no checks for {kind}"
         raise ConfigError(what, fix=f"leave out --source; {did_you_mean(kind, list(_BY_CLASS))}")
-    place = f"{options.get('database.hostname')}:{options.get('database.port', 'default port')}"
-    if unresolved := [key for key in ("database.password", "database.user") if "${" in options.get(key, "")]:
+    if not options.get("database.hostname"):
+        raise ConfigError("`database.hostname` has no value", where="connect", fix="set it in `connect: {config: …}`")
+    place = f"{options['database.hostname']}:{options.get('database.port', 'default port')}"
+    if unresolved := [key for key in _LOGIN if "${" in options.get(key, "")]:
         what = f"only Kafka Connect resolves the reference of `{unresolved[0]}`"
         fix = f"add `preflight: {{{unresolved[0]}: ${{env:NAME}}}}` to `connect:`, with a reference of this machine"
         raise ConfigError(what, where=place, fix=fix)
@@ -43,29 +48,42 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
     except ImportError as error:
         fix = "pip install 'headrace[preflight]'"
         raise ConfigError(f"the driver of the database is missing: {error.name}", fix=fix) from error
-    except ConfigError:
-        raise
+    except HeadraceError as error:
+        raise error.at(place) from error.__cause__
     except Exception as error:  # the drivers' errors have no common class that can be named without an import
-        # python-tds adds None to its texts.
-        text = error.args[0] if error.args and isinstance(error.args[0], str) else error
-        raise ConfigError(f"the database cannot be checked: {text}", where=place, fix=_FIX) from error
+        raise _explain_failure(error).at(place) from error
 
 
+_LOGIN = ("database.password", "database.user", "database.hostname", "database.port", "database.dbname")
 _FIX = "check `database.hostname`, `database.port`, `database.user` and `database.password` in `connect:`"
+_FIX_TLS = "correct `database.sslmode` and `database.sslrootcert`, or `database.ssl.mode` and `database.ssl.truststore`"
+
+
+def _explain_failure(error: Exception) -> HeadraceError:
+    """Return the error of a connection. The drivers replace the errors of sockets by errors without a reason."""
+    reasons: list[BaseException | None] = [error, error.__cause__, error.__context__]
+    if failed := next((reason for reason in reasons if isinstance(reason, ssl.SSLError)), None):
+        return ConfigError(f"the connection is not safe: {failed}", fix=_FIX_TLS)
+    if unreached := next((reason for reason in reasons if isinstance(reason, OSError)), None):
+        return RetriableError(f"the database did not respond: {unreached}", fix=f"check that it runs; {_FIX}")
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else error  # python-tds adds None to its texts
+    return ConfigError(f"the database cannot be checked: {text}", fix=_FIX)
 
 
 @contextmanager
 def _open_postgresql(options: Mapping[str, str]) -> Iterator[Query]:
     from pg8000 import native
 
+    mode, context = read_postgresql_tls(options)
     connection = native.Connection(
         options.get("database.user", ""),
-        host=options.get("database.hostname", "localhost"),
+        host=options["database.hostname"],
         port=int(options.get("database.port", 5432)),
         password=options.get("database.password"),
         database=options.get("database.dbname"),
         timeout=_TIMEOUT,
-        ssl_context=_needs_tls(options.get("database.sslmode", "prefer")),
+        # None tries TLS first, as `prefer`.
+        ssl_context=None if mode == TlsMode.PREFERRED else context or False,
     )
     with closing(connection):
         yield lambda sql: [tuple(row) for row in connection.run(sql) or ()]
@@ -73,16 +91,7 @@ def _open_postgresql(options: Mapping[str, str]) -> Iterator[Query]:
 
 @contextmanager
 def _open_mysql(options: Mapping[str, str]) -> Iterator[Query]:
-    import pymysql
-
-    connection = pymysql.connect(
-        host=options.get("database.hostname", "localhost"),
-        port=int(options.get("database.port", 3306)),
-        user=options.get("database.user", ""),
-        password=options.get("database.password", ""),
-        connect_timeout=_TIMEOUT,
-        read_timeout=_TIMEOUT,
-    )
+    connection = _connect_mysql(options)
     with closing(connection), connection.cursor() as cursor:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
@@ -100,7 +109,7 @@ def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
     port = int(options.get("database.port", 1433))
     try:
         connection = pytds.connect(
-            options.get("database.hostname", "localhost"),
+            options["database.hostname"],
             port=port,
             user=options.get("database.user", ""),
             password=options.get("database.password", ""),
@@ -138,9 +147,58 @@ def _reject_logins(options: Mapping[str, str]) -> None:
         raise ConfigError(what, fix=fix.format(names))
 
 
-def _needs_tls(mode: str) -> bool | None:
-    """Return pg8000's option: None tries TLS first, as libpq's ``prefer``."""
-    return {"disable": False, "prefer": None, "allow": None}.get(mode, True)
+def _connect_mysql(options: Mapping[str, str]) -> Any:
+    import pymysql
+    from pymysql.constants import CR
+
+    login = {
+        "host": options["database.hostname"],
+        "port": int(options.get("database.port", 3306)),
+        "user": options.get("database.user", ""),
+        "password": options.get("database.password", ""),
+        "connect_timeout": _TIMEOUT,
+        "read_timeout": _TIMEOUT,
+    }
+    mode, context = read_mysql_tls(options)
+    if context:
+        try:
+            return pymysql.connect(**login, ssl=context)
+        except pymysql.err.OperationalError as error:
+            if mode > TlsMode.PREFERRED or error.args[0] != CR.CR_SSL_CONNECTION_ERROR:
+                raise
+    may_ask_key = any(options.get(f"{start}.allowPublicKeyRetrieval") == "true" for start in ("database", "driver"))
+    refused = _CLEAR_LOGINS if may_ask_key else (*_CLEAR_LOGINS, "sha256_password")
+    login |= {"ssl_disabled": True, "auth_plugin_map": dict.fromkeys(refused, _RefusedLogin)}
+    if may_ask_key:
+        return pymysql.connect(**login)
+    try:
+        return pymysql.connect(**login, server_public_key=_NO_KEY)
+    except (ValueError, RuntimeError) as error:  # the driver encrypts the password, and fails with this key
+        raise _refuse_login() from error
+
+
+#: Ways to log in that send the password itself. PyMySQL accepts them without TLS, and drivers of Java do not.
+_CLEAR_LOGINS = ("mysql_clear_password", "dialog")
+#: `sha256_password` and `caching_sha2_password` encrypt the password with a key that any server can send. With a key of its own, PyMySQL
+#: does not ask for one.
+_NO_KEY = b"-"
+
+
+class _RefusedLogin:
+    """Way to log in that needs TLS."""
+
+    def __init__(self, connection: Any) -> None:
+        """Keep nothing: the driver gives the connection to each class of logins."""
+
+    def authenticate(self, packet: Any) -> Any:
+        raise _refuse_login()
+
+
+def _refuse_login() -> ConfigError:
+    what = "the login of this user sends the password, and the connection has no TLS: the connector's driver rejects it too"
+    return ConfigError(
+        what, fix="set `database.ssl.mode` to `required` or a stricter mode, and enable TLS in the server"
+    )
 
 
 _BY_CLASS: Mapping[str, tuple[_Open, _Check]] = {

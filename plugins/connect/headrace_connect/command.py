@@ -163,14 +163,17 @@ def restart(file: str, *, restarts_all: bool, timeout: float) -> None:
 
 @connect.command()
 @_file
-@click.option("--reset", is_flag=True, help="Stop the connector, delete its offsets, and resume it.")
+@click.option("--reset", is_flag=True, help="Stop the connector, delete its offsets, and restore its state.")
 @_yes
 @_timeout
 def offsets(file: str, *, reset: bool, yes: bool, timeout: float) -> None:
     """Show the connector's offsets as JSON lines.
 
-    With --reset, Debezium's connectors read all tables again in a new snapshot.
+    With --reset, Debezium's connectors read all tables again in a new snapshot. A connector that is paused or stopped stays so.
     """
+    from headrace_connect.deployment import describe_status
+    from headrace_connect.offset_reset import reset_offsets
+
     with _open_target(file) as target:
         deployment = target.deployment
         for offset in deployment.read_offsets():
@@ -178,11 +181,8 @@ def offsets(file: str, *, reset: bool, yes: bool, timeout: float) -> None:
         if not reset:
             return
         _confirm(f"delete the offsets of {deployment.place}? It then starts with a new snapshot", is_confirmed=yes)
-        deployment.control("stop")
-        _wait(deployment, "STOPPED", timeout)
-        deployment.delete_offsets()
-        deployment.control("resume")
-        _wait(deployment, "RUNNING", timeout)
+        reset_offsets(deployment, timeout)
+        click.echo(f"{deployment.place}: {describe_status(deployment.status())}")
 
 
 @connect.command()

@@ -39,8 +39,8 @@ class ConnectorStatus:
         return [self.trace or "no trace", *failed] if self.state == "FAILED" else failed
 
     def is_in(self, state: str) -> bool:
-        """Return whether the connector and its tasks are in a state. A stopped connector has no tasks."""
-        has_tasks = bool(self.tasks) or state == "STOPPED"
+        """Return whether the connector and its tasks are in a state. A stopped connector has no tasks, also once it is paused."""
+        has_tasks = bool(self.tasks) or state != "RUNNING"
         return self.state == state and has_tasks and all(task["state"] == state for task in self.tasks)
 
 

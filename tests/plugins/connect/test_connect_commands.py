@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.plugins.connect.conftest import CONFIG, POSTGRES, FakeConnect, make_status, make_validation
+from tests.plugins.connect.conftest import CONFIG, POSTGRES, Answer, FakeConnect, make_status, make_validation
 from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline
@@ -229,7 +229,7 @@ def test_reset_of_offsets_asks_first(server: FakeConnect, write_pipeline: Write)
     offset = {"partition": {"server": "shop"}, "offset": {"lsn": 22143808}}
     server.answer("GET /connectors/shop/offsets", (200, {"offsets": [offset]}))
     server.answer("DELETE /connectors/shop/offsets", (200, {"message": "deleted"}))
-    server.answer(STATUS, make_status("STOPPED"), make_status("STOPPED"), RUNNING)
+    server.answer(STATUS, RUNNING, make_status("STOPPED"), RUNNING)
     for action in ("stop", "resume"):
         server.answer(f"PUT /connectors/shop/{action}", (204, None))
     file = write_pipeline(server.endpoint_url)
@@ -239,6 +239,87 @@ def test_reset_of_offsets_asks_first(server: FakeConnect, write_pipeline: Write)
     assert run("offsets", file, "--reset", answer="y\n").exit_code == 0
     changes = [(kind, path.rpartition("/")[2]) for kind, path, _ in server.requests if kind != "GET"]
     assert changes == [("PUT", "stop"), ("DELETE", "offsets"), ("PUT", "resume")]
+
+
+def prepare_reset(server: FakeConnect, *states: Answer) -> None:
+    server.answer("GET /connectors/shop/offsets", (200, {"offsets": []}))
+    server.answer("DELETE /connectors/shop/offsets", (200, {"message": "deleted"}))
+    for action in ("stop", "resume", "pause"):
+        server.answer(f"PUT /connectors/shop/{action}", (204, None))
+    server.answer(STATUS, *states)
+
+
+def list_changes(server: FakeConnect) -> list[str]:
+    return [f"{kind} {path.rpartition('/')[2]}" for kind, path, _ in server.requests if kind != "GET"]
+
+
+@pytest.mark.parametrize(
+    ("states", "changes"),
+    [
+        ([make_status("STOPPED")], ["DELETE offsets"]),
+        (
+            [make_status("PAUSED", "PAUSED"), make_status("STOPPED"), make_status("PAUSED")],
+            ["PUT stop", "DELETE offsets", "PUT pause"],
+        ),
+        # The failure of before ends with the stop.
+        (
+            [
+                make_status("FAILED", trace="no slot"),
+                make_status("FAILED", trace="no slot"),
+                make_status("STOPPED"),
+                RUNNING,
+            ],
+            ["PUT stop", "DELETE offsets", "PUT resume"],
+        ),
+    ],
+)
+def test_reset_keeps_the_state(
+    server: FakeConnect, write_pipeline: Write, states: list[Answer], changes: list[str]
+) -> None:
+    prepare_reset(server, *states)
+    result = run("offsets", write_pipeline(server.endpoint_url), "--reset", "--yes")
+    assert (result.exit_code, list_changes(server)) == (0, changes), result.output
+    last = states[-1][1]["connector"]["state"]
+    assert f"connector shop at {server.endpoint_url}: connector {last}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "sentence"),
+    [
+        (RUNNING, ["PUT stop", "DELETE offsets", "PUT resume"], "the connector is started again, as before"),
+        (
+            make_status("PAUSED", "PAUSED"),
+            ["PUT stop", "DELETE offsets", "PUT pause"],
+            "the connector is PAUSED again, as before",
+        ),
+        (make_status("STOPPED"), ["DELETE offsets"], "the connector is STOPPED, as before"),
+    ],
+)
+@pytest.mark.parametrize(("status", "code"), [(500, 5), (400, 2)])
+def test_failed_reset_restores_the_state(
+    server: FakeConnect,
+    write_pipeline: Write,
+    state: Answer,
+    changes: list[str],
+    sentence: str,
+    status: int,
+    code: int,
+) -> None:
+    prepare_reset(server, state, make_status("STOPPED"))
+    server.answer("DELETE /connectors/shop/offsets", (status, {"error_code": status, "message": "no fencing"}))
+    result = run("offsets", write_pipeline(server.endpoint_url), "--reset", "--yes")
+    assert (result.exit_code, list_changes(server)) == (code, changes), result.output
+    assert "the offsets are not deleted: Kafka Connect" in result.stderr
+    assert sentence in result.stderr
+
+
+def test_failed_reset_that_cannot_restore_the_state(server: FakeConnect, write_pipeline: Write) -> None:
+    prepare_reset(server, RUNNING, make_status("STOPPED"))
+    for request in ("DELETE /connectors/shop/offsets", "PUT /connectors/shop/resume"):
+        server.answer(request, (500, {"error_code": 500, "message": "no fencing"}))
+    result = run("offsets", write_pipeline(server.endpoint_url), "--reset", "--yes")
+    assert result.exit_code == 5
+    assert "the connector is STOPPED: `headrace connect resume FILE` restores its state" in result.stderr
 
 
 def test_delete_asks_first(server: FakeConnect, write_pipeline: Write) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,20 +90,22 @@ def preflight(file: str) -> None:
 @_file
 @click.option("--target", type=click.Choice(["connect", "msk-connect"]), default="connect", help="Default: connect.")
 @click.option("--dry-run", is_flag=True, help="Show the differences and change nothing.")
+@_yes
 @_timeout
-def deploy(file: str, *, target: str, dry_run: bool, timeout: float) -> None:
+def deploy(file: str, *, target: str, dry_run: bool, yes: bool, timeout: float) -> None:
     """Create or change the connector, and wait until it runs.
 
     The configuration is validated, and each difference to the deployed one is shown before it changes. Without a difference nothing is
-    changed. The command fails with the trace of the connector or of a task that fails.
+    changed. The command fails with the trace of the connector or of a task that fails. It asks before it replaces a connector of another
+    class, database or topic prefix.
 
     With --target msk-connect, the request to Amazon MSK Connect is shown and sent. MSK Connect validates it; the command does not wait.
     """
     with _open_target(file) as opened:
         if target == "msk-connect":
-            _deploy_to_msk(opened, dry_run=dry_run)
+            _deploy_to_msk(opened, dry_run=dry_run, is_confirmed=yes)
         else:
-            _deploy_to_workers(opened, file, timeout, dry_run=dry_run)
+            _deploy_to_workers(opened, file, timeout, dry_run=dry_run, is_confirmed=yes)
 
 
 @connect.command()
@@ -207,7 +209,7 @@ def delete(file: str, *, yes: bool, timeout: float) -> None:
             click.echo(f"{what}: select pg_drop_replication_slot('{slot}')")
 
 
-def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: bool) -> None:
+def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.connector_diff import describe_differences
 
     deployment = target.deployment
@@ -218,6 +220,7 @@ def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: b
     if dry_run:
         return
     if deployed is None or differences:
+        _confirm_takeover(deployment.place, deployed or {}, deployment.options, is_confirmed=is_confirmed)
         deployment.put()
     if before and before.state in ("PAUSED", "STOPPED"):
         click.echo(f"the connector is {before.state}: `headrace connect resume {file}` starts it")
@@ -225,7 +228,7 @@ def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: b
     _wait(deployment, "RUNNING", timeout, before if differences else None)
 
 
-def _deploy_to_msk(target: _Target, *, dry_run: bool) -> None:
+def _deploy_to_msk(target: _Target, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.msk_connect import MskConnector
 
     connector = MskConnector(target.deployment.name, target.deployment.options, target.msk)
@@ -241,6 +244,8 @@ def _deploy_to_msk(target: _Target, *, dry_run: bool) -> None:
     if deployed is None:
         state = connector.create()
     elif differences:
+        found, options = deployed["connectorConfiguration"], target.deployment.options
+        _confirm_takeover(connector.place, found, options, is_confirmed=is_confirmed)
         state = connector.update(deployed)
     click.echo(f"{connector.place}: {state}")
 
@@ -288,6 +293,15 @@ def _wait(deployment: Deployment, state: str, timeout: float, before: ConnectorS
 
     deployment.wait_for(state, timeout, before, settle=SETTLE if state == "RUNNING" else 0)
     click.echo(f"{deployment.place}: {describe_status(deployment.status())}")
+
+
+def _confirm_takeover(place: str, before: Mapping[str, str], after: Mapping[str, str], *, is_confirmed: bool) -> None:
+    from headrace_connect.connector_diff import describe_takeover
+
+    if others := describe_takeover(before, after):
+        _confirm(
+            f"{place} may be of another pipeline: its {'; its '.join(others)}. Replace it?", is_confirmed=is_confirmed
+        )
 
 
 def _confirm(question: str, *, is_confirmed: bool) -> None:

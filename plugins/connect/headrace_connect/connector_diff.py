@@ -9,11 +9,26 @@ from headrace.sdk.options import has_secret_name
 
 _REFERENCE = re.compile(r"\$\{[^{}]+\}")
 _HIDDEN = "******"
+#: Options that a pipeline's connector keeps: its offsets are positions in this database.
+_IDENTITY = (
+    "connector.class",
+    "database.hostname",
+    "database.port",
+    "database.dbname",
+    "database.names",
+    "topic.prefix",
+)
 
 
 def describe_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return one line per option that differs: ``+`` is new, ``-`` is removed, ``~`` changes."""
     return list(_describe(before, after))
+
+
+def describe_takeover(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the changes which show that a deployed connector is not of this pipeline: another class, database or prefix."""
+    keys = [key for key in _IDENTITY if before.get(key) and before[key] != after.get(key)]
+    return [f"{key} is {show_option(key, before[key])}" for key in keys]
 
 
 def find_plain_secrets(options: Mapping[str, str | None]) -> dict[str, str]:

@@ -79,6 +79,31 @@ def test_deploy_shows_each_difference_and_no_secret(server: FakeConnect, write_p
     assert "hunter" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (
+            {"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "a"},
+            "its connector.class is io.confluent",
+        ),
+        ({**CONFIG, "database.hostname": "db2"}, "its database.hostname is db2"),
+        ({**CONFIG, "topic.prefix": "museum"}, "its topic.prefix is museum"),
+    ],
+)
+def test_deploy_asks_before_it_replaces_a_connector_of_another_pipeline(
+    server: FakeConnect, write_pipeline: Write, other: dict[str, str], reason: str
+) -> None:
+    server.answer("GET /connectors/shop/config", (200, other))
+    server.answer(STATUS, RUNNING)
+    file = write_pipeline(server.endpoint_url)
+    assert run("deploy", file, "--dry-run").exit_code == 0
+    refused = run("deploy", file, answer="n\n")
+    assert (refused.exit_code, server.sent("PUT")) == (1, [])
+    assert reason in refused.stderr
+    assert run("deploy", file, "--yes").exit_code == 0
+    assert len(server.sent("PUT")) == 1
+
+
 def test_deploy_without_a_difference_changes_nothing(server: FakeConnect, write_pipeline: Write) -> None:
     server.answer("GET /connectors/shop/config", (200, {**DEFAULTS, **CONFIG, "name": "shop"}))
     server.answer(STATUS, RUNNING)

@@ -95,6 +95,19 @@ def test_changed_connector(stub: Stubber, write_pipeline: Write) -> None:
     assert deploy(file).stdout == "connector shop in MSK Connect: unchanged\nconnector shop in MSK Connect: RUNNING\n"
 
 
+def test_connector_of_another_class(stub: Stubber, write_pipeline: Write) -> None:
+    file = write_pipeline("http://localhost:8083", msk=MSK)
+    options = complete(file, stub)["connectorConfiguration"]
+    other = describe({"connector.class": "io.confluent.connect.s3.S3SinkConnector"})
+    for _ in range(2):
+        add_list(stub, "shop")
+        stub.add_response("describe_connector", other, {"connectorArn": ARN})
+    assert deploy(file).exit_code == 1  # nobody answers the question
+    expected = {"connectorArn": ARN, "currentVersion": "K1", "connectorConfiguration": options}
+    stub.add_response("update_connector", {"connectorArn": ARN, "connectorState": "UPDATING"}, expected)
+    assert deploy(file, "--yes").exit_code == 0
+
+
 def test_plain_password_is_not_printed(stub: Stubber, write_pipeline: Write) -> None:
     request = complete(write_pipeline("http://localhost:8083", {"database.password": "hunter2"}, msk=MSK), stub)
     assert request["connectorConfiguration"]["database.password"] == "******"

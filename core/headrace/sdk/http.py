@@ -1,7 +1,8 @@
-"""HTTP requests with a deadline."""
+"""HTTP requests with a deadline, and their logins in texts."""
 
 from __future__ import annotations
 
 from headrace.http_client import RedirectError, Response, ResponseTooLargeError, send
+from headrace.secret_values import hide_credentials
 
-__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "send"]
+__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "hide_credentials", "send"]

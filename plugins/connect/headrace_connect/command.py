@@ -12,6 +12,7 @@ import click
 
 from headrace.sdk import ConfigError, HeadraceError
 from headrace.sdk.commands import BlockGroup
+from headrace.sdk.options import escape_controls
 from headrace_connect.connect_config import CONFIG_KEY, ConnectConfig
 
 if TYPE_CHECKING:
@@ -61,9 +62,8 @@ def validate(file: str) -> None:
     Kafka Connect and the connector check each option; Debezium's connectors also try the login to the database. Nothing is changed.
     """
     with _open_target(file) as target:
-        warnings = target.warnings + target.deployment.validate()
-        _show_warnings(warnings)
-        click.echo(f"{target.deployment.place}: the configuration is valid")
+        _validate(target)
+        _say(f"{target.deployment.place}: the configuration is valid")
 
 
 @connect.command()
@@ -79,7 +79,7 @@ def preflight(file: str) -> None:
         merged = {**target.deployment.options, **target.preflight}
         findings = check_database({key: value for key, value in merged.items() if value is not None})
         for finding in findings:
-            click.secho(str(finding), fg="yellow" if finding.is_warning else "red")
+            click.secho(escape_controls(str(finding)), fg="yellow" if finding.is_warning else "red")
         if errors := [finding for finding in findings if not finding.is_warning]:
             what = f"the database loses changes: {len(errors)} of the settings above"
             raise ConfigError(what, where=f"{file} connect", fix="run the statements")
@@ -122,9 +122,9 @@ def status(file: str, *, form: str) -> None:
         found = target.deployment.status()
         if form == "json":
             parts = {"connector": found.state, "worker": found.worker, "trace": found.trace, "tasks": list(found.tasks)}
-            click.echo(json.dumps({"name": target.deployment.name, **parts}))
+            click.echo(json.dumps(target.deployment.secrets.hide_all({"name": target.deployment.name, **parts})))
         else:
-            click.echo(f"{target.deployment.place}: {describe_status(found)}")
+            _say(f"{target.deployment.place}: {describe_status(found)}")
         if found.failures:
             raise target.deployment.explain_failure(found.failures)
 
@@ -184,7 +184,7 @@ def offsets(file: str, *, reset: bool, yes: bool, timeout: float) -> None:
             return
         _confirm(f"delete the offsets of {deployment.place}? It then starts with a new snapshot", is_confirmed=yes)
         reset_offsets(deployment, timeout)
-        click.echo(f"{deployment.place}: {describe_status(deployment.status())}")
+        _say(f"{deployment.place}: {describe_status(deployment.status())}")
 
 
 @connect.command()
@@ -203,27 +203,28 @@ def delete(file: str, *, yes: bool, timeout: float) -> None:
         slot = (deployment.read_options() or {}).get("slot.name")
         _confirm(f"delete {deployment.place}?", is_confirmed=yes)
         deployment.delete(timeout)
-        click.echo(f"{deployment.place}: deleted")
+        _say(f"{deployment.place}: deleted")
         if slot:
             what = "PostgreSQL keeps its log for the slot of the connector until you drop it"
-            click.echo(f"{what}: select pg_drop_replication_slot('{slot}')")
+            _say(f"{what}: select pg_drop_replication_slot('{slot}')")
 
 
 def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.connector_diff import describe_differences
 
     deployment = target.deployment
-    _show_warnings(target.warnings + deployment.validate())
+    _validate(target)
     deployed, before = deployment.read_options(), deployment.find_status()
-    differences = describe_differences(deployed or {}, deployment.options)
+    deployment.secrets.add(deployed or {})
+    differences = describe_differences(deployed or {}, deployment.options, deployment.secrets)
     _show_differences(deployment.place, differences, is_new=deployed is None)
     if dry_run:
         return
     if deployed is None or differences:
-        _confirm_takeover(deployment.place, deployed or {}, deployment.options, is_confirmed=is_confirmed)
+        _confirm_takeover(deployment.place, deployed or {}, deployment, is_confirmed=is_confirmed)
         deployment.put()
     if before and before.state in ("PAUSED", "STOPPED"):
-        click.echo(f"the connector is {before.state}: `headrace connect resume {file}` starts it")
+        _say(f"the connector is {before.state}: `headrace connect resume {file}` starts it")
         return
     _wait(deployment, "RUNNING", timeout, before if differences else None)
 
@@ -231,8 +232,9 @@ def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: b
 def _deploy_to_msk(target: _Target, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.msk_connect import MskConnector
 
-    connector = MskConnector(target.deployment.name, target.deployment.options, target.msk)
-    _show_warnings(target.warnings)
+    deployment = target.deployment
+    connector = MskConnector(deployment.name, deployment.options, target.msk, deployment.secrets)
+    _show_warnings(target, [])
     deployed = connector.find()
     differences = connector.describe_differences(deployed)
     _show_differences(connector.place, differences, is_new=deployed is None)
@@ -244,15 +246,15 @@ def _deploy_to_msk(target: _Target, *, dry_run: bool, is_confirmed: bool) -> Non
     if deployed is None:
         state = connector.create()
     elif differences:
-        found, options = deployed["connectorConfiguration"], target.deployment.options
-        _confirm_takeover(connector.place, found, options, is_confirmed=is_confirmed)
+        _confirm_takeover(connector.place, deployed["connectorConfiguration"], deployment, is_confirmed=is_confirmed)
         state = connector.update(deployed)
-    click.echo(f"{connector.place}: {state}")
+    _say(f"{connector.place}: {state}")
 
 
 def _show_differences(place: str, differences: list[str], *, is_new: bool) -> None:
     change = "new" if is_new else "changed" if differences else "unchanged"
-    click.echo("\n".join([f"{place}: {change}", *(f"  {line}" for line in differences)]))
+    for line in (f"{place}: {change}", *(f"  {line}" for line in differences)):
+        _say(line)
 
 
 @contextmanager
@@ -261,8 +263,8 @@ def _open_target(file: str) -> Iterator[_Target]:
     from headrace_connect.captured_tables import list_topics
     from headrace_connect.connect_client import ConnectClient
     from headrace_connect.connector_defaults import complete_options
-    from headrace_connect.connector_diff import find_plain_secrets
-    from headrace_connect.deployment import Deployment, hide_values
+    from headrace_connect.connector_secrets import ConnectorSecrets
+    from headrace_connect.deployment import Deployment
     from headrace_connect.source_block import find_unread_topics
 
     config, pipeline = connect.load(file)
@@ -271,34 +273,29 @@ def _open_target(file: str) -> Iterator[_Target]:
         raise ConfigError("the connector has no name", where=f"{file} connect", fix="add `name:` to the file")
     login = config.basic_auth_user_info
     client = ConnectClient(config.url, login=login.get_secret_value() if login else None, ca=config.ssl_ca_location)
-    options = complete_options(config.connector_options(), name, pipeline)
-    secrets = find_plain_secrets(options)
+    options, preflight = complete_options(config.connector_options(), name, pipeline), config.preflight_options()
+    secrets = ConnectorSecrets(options, preflight)
     warnings = [
-        f"{key} is plain text, which Kafka Connect's API shows: write a reference, ${{file:…}}" for key in secrets
-    ]
-    warnings += [
         f"the source of the pipeline does not read the topic {topic}, which the connector writes"
         for topic in find_unread_topics(pipeline, list_topics(options))
     ]
     try:
-        yield _Target(Deployment(client, name, options), warnings, config.preflight_options(), config.msk)
+        yield _Target(Deployment(client, name, options, secrets), warnings, preflight, config.msk)
     except HeadraceError as error:
-        raise error.redact(
-            hide_values([*secrets.values(), *find_plain_secrets(config.preflight_options()).values()])
-        ) from error.__cause__
+        raise error.redact(secrets.hide) from error.__cause__
 
 
 def _wait(deployment: Deployment, state: str, timeout: float, before: ConnectorStatus | None = None) -> None:
     from headrace_connect.deployment import SETTLE, describe_status
 
     deployment.wait_for(state, timeout, before, settle=SETTLE if state == "RUNNING" else 0)
-    click.echo(f"{deployment.place}: {describe_status(deployment.status())}")
+    _say(f"{deployment.place}: {describe_status(deployment.status())}")
 
 
-def _confirm_takeover(place: str, before: Mapping[str, str], after: Mapping[str, str], *, is_confirmed: bool) -> None:
+def _confirm_takeover(place: str, before: Mapping[str, str], deployment: Deployment, *, is_confirmed: bool) -> None:
     from headrace_connect.connector_diff import describe_takeover
 
-    if others := describe_takeover(before, after):
+    if others := describe_takeover(before, deployment.options, deployment.secrets):
         _confirm(
             f"{place} may be of another pipeline: its {'; its '.join(others)}. Replace it?", is_confirmed=is_confirmed
         )
@@ -306,9 +303,23 @@ def _confirm_takeover(place: str, before: Mapping[str, str], after: Mapping[str,
 
 def _confirm(question: str, *, is_confirmed: bool) -> None:
     if not is_confirmed:
-        click.confirm(question, abort=True, err=True)
+        click.confirm(escape_controls(question), abort=True, err=True)
 
 
-def _show_warnings(warnings: list[str]) -> None:
-    for warning in warnings:
-        click.secho(f"warning: {warning}", err=True, fg="yellow")
+def _validate(target: _Target) -> None:
+    """Validate the configuration. Warnings follow: the connector declares more options as passwords."""
+    _show_warnings(target, target.deployment.validate())
+
+
+def _show_warnings(target: _Target, more: list[str]) -> None:
+    plain = [
+        f"{key} contains plain text, which Kafka Connect's API shows: write a reference, ${{file:…}}"
+        for key in target.deployment.secrets.find_plain()
+    ]
+    for warning in (*plain, *target.warnings, *more):
+        click.secho(escape_controls(f"warning: {warning}"), err=True, fg="yellow")
+
+
+def _say(line: str) -> None:
+    """Print a line that contains texts of the worker."""
+    click.echo(escape_controls(line))

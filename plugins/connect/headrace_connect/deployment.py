@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -13,6 +13,7 @@ from headrace.sdk import ConfigError, FatalError, RetriableError
 from headrace.sdk.options import did_you_mean
 from headrace_connect.connect_client import ConnectClient, NoConnectorError, connector_path
 from headrace_connect.connector_diff import find_references
+from headrace_connect.connector_secrets import ConnectorSecrets
 
 #: Seconds between two requests for the status, and seconds for which a connector runs before it counts as deployed: Debezium reads the
 #: database in a thread of its own, whose first errors arrive after the start of the task.
@@ -47,19 +48,24 @@ class ConnectorStatus:
 class Deployment:
     """The connector ``name`` with its configuration."""
 
-    def __init__(self, client: ConnectClient, name: str, options: Mapping[str, str]) -> None:
-        self.client, self.name, self.options = client, name, options
+    def __init__(self, client: ConnectClient, name: str, options: Mapping[str, str], secrets: ConnectorSecrets) -> None:
+        self.client, self.name, self.options, self.secrets = client, name, options, secrets
 
     @property
     def place(self) -> str:
         return f"connector {self.name} at {self.client.url}"
 
     def validate(self) -> list[str]:
-        """Return warnings about options. ConfigError with all errors that the connector reports."""
+        """Return warnings about options. ConfigError with all errors that the connector reports.
+
+        Options that the connector declares as passwords are secrets from then on.
+        """
         kind = self.options["connector.class"]
         self._check_plugin(kind)
         path = f"/connector-plugins/{quote(kind, safe='')}/config/validate"
         answer = self.client.request("PUT", path, {"name": self.name, **self.options})
+        definitions = [info["definition"] for info in answer["configs"] if info.get("definition")]
+        self.secrets.passwords |= {item["name"] for item in definitions if item.get("type") == "PASSWORD"}
         values = [info["value"] for info in answer["configs"] if info["value"]]
         errors = [f"{value['name']}: {error}" for value in values for error in value["errors"]]
         if errors:
@@ -176,14 +182,3 @@ def describe_status(status: ConnectorStatus) -> str:
     """Return the states in one line: ``connector RUNNING, task 0 RUNNING``."""
     states = [f"task {task['id']} {task['state']}" for task in status.tasks] or ["no tasks"]
     return ", ".join([f"connector {status.state}", *states])
-
-
-def hide_values(secrets: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that replaces secrets in a text."""
-
-    def hide(text: str) -> str:
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, "******")
-        return text
-
-    return hide

@@ -8,7 +8,8 @@ from typing import Any
 
 from headrace.sdk import ConfigError, FatalError
 from headrace_aws.clients import explain_error, make_client
-from headrace_connect.connector_diff import describe_differences, show_option
+from headrace_connect.connector_diff import describe_differences
+from headrace_connect.connector_secrets import ConnectorSecrets
 
 _SERVICE = "kafkaconnect"
 #: Parameter of the block that is not one of the request.
@@ -18,11 +19,13 @@ _REGION = "region"
 class MskConnector:
     """Connector of MSK Connect. ``parameters``: those of ``CreateConnector`` under their own names, and ``region``."""
 
-    def __init__(self, name: str, options: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, options: Mapping[str, str], parameters: Mapping[str, Any], secrets: ConnectorSecrets
+    ) -> None:
         if not parameters:
             fix = "add `msk:` to `connect:` with the parameters of CreateConnector: capacity, kafkaCluster, plugins …"
             raise ConfigError("MSK Connect needs more parameters", where=f"connector {name}", fix=fix)
-        self.name, self.options = name, options
+        self.name, self.options, self.secrets = name, options, secrets
         self.request = {
             **{key: value for key, value in parameters.items() if key != _REGION},
             "connectorName": name,
@@ -46,12 +49,12 @@ class MskConnector:
 
     def describe_differences(self, deployed: Mapping[str, Any] | None) -> list[str]:
         """Return one line per option of the connector that differs."""
-        return describe_differences(deployed["connectorConfiguration"] if deployed else {}, self.options)
+        return describe_differences(deployed["connectorConfiguration"] if deployed else {}, self.options, self.secrets)
 
     def describe_request(self) -> str:
         """Return the request that creates the connector as JSON, without secrets."""
-        shown = {key: show_option(key, value) for key, value in self.options.items()}
-        return json.dumps({**self.request, "connectorConfiguration": shown}, indent=2)
+        shown = {self.secrets.show_key(key): self.secrets.show_value(key, value) for key, value in self.options.items()}
+        return json.dumps({**self.secrets.hide_all(self.request), "connectorConfiguration": shown}, indent=2)
 
     def create(self) -> str:
         """Create the connector, and return its state."""

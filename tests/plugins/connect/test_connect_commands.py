@@ -72,7 +72,7 @@ def test_deploy_shows_each_difference_and_no_secret(server: FakeConnect, write_p
         "  - old.option: x",
         "  ~ tasks.max: 2 -> 1",
     ]
-    assert "database.password is plain text" in dry.stderr
+    assert "database.password contains plain text" in dry.stderr
     result = run("deploy", file)
     ((_, sent),) = server.sent("PUT")
     assert (result.exit_code, sent["database.password"], "heartbeat.interval.ms" in sent) == (0, "hunter2", False)

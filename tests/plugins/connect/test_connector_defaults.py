@@ -8,7 +8,8 @@ import pytest
 
 from headrace_connect.captured_tables import list_topics
 from headrace_connect.connector_defaults import complete_options
-from headrace_connect.connector_diff import describe_differences, find_plain_secrets, find_references
+from headrace_connect.connector_diff import describe_differences, find_references
+from headrace_connect.connector_secrets import ConnectorSecrets
 from headrace_connect.record_converters import list_converter_options
 from headrace_connect.source_block import find_unread_topics
 
@@ -170,9 +171,10 @@ def test_secrets_of_options() -> None:
     """A login with a reference inside is not plain text, and is hidden: the rest of it may be a secret."""
     jaas = 'ScramLoginModule required username="a" password="${file:/etc/db.properties:password}";'
     options = {"database.password": "hunter2", "sasl.jaas.config": jaas, "key.converter.x.token": "${env:TOKEN}"}
-    assert find_plain_secrets(options) == {"database.password": "hunter2"}
+    secrets = ConnectorSecrets(options)
+    assert secrets.find_plain() == {"database.password": ["hunter2"]}
     assert find_references(options) == ["env", "file"]
-    assert describe_differences({}, options) == [
+    assert describe_differences({}, options, secrets) == [
         "+ database.password: ******",
         "+ key.converter.x.token: ${env:TOKEN}",
         "+ sasl.jaas.config: ******",

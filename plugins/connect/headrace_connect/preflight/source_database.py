@@ -66,7 +66,9 @@ def _explain_failure(error: Exception) -> HeadraceError:
         return ConfigError(f"the connection is not safe: {failed}", fix=_FIX_TLS)
     if unreached := next((reason for reason in reasons if isinstance(reason, OSError)), None):
         return RetriableError(f"the database did not respond: {unreached}", fix=f"check that it runs; {_FIX}")
-    text = error.args[0] if error.args and isinstance(error.args[0], str) else error  # python-tds adds None to its texts
+    text = (
+        error.args[0] if error.args and isinstance(error.args[0], str) else error
+    )  # python-tds adds None to its texts
     return ConfigError(f"the database cannot be checked: {text}", fix=_FIX)
 
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from headrace.cli.main import cli
-from headrace.sdk import ConfigError
+from headrace.sdk import ConfigError, HeadraceError
 from headrace_connect.preflight.source_database import check_database
 from headrace_stack.sqlserver import tds
 from headrace_stack.sqlserver.client_session import ClientSession
@@ -216,11 +216,11 @@ def test_check_of_the_stand_in(plain_server: TdsServer, tmp_path: Path, monkeypa
             "the preflight has logins with a user and a password of SQL Server alone",
         ),
         ({"driver.authentication": "NTLM"}, "the preflight has logins with a user and a password of SQL Server alone"),
-        ({"database.port": "1"}, "the database cannot be checked: [Errno 111] Connection refused"),
+        ({"database.port": "1"}, "the database did not respond: [Errno 111] Connection refused"),
     ],
 )
 def test_rejected_connection(plain_server: TdsServer, options: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(HeadraceError) as error:
         check_database(plain_server.options(encrypt="false") | options)
     assert error.value.what == message
 

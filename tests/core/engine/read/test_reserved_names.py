@@ -24,7 +24,7 @@ ICEBERG, HUDI = IcebergSink(warehouse="lake"), HudiSink(path="lake")
 
 def decide(column: str, *sinks: Sink) -> TablePlan:
     schema = T.StructType().add("id", T.IntegerType()).add(column, T.StringType())
-    frame = cast("Any", SimpleNamespace(columns=schema.names, schema=schema))
+    frame = cast("Any", SimpleNamespace(columns=schema.names, schema=schema, sparkSession=None))
     source = FilesSource(path="x", format="json")
     plan = Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=Settings())
     return TablePlan.decide(plan, "shop.orders", Changes(frame, envelope=False), BatchMarks("checkpoint", 7))

@@ -240,7 +240,6 @@ def text_of(*skus: str) -> str:
     return str([{"sku": sku, "quantity": n} for n, sku in enumerate(skus, 1)]).replace("'", '"')
 
 
-@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.one_spark
 def test_table_of_elements(spark: SparkSession, tmp_path: Path) -> None:

@@ -129,8 +129,7 @@ def config_error(pipeline: Pipeline, spark: SparkSession) -> str:
     return str(refused.value)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))
 def test_rows_reach_the_table(
     msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:

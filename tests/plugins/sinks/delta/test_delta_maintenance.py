@@ -35,7 +35,6 @@ def make_older(path: Path, seconds: float) -> None:
         os.utime(file, (before, before))
 
 
-@pytest.mark.nightly
 def test_small_files_and_deleted_rows_are_compacted(target: Target, tmp_path: Path) -> None:
     for number in range(3):  # a file has more than one row
         target.write(PEOPLE, *(put(number, 10 * ten + number, "a") for ten in range(6)), mode="append")
@@ -76,7 +75,6 @@ def test_old_versions_expire_and_batches_are_still_known(tmp_path: Path, session
     assert [row["id"] for row in target.rows()] == [1, 2]
 
 
-@pytest.mark.nightly
 def test_orphan_files_are_removed(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     orphans = [folder_of(tmp_path, target) / f"part-{name}.parquet" for name in ("old", "new")]

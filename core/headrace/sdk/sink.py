@@ -214,8 +214,11 @@ class Sink(Plugin, ABC):
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         """Raise ConfigError for a table with these columns that the sink cannot create (``headrace check``)."""
 
-    def check_stored(self, spark: SparkSession, table: Table) -> None:
-        """Raise ConfigError for an existing table that contradicts the sink's options (``headrace check``); nothing is written."""
+    def check_stored(self, spark: SparkSession, table: Table) -> str | None:
+        """Raise ConfigError for an existing table that contradicts the sink's options (``headrace check``); nothing is written.
+
+        Return the changes of the table that the next batch makes in addition to its rows; None if there are none.
+        """
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         """Return a condition that is true for changes that the table cannot hold, such as a value that cannot be a folder's name.

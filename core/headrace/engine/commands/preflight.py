@@ -193,12 +193,12 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     changes = ChangeReader(own_plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(own_plan, route.table, changes, BatchMarks("check", 0))
-        for sink in own_plan.sinks:
-            _check_table(sink, session, batch)
+        notes = [note for sink in own_plan.sinks if (note := _check_table(sink, session, batch))]
     except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
+    items += [CheckItem(f"table {route.table}", note) for note in notes]
     for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:
             found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
@@ -210,16 +210,17 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 
 
-def _check_table(sink: Sink, session: SparkSession, batch: TablePlan) -> None:
-    """Raise ConfigError for a table that the sink cannot create, or that contradicts its options."""
-    sink.check_stored(session, batch.table)
+def _check_table(sink: Sink, session: SparkSession, batch: TablePlan) -> str | None:
+    """Return the note about an existing table. ConfigError for a table that the sink cannot create, or that contradicts its options."""
+    note = sink.check_stored(session, batch.table)
     if set(batch.columns) <= set(batch.table.key):  # Deletes may have only the key, and do not create the table.
-        return
+        return note
     try:
         sink.check_new(batch.table, batch.columns)
     except ConfigError:
         if sink.read_or_none(session, batch.table) is None:
             raise
+    return note
 
 
 def _list_shared_tables(plan: Plan, topics: Iterable[Events]) -> Iterator[CheckItem]:

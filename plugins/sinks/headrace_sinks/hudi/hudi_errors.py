@@ -24,6 +24,12 @@ _KNOWN_ERRORS = (
         "nothing is lost: run the planned clustering (`CALL run_clustering` in Spark SQL), and the batch is retried",
     ),
     KnownError(
+        "Unsupported table version code",
+        ConfigError,
+        "Hudi 1.2 does not read the version of the table, which a newer Hudi wrote",
+        "downgrade the table with that Hudi (`CALL downgrade_table`), or load the rows into a new table in another `path`",
+    ),
+    KnownError(
         "HoodieKeyException",
         DataError,
         "Hudi does not support rows with an empty key",

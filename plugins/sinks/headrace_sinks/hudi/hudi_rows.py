@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import Batch
-from headrace.sdk.changes import DELETED
+from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.columns import quote_name
 from headrace.sdk.schemas import check_names, project, widen_small_ints
 from headrace_sinks.hudi import hudi_schema
@@ -33,7 +34,7 @@ def to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None, fixed
     rows = hudi_schema.hide_members(rows)
     rows = rows.withColumnRenamed(DELETED, IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
     if stored is None:
-        return _make_nullable(project(rows, widen_small_ints(rows.schema)))
+        return make_nullable(project(rows, widen_small_ints(rows.schema)))
     rows = spell_as_stored(rows, stored)
     can_widen = partial(hudi_schema.can_widen, fixed=fixed)
     stored = make_record_key_optional(stored)
@@ -45,7 +46,14 @@ def drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
     return rows.where(f"NOT {IS_DELETED}") if batch.mode == "upsert" else rows
 
 
-def _make_nullable(rows: DataFrame) -> DataFrame:
+def add_positions(stored: DataFrame) -> DataFrame:
+    """Return a table's rows with a position. Rows of another writer have an empty position, which is older than each event."""
+    from pyspark.sql import functions as F
+
+    return stored if POSITION in stored.columns else stored.withColumn(POSITION, F.lit(""))
+
+
+def make_nullable(rows: DataFrame) -> DataFrame:
     """Return rows whose columns and fields are all optional, because deletes have only a key. A literal column is not optional."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -60,3 +68,14 @@ def _make_nullable(rows: DataFrame) -> DataFrame:
         if field != old
     }
     return rows.withColumns(changed) if changed else rows
+
+
+@contextmanager
+def cache(rows: DataFrame) -> Iterator[DataFrame]:
+    """Yield the rows, cached until the end of the block."""
+    cached = rows.persist()
+    try:
+        cached.count()
+        yield cached
+    finally:
+        cached.unpersist()

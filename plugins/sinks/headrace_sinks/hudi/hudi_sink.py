@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +12,6 @@ from pydantic import Field, field_validator
 from headrace.sdk import (
     Batch,
     Capabilities,
-    ConfigError,
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
@@ -30,17 +28,17 @@ from headrace.sdk import (
 from headrace.sdk.changes import DELETED, POSITION, PREFIX
 from headrace.sdk.sessions import read_once
 from headrace.sdk.storage import Folder, qualify_path
-from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
+from headrace_sinks.hudi.foreign_table import Expected, ForeignTable
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_clock import UTC, wait_for_instants
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_readers import load_readers
-from headrace_sinks.hudi.hudi_rows import IS_DELETED, drop_deleted, to_hudi_rows
+from headrace_sinks.hudi.hudi_rows import IS_DELETED, add_positions, cache, drop_deleted, to_hudi_rows
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
@@ -55,6 +53,7 @@ from headrace_sinks.hudi.record_keys import (
     find_ambiguous,
     has_plain_key,
 )
+from headrace_sinks.hudi.table_takeover import Takeover
 from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import check_stored_key, describe_changes, spell_names
@@ -82,6 +81,11 @@ class HudiConfig(SinkConfig):
 
     readers: tuple[str, ...] = ()
     """Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support."""
+
+    take_over: bool = Field(False, alias="take.over")
+    """Continue existing tables of another writer of Hudi, such as Hudi Streamer. The first batch of a table rewrites its rows once, and the
+    other writer must be stopped before.
+    """
 
     sync: Sync = None
     """Catalog in which the tables are registered for query engines."""
@@ -145,11 +149,13 @@ class HudiSink(Sink):
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         check_partition_columns(table, columns, self._index.partition_columns, f"sink hudi, {PARTITION}")
 
-    def check_stored(self, spark: SparkSession, table: Table) -> None:
+    def check_stored(self, spark: SparkSession, table: Table) -> str | None:
         path = self._path(spark, table)
-        if hudi_timeline.has_table(spark, path):
-            stored = hudi_timeline.open_table(spark, path)
-            self._check_stored(spark, stored, hudi_timeline.NewestCommits(stored), table)
+        if not hudi_timeline.has_table(spark, path):
+            return None
+        stored = hudi_timeline.open_table(spark, path)
+        foreign = self._check_stored(spark, stored, hudi_timeline.NewestCommits(stored), table)
+        return foreign.describe() if foreign else None
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         from pyspark.sql import functions as F
@@ -166,14 +172,20 @@ class HudiSink(Sink):
 
     def _check_stored(
         self, spark: SparkSession, stored: Any, commits: hudi_timeline.NewestCommits, table: Table
-    ) -> None:
+    ) -> ForeignTable | None:
+        """Raise ConfigError for a table that contradicts the options. Return a table of another writer, which has no positions."""
         if self.config.readers:
             self._table_options.check_stored(stored.getTableConfig(), table.name)
         described = hudi_timeline.find_index(commits)
+        expected = Expected(table, self.config.options(), self._table_options, self._index)
+        foreign = ForeignTable.find(spark, stored, expected) if described is None else None
+        if foreign is not None:
+            foreign.check(takes_over=self.config.take_over)
         self._index.check_stored(stored.getTableConfig(), described, table.name)
         self._partition_paths(stored.getTableConfig()).check_options(self.config.options(), table.name)
         if self._index.has_fixed_buckets and (described is None or hudi_timeline.has_replaced_files(stored)):
             self._index.check_files((item.file_id for item in list_file_slices(spark, stored)), table.name)
+        return foreign
 
     @cached_property
     def _folders(self) -> TableFolders:
@@ -211,18 +223,31 @@ class HudiSink(Sink):
         self._folders.check(spark, table.name, path, is_stored=stored is not None, is_exclusive=is_partitioned)
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
-            self._check_stored(spark, stored, commits, table)
+            foreign = self._check_stored(spark, stored, commits, table)
             last = hudi_timeline.find_last_commit(commits, batch)
             # A batch that may be in the table is applied again: positions decide, and they are the keys of appended rows.
             if last is not None and batch.is_applied([last.mark]):
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)
             wait_for_instants(spark, stored)
+            if foreign is not None:
+                self._take_over(table, rows, batch, foreign)
+                stored = hudi_timeline.open_table(spark, path)
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
         else:
             hudi_timeline.discard_unfinished(spark, path)
         return self._commit(table, rows, batch, stored)
+
+    def _take_over(self, table: Table, rows: DataFrame, batch: Batch, foreign: ForeignTable) -> None:
+        """Add positions to a table of another writer, if the rows of the batch fit its columns."""
+        paths = self._partition_paths(foreign.stored.getTableConfig())
+        takeover = Takeover(rows.sparkSession, self._path(rows.sparkSession, table), foreign)
+        takeover.check(rows, batch, paths)
+        own = {RECORD_KEY: ",".join(foreign.record_key), **paths.write_options()}
+        options = self._options(table, batch, "upsert", foreign.stored, own)
+        del options[hudi_timeline.MARK]  # The commit of the batch follows.
+        takeover.run(options)
 
     def _commit(self, table: Table, rows: DataFrame, batch: Batch, stored: Any | None) -> WriteResult:
         """Write and commit the rows of a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""
@@ -249,7 +274,7 @@ class HudiSink(Sink):
         if stored is None and self._index.has_buckets and is_plain:
             rows, operation = drop_deleted(rows, batch), "bulk_insert"
         # An index that searches for keys reads the rows twice.
-        with (read_once if self._index.has_buckets else _cache)(rows) as read:
+        with (read_once if self._index.has_buckets else cache)(rows) as read:
             own = {RECORD_KEY: ",".join(record_key), **paths.write_options()}
             options = self._options(table, batch, operation, stored, own)
             read.write.format("hudi").options(**options).mode("append").save(path)
@@ -275,22 +300,13 @@ class HudiSink(Sink):
         # By default Spark refuses dates before 1582, as Spark 2 writes them in another calendar.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
-            is_instant = as_of.isdigit() and len(as_of) in (14, 17)
-            instant = as_of if is_instant else hudi_timeline.to_instant(spark, path, to_millis(spark, as_of))
-            versions = hudi_timeline.read_versions(hudi_timeline.open_table(spark, path))
-            if versions is None or instant < versions.oldest:
-                oldest = versions and versions.oldest
-                raise ConfigError(
-                    f"table {table.name!r} has no version as old as {as_of!r}; its oldest version is {oldest}",
-                    where=f"sink hudi, path {self.config.path}",
-                    fix="use a later time; to keep more versions, raise `history` under `maintenance:` (if maintenance is off, "
-                    "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
-                )
+            where = f"table {table.name}, sink hudi, path {self.config.path}"
+            instant = hudi_timeline.find_version(spark, path, as_of, where)
             reader = reader.option("as.of.instant", instant)
         frame = reader.load(path)
         if not frame.columns:  # the first commit is in progress, or failed
             raise missing
-        return hudi_schema.show_members(frame)
+        return hudi_schema.show_members(add_positions(frame))
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
@@ -353,9 +369,7 @@ class HudiSink(Sink):
             options |= list_inline_options(self._user_options)
         metadata = {"hoodie.datasource.write.commitmeta.key.prefix": hudi_timeline.PREFIX}
         metadata |= {hudi_timeline.MARK: batch.mark, hudi_timeline.INDEX: self._index.describe()}
-        # The configured type is that of new tables. The type of an existing table does not change.
-        table_type = {TYPE: str(stored.getTableType())} if stored is not None else {}
-        return {**options, **own, **table_type, **metadata}
+        return {**options, **own, **(_list_fixed_options(stored) if stored is not None else {}), **metadata}
 
     def _defaults(self, table: Table) -> dict[str, str]:
         """Build the default options of a table for writes and table services; configured options override them."""
@@ -371,14 +385,11 @@ class HudiSink(Sink):
             # By default readers do not use the positions of rows. To record them, the writer would list all files of the
             # partition for each file that a batch changes.
             "hoodie.write.record.positions": "false",
+            # Hudi suspects two encodings of one key column. A takeover checks that each key has one row, and encodes all keys again.
+            "hoodie.write.complex.keygen.validation.enable": "false",
         }
 
 
-@contextmanager
-def _cache(rows: DataFrame) -> Iterator[DataFrame]:
-    cached = rows.persist()
-    try:
-        cached.count()
-        yield cached
-    finally:
-        cached.unpersist()
+def _list_fixed_options(stored: Any) -> dict[str, str]:
+    """Return options that do not change in an existing table. The configured type is that of new tables. ``stored``: its HoodieTableMetaClient."""
+    return {TYPE: str(stored.getTableType()), "hoodie.table.name": str(stored.getTableConfig().getTableName())}

@@ -64,6 +64,11 @@ class HudiTableOptions:
         suits = all_read(logs) and not self._requires_old_version
         return {TYPE: self.table_type or ("MERGE_ON_READ" if suits else "COPY_ON_WRITE"), **version}
 
+    @property
+    def new_version(self) -> int:
+        """Table version of new tables."""
+        return int(self.options.get(_VERSION) or self._choose_version().get(_VERSION) or _WRITABLE_VERSIONS[-1])
+
     def warnings(self) -> Iterator[str]:
         """Warn about costs of the choice and about unknown support."""
         logs = self._find_support("merge_on_read")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
+from headrace.sdk.changes import POSITION
 from headrace_sinks.hudi import hudi_timeline
 from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
 from headrace_sinks.hudi.hudi_clock import wait_for_instants
@@ -69,7 +70,10 @@ class TableServices:
 
     def plan(self, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
         """Plan the steps that are due. RetriableError if the table has later instants than the clock."""
-        wait_for_instants(self.spark, hudi_timeline.open_table(self.spark, self.path))
+        table = hudi_timeline.open_table(self.spark, self.path)
+        wait_for_instants(self.spark, table)
+        if POSITION not in table.getTableConfig().getOrderingFields():
+            return  # Another writer maintains its table until a takeover.
         finders: list[Callable[[Any, MaintenancePolicy], MaintenanceStep | None]] = []
         if _is_managed(_COMPACTION_OPTIONS, self.own_options):
             # The first search finds plans of a killed process, the last one the plan that was just made.
@@ -99,7 +103,7 @@ class TableServices:
         )
 
     def _find_logs(self, table: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
-        if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
+        if str(table.getTableType()) != "MERGE_ON_READ" or list_planned(table):
             return None
         # A commit adds at most one log file to a file group: after few commits nothing needs to be listed.
         since = self._hudi.common.util.CompactionUtils.getCompletedDeltaCommitsSinceLatestCompaction(
@@ -116,7 +120,7 @@ class TableServices:
             # older than the compaction without being part of it, and lost. The table is opened again, as an instant may have
             # been compacted since.
             instant = hudi_timeline.next_instant(self.spark, hudi_timeline.open_table(self.spark, self.path))
-            with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
+            with self.open_client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
                 nothing = self._hudi.common.util.Option.empty()
                 is_planned = instant is not None and client.scheduleCompactionAtInstant(instant, nothing)
             return "planned" if is_planned else "nothing to compact"
@@ -125,9 +129,9 @@ class TableServices:
 
     def _find_planned(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
         """Find compactions that were planned and not run: by the previous step, or by a process that was killed."""
-        if not (planned := _list_planned(table)):
+        if not (planned := list_planned(table)):
             return None
-        with self._client(_HEARTBEAT) as client:
+        with self.open_client(_HEARTBEAT) as client:
             instants = [instant for instant in planned if client.getHeartbeatClient().isHeartbeatExpired(instant)]
         if not instants:
             return None
@@ -136,8 +140,8 @@ class TableServices:
         logs = sum(operation.getDeltaFilePaths().size() for operation in operations)
 
         def compact() -> str:
-            left = _list_planned(hudi_timeline.open_table(self.spark, self.path))
-            with self._client(_HEARTBEAT) as client:
+            left = list_planned(hudi_timeline.open_table(self.spark, self.path))
+            with self.open_client(_HEARTBEAT) as client:
                 for instant in set(instants).intersection(left):
                     client.compact(instant, True)
             return f"{logs} log files into {len(operations)}"
@@ -151,13 +155,13 @@ class TableServices:
         age = policy.now - hudi_timeline.parse_instant(self.spark, table, versions.oldest) / 1000
         if age < policy.history_seconds * _SLACK:
             return None
-        with self._client(_EXPIRY) as client:
+        with self.open_client(_EXPIRY) as client:
             if self._plan_clean(client, policy) is None:
                 return None
 
         def expire() -> str:
             count = self._count_versions()
-            with self._client(_EXPIRY) as client:
+            with self.open_client(_EXPIRY) as client:
                 if (plan := self._plan_clean(client, policy)) is not None:
                     self._clean(client, plan)
             return f"{count} versions, {self._count_versions()} left"
@@ -247,7 +251,7 @@ class TableServices:
         }
         # A clean at this instant stays active, as enough of the remaining commits are newer.
         recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())
-        with self._client(options) as client:
+        with self.open_client(options) as client:
             # Cleans are archived with commits, and they record the oldest readable version.
             if not hudi_timeline.has_clean_since(table, recent) and (versions := hudi_timeline.read_versions(table)):
                 self._clean(client, self._plan_no_clean(versions))
@@ -266,7 +270,7 @@ class TableServices:
         return jvm.org.apache.hudi
 
     @contextmanager
-    def _client(self, options: Mapping[str, str]) -> Iterator[Any]:
+    def open_client(self, options: Mapping[str, str]) -> Iterator[Any]:
         """Open Hudi's write client; configured options override ``options``."""
         table = hudi_timeline.open_table(self.spark, self.path)
         keys = ",".join(table.getTableConfig().getRecordKeyFields().orElse([]))
@@ -298,7 +302,8 @@ def _is_managed(prefixes: tuple[str, ...], options: Mapping[str, str]) -> bool:
     return not any(key.startswith(prefixes) for key in options)
 
 
-def _list_planned(table: Any) -> list[str]:
+def list_planned(table: Any) -> list[str]:
+    """List the compactions of a table that are planned and not complete."""
     pending = table.getActiveTimeline().filterPendingCompactionTimeline()
     return [str(instant.requestedTime()) for instant in pending.getInstants()]
 

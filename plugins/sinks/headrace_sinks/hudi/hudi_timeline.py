@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError, RetriableError
 from headrace.sdk.storage import Folder
+from headrace_sinks.as_of import to_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,6 +135,21 @@ def read_versions(table: Any) -> Versions | None:
     if not first.isPresent():
         return None
     return Versions(commits, archived, commits.countInstants(), str(first.get().requestedTime()))
+
+
+def find_version(spark: SparkSession, path: str, as_of: str, where: str) -> str:
+    """Return the instant of a timestamp, or ``as_of`` itself if it is an instant. ConfigError for a version that was cleaned."""
+    is_instant = as_of.isdigit() and len(as_of) in (14, 17)
+    instant = as_of if is_instant else to_instant(spark, path, to_millis(spark, as_of))
+    versions = read_versions(open_table(spark, path))
+    if versions is None or instant < versions.oldest:
+        raise ConfigError(
+            f"the table has no version as old as {as_of!r}; its oldest version is {versions and versions.oldest}",
+            where=where,
+            fix="use a later time; to keep more versions, raise `history` under `maintenance:` (if maintenance is off, "
+            "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
+        )
+    return instant
 
 
 def _read_kept(table: Any) -> str | None:

@@ -37,16 +37,21 @@ def choose_record_key(
         # Each appended row has its own position. With positions as record keys, a repeated batch changes nothing.
         return [POSITION]
     if stored is not None:
-        fields = [str(field) for field in stored.getRecordKeyFields().orElse([])]
-        return [ENCODED_KEY] if fields == [ENCODED_KEY] else list(table.key)
+        fields = list_record_key(stored)
+        # Another writer may have listed the key columns in another order.
+        return fields if fields == [ENCODED_KEY] or sorted(fields) == sorted(table.key) else list(table.key)
     is_own = any(option in options for option in _OWN_KEYS)
     return list(table.key) if is_own or has_plain_key(table, schema) else [ENCODED_KEY]
 
 
+def list_record_key(stored: Any) -> list[str]:
+    """List the columns of a table's record key. ``stored``: its HoodieTableConfig."""
+    return [str(field) for field in stored.getRecordKeyFields().orElse([])]
+
+
 def check_stored_mode(table: Table, mode: TableMode, stored: Any) -> None:
     """Raise ConfigError if an existing table has appended rows and the mode is upsert, or conversely. ``stored``: its HoodieTableConfig."""
-    fields = [str(field) for field in stored.getRecordKeyFields().orElse([])]
-    if (fields == [POSITION]) is (mode == "upsert"):
+    if (list_record_key(stored) == [POSITION]) is (mode == "upsert"):
         previous = "has one row per change" if mode == "upsert" else "has one row per key"
         raise ConfigError(
             f"the table {previous}, and the sink's mode is now {mode}",
@@ -79,6 +84,13 @@ def make_record_key_optional(stored: StructType) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     return StructType([StructField(f.name, f.dataType, f.nullable or f.name == ENCODED_KEY) for f in stored])
+
+
+def make_optional(stored: StructType) -> StructType:
+    """Return the schema of a table with nullable columns."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.name, field.dataType) for field in stored])
 
 
 def encode_key(rows: DataFrame, key: Sequence[str]) -> Column:

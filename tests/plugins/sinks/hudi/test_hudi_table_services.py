@@ -22,7 +22,7 @@ from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.hudi.hudi_table_services import _HEARTBEAT, _list_planned
+from headrace_sinks.hudi.hudi_table_services import _HEARTBEAT, list_planned
 from headrace_sinks.hudi.hudi_timeline import next_instant, open_table
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def test_nothing_is_archived_before_a_savepoint(
         versions.append(target.write(PEOPLE, put(at, at % 2, f"n{at}"), put(at, 100 + at, "new")).version)
         contents.append(target.names())
         if at == 2:
-            with load_table_services(target)._client({}) as client:
+            with load_table_services(target).open_client({}) as client:
                 client.savepoint("somebody", "to keep")
         if at % 2:
             done = target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
@@ -289,8 +289,8 @@ def interrupt_compaction(target: MaintainedTarget) -> None:
     """Leave the state of a process that was killed during a compaction."""
     plan_compaction(target)
     services = load_table_services(target)
-    with services._client(_HEARTBEAT) as client:
-        (instant,) = _list_planned(open_table(services.spark, services.path))
+    with services.open_client(_HEARTBEAT) as client:
+        (instant,) = list_planned(open_table(services.spark, services.path))
         client.compact(instant, False).getWriteStatuses().collect()
 
 
@@ -300,7 +300,7 @@ def plan_clean(target: MaintainedTarget) -> None:
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     target.maintain()
     services = load_table_services(target)
-    with services._client({"hoodie.clean.commits.retained": "1"}) as client:
+    with services.open_client({"hoodie.clean.commits.retained": "1"}) as client:
         hudi = services._hudi
         clean = hudi.common.model.TableServiceType.CLEAN
         assert client.scheduleTableService(hudi.common.util.Option.empty(), clean).isPresent()

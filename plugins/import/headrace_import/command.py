@@ -19,7 +19,13 @@ import click
     is_flag=True,
     help="Source connectors keep their transforms; import only those of sink connectors.",
 )
-@click.option("--check", "runs_check", is_flag=True, help="Run `headrace check` on the file of --output.")
+@click.option("--take-over", is_flag=True, help="Hudi Streamer: continue its tables, and load no new ones.")
+@click.option(
+    "--check",
+    "runs_check",
+    is_flag=True,
+    help="Run `headrace check` on the file of --output, with --connect if tables are taken over.",
+)
 @click.pass_context
 def import_files(
     context: click.Context,
@@ -29,6 +35,7 @@ def import_files(
     bootstrap_servers: str | None,
     *,
     keep_transforms: bool,
+    take_over: bool,
     runs_check: bool,
 ) -> None:
     """Write a pipeline file from existing configuration files.
@@ -41,7 +48,7 @@ def import_files(
 
     if runs_check and output is None:
         raise click.UsageError("--check requires --output")
-    result = import_paths(paths, ImportOptions(name, bootstrap_servers, keep_transforms))
+    result = import_paths(paths, ImportOptions(name, bootstrap_servers, keep_transforms, take_over))
     if output is None:
         click.echo(result.pipeline, nl=False)
     else:
@@ -60,4 +67,4 @@ def import_files(
         assert isinstance(program.command, click.Group)
         check = program.command.get_command(program, "check")
         assert check is not None, "a command of the core"
-        context.invoke(check, file=str(output))
+        context.invoke(check, file=str(output), connect=take_over)

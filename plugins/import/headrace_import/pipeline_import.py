@@ -24,6 +24,7 @@ class ImportOptions:
     name: str | None = None
     bootstrap_servers: str | None = None
     keep_transforms: bool = False
+    take_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,16 @@ def _import_inputs(inputs: Inputs, options: ImportOptions) -> Block:
     if len(places) > 1:
         fix = "import connectors, the jobs of Hudi Streamer, and each pipeline of Flink CDC into pipeline files of their own"
         raise ConfigError("these files do not make one pipeline", where=", ".join(places), fix=fix)
+    if options.take_over and not jobs:
+        raise ConfigError(
+            "only tables of Hudi Streamer can be taken over",
+            where="--take-over",
+            fix="remove the option, or give a job",
+        )
     if pipelines:
         return import_pipeline(pipelines[0], inputs.report, options.bootstrap_servers)
     if jobs:
-        return import_streamer(jobs, inputs.report, options.bootstrap_servers)
+        return import_streamer(jobs, inputs.report, options.bootstrap_servers, take_over=options.take_over)
     return import_connect(connect, bootstrap_servers=options.bootstrap_servers, keep_transforms=options.keep_transforms)
 
 

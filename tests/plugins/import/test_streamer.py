@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 from tests.support.dist import ROOT
 
+from headrace import ConfigError
 from headrace.cli.main import cli
 from headrace_import.import_report import Kind
 
@@ -170,3 +171,55 @@ def test_wrong_jobs(files: dict[str, str], error: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(content, encoding="utf-8")
     result = CliRunner().invoke(cli, ["import", *(str(tmp_path / name) for name in files)])
     assert (result.exit_code, error in result.stderr) == (2, True), result.stderr
+
+
+def test_tables_are_taken_over_in_their_folders(importer: Any, tmp_path: Path) -> None:
+    properties = (
+        "hoodie.streamer.source.kafka.topic=shop.public.{0}\nbootstrap.servers=broker:9092\n"
+        "hoodie.datasource.write.recordkey.field=id\nhoodie.index.type=BUCKET\nhoodie.bucket.index.num.buckets=8\n"
+    )
+    command = (
+        "spark-submit --class HoodieStreamer x.jar --props {0}.properties --op UPSERT --table-type COPY_ON_WRITE "
+        "--target-base-path s3://lake/silver/{0}_v1/ --target-table {0}"
+    )
+    for name in ("orders", "people"):
+        (tmp_path / f"{name}.properties").write_text(properties.format(name), encoding="utf-8")
+        (tmp_path / f"{name}.sh").write_text(command.format(name), encoding="utf-8")
+    with (tmp_path / "orders.properties").open("a", encoding="utf-8") as file:
+        file.write("hoodie.datasource.write.partitionpath.field=country\n")
+    files = [tmp_path / f"{name}.{kind}" for name in ("orders", "people") for kind in ("sh", "properties")]
+    result = importer.run(*files, take_over=True)
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["sink"] == {"hudi": {"path": "s3://lake/silver", "take.over": True}}
+    own = {"table.type": "COPY_ON_WRITE", "mode": "upsert"}
+    assert pipeline["tables"] == [
+        {
+            "source": "shop.public.orders",
+            "target": "orders_v1",
+            "key": ["id"],
+            "sink": {
+                "hudi": {
+                    **own,
+                    "hoodie.datasource.write.partitionpath.field": "country",
+                    "hoodie.bucket.index.num.buckets": "8",
+                }
+            },
+        },
+        {
+            "source": "shop.public.people",
+            "target": "people_v1",
+            "key": ["id"],
+            "sink": {"hudi": {**own, "hoodie.index.type": "SIMPLE"}},
+        },
+    ]
+    assert "stop Hudi Streamer after a completed write" in " ".join(str(result.report).split())
+
+
+def test_a_takeover_requires_the_folders_of_the_tables(importer: Any, tmp_path: Path) -> None:
+    (tmp_path / "orders.properties").write_text(PROPERTIES, encoding="utf-8")
+    with pytest.raises(ConfigError, match="the folder of the table is not known"):
+        importer.run(tmp_path / "orders.properties", take_over=True)
+    (tmp_path / "run.sh").write_text(COMMAND.replace("silver/orders", "silver/orders.v1"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"the folder 'orders.v1' cannot be the name of a table"):
+        importer.run(tmp_path / "run.sh", tmp_path / "orders.properties", take_over=True)

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from headrace.sdk import ConfigError
 from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.hudi.table_options import read_table_options
+from headrace_import.hudi.taken_folders import add_folders
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
 from headrace_import.settings import Settings
@@ -74,11 +75,13 @@ _CATALOG = {
     "database": "hoodie.datasource.hive_sync.database",
     "hive.metastore.uris": "hoodie.datasource.hive_sync.metastore.uris",
 }
-_LOOK_BACK = "headrace does not continue a table of Hudi Streamer, and loads a new one"
+_NEW_TABLE = "headrace loads a new table; `--take-over` continues the one of Hudi Streamer"
 
 
-def import_streamer(jobs: Sequence[Settings], report: Report, bootstrap_servers: str | None) -> Block:
-    """Return the pipeline without its name. ConfigError for jobs that do not fit together."""
+def import_streamer(
+    jobs: Sequence[Settings], report: Report, bootstrap_servers: str | None, *, take_over: bool = False
+) -> Block:
+    """Return the pipeline without its name. ConfigError for jobs that do not fit together. ``take_over``: it continues their tables."""
     draft, rules = Block(), [Block() for _ in jobs]
     roots = [find_option(job, _ROOT) for job in jobs]
     topics = [find_option(job, _TOPIC) for job in jobs]
@@ -92,7 +95,7 @@ def import_streamer(jobs: Sequence[Settings], report: Report, bootstrap_servers:
         )
         raise ConfigError("the source of the job is not known", where=jobs[0].place, fix=fix)
     draft.entries["source"] = source
-    sink = _read_sink(jobs, rules, report)
+    sink = _read_sink(jobs, rules, report, take_over=take_over)
     draft.entries["tables"] = Blocks(rules)
     if debezium := [job for job in jobs if "Debezium" in job.get("--source-class")]:
         comment = "; ".join(job.cite("--source-class") for job in debezium)
@@ -193,21 +196,28 @@ def _find_format(job: Settings) -> str:
     return "avro" if find_option(job, _REGISTRY) else "json"
 
 
-def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report) -> Block:
+def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report, *, take_over: bool) -> Block:
     sink = Block()
+    if take_over:
+        add_folders(jobs, rules, sink)
+    else:
+        _add_new_folder(jobs, sink)
+        report.add(Kind.TO_DO, jobs[0].place, (), _NEW_TABLE, "choose a `path` that no other writer uses")
+    for job, rule in zip(jobs, rules, strict=True):
+        options = read_table_options(job, rule, take_over=take_over)
+        if options.entries:
+            rule.entries["sink"] = Block({"hudi": options})
+    _add_sync(sink, jobs)
+    return sink
+
+
+def _add_new_folder(jobs: Sequence[Settings], sink: Block) -> None:
     base = next((job for job in jobs if job.get("--target-base-path")), None)
     if base:
         parent = posixpath.dirname(base.read("--target-base-path").rstrip("/")) or "."
         sink.add("path", f"{parent}/headrace", f"{base.cite('--target-base-path')}; a new folder")
     else:
         sink.add("path", "hudi/", "default: no command line names the folder")
-    report.add(Kind.TO_DO, jobs[0].place, (), _LOOK_BACK, "choose a `path` that no other writer uses")
-    for job, rule in zip(jobs, rules, strict=True):
-        options = read_table_options(job, rule)
-        if options.entries:
-            rule.entries["sink"] = Block({"hudi": options})
-    _add_sync(sink, jobs)
-    return sink
 
 
 def _add_sync(sink: Block, jobs: Sequence[Settings]) -> None:

@@ -34,9 +34,9 @@ _GLOBAL = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD
 _SYNC = "hoodie.datasource.hive_sync."
 
 
-def read_table_options(job: Settings, rule: Block) -> Block:
-    """Complete the rule with key and target, and return the options of the sink."""
-    _add_target(job, rule)
+def read_table_options(job: Settings, rule: Block, *, take_over: bool) -> Block:
+    """Complete the rule with key and target, and return the options of the sink. ``take_over``: the rule has its target already."""
+    _add_target(job, rule, take_over=take_over)
     if job.get(_KEY):
         rule.add("key", [name.strip() for name in job.get(_KEY).split(",")], job.cite(_KEY))
     options = Block()
@@ -50,6 +50,7 @@ def read_table_options(job: Settings, rule: Block) -> Block:
         [k for k in _OWN if k in job.list_remaining()], "headrace makes the record keys and keeps the partition columns"
     )
     _check_index(job)
+    _add_index(job, options, take_over=take_over)
     job.ignore(
         [k for k in job.list_keys("hoodie.") if not job.get(k) and k in job.list_remaining()], "the option has no value"
     )
@@ -61,13 +62,16 @@ def read_table_options(job: Settings, rule: Block) -> Block:
     return options
 
 
-def _add_target(job: Settings, rule: Block) -> None:
+def _add_target(job: Settings, rule: Block, *, take_over: bool) -> None:
     key = job.find("--target-table", "hoodie.table.name", f"{_SYNC}table", "hoodie.datasource.write.table.name")
     if key is None:
         return
     database = job.get(f"{_SYNC}database")
     target = f"{database}.{job.read(key)}" if database else job.read(key)
-    rule.add("target", target, job.cite(key, f"{_SYNC}database"))
+    if take_over:
+        job.ignore([key, f"{_SYNC}database"], "the folder of the table names it")
+    else:
+        rule.add("target", target, job.cite(key, f"{_SYNC}database"))
     names = ("hoodie.table.name", f"{_SYNC}table", f"{_WRITE}table.name")
     job.ignore([name for name in names if name in job.list_remaining()], "`target` names the table")
 
@@ -90,3 +94,15 @@ def _check_index(job: Settings) -> None:
     if job.get(_PARTITION) and job.get(key) and job.get(key).upper() not in _GLOBAL:
         fix = "without the option, headrace uses GLOBAL_SIMPLE"
         job.reject([key], "the index searches one partition, and a row may move to another", fix)
+
+
+def _add_index(job: Settings, options: Block, *, take_over: bool) -> None:
+    """Set an index for an unpartitioned table that is taken over, because its files are not buckets."""
+    key = "hoodie.index.type"
+    if not take_over or job.get(_PARTITION) or (job.get(key) and job.get(key).upper() != "BUCKET"):
+        return
+    options.add(key, "SIMPLE", "--take-over: the files of the table are not headrace's buckets")
+    job.ignore(
+        [name for name in job.list_keys("hoodie.bucket.index.") if name in job.list_remaining()], "the index is SIMPLE"
+    )
+    job.ignore([key], "the index is SIMPLE")

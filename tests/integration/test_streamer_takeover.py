@@ -1,0 +1,81 @@
+"""A job of Hudi Streamer, imported to take its table over: the comparison, the takeover, and the rows."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from tests.support.dist import ROOT
+
+from headrace import Pipeline
+from headrace_import.pipeline_import import ImportOptions, import_paths
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def make_event(op: str, lsn: int, number: int, item: str | None) -> str:
+    row = {"id": number, "line": 1, "country": "de", "item": item}
+    before, after = (row, None) if op == "d" else (None, row)
+    source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders", "lsn": lsn}
+    return json.dumps({"before": before, "after": after, "op": op, "ts_ms": lsn, "source": source}) + "\n"
+
+
+def write_events(file: Path, *events: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(events), encoding="utf-8")
+
+
+def import_job(folder: Path) -> Pipeline:
+    command = (
+        "spark-submit --class HoodieStreamer x.jar --op UPSERT --table-type COPY_ON_WRITE --target-table streamer_plain "
+        f"--target-base-path {folder}/silver/plain --source-class org.apache.hudi.utilities.sources.JsonDFSSource "
+        f"--source-ordering-field ts --hoodie-conf hoodie.streamer.source.dfs.root={folder}/landing/orders/ "
+        "--hoodie-conf hoodie.datasource.write.recordkey.field=id"
+    )
+    (folder / "run.sh").write_text(command, encoding="utf-8")
+    result = import_paths([folder / "run.sh"], ImportOptions(take_over=True))
+    changes = {"checkpoint": str(folder / "checkpoint"), "transforms": [{"unwrap": {}}]}
+    return Pipeline.from_dict({**yaml.safe_load(result.pipeline), **changes})
+
+
+def read(spark: SparkSession, folder: Path) -> dict[int, str]:
+    rows = spark.read.format("hudi").load(f"{folder}/silver/plain").select("id", "item").collect()
+    assert len({row.id for row in rows}) == len(rows), rows
+    return {row.id: row.item for row in rows}
+
+
+def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkSession) -> None:
+    with tarfile.open(ROOT / "tests/data/hudi_streamer/plain.tar.xz") as archive:
+        archive.extractall(tmp_path / "silver", filter="data")
+    landing = tmp_path / "landing" / "orders"
+    write_events(
+        landing / "0.json",
+        make_event("u", 30, 1, "lamp, red"),
+        make_event("d", 31, 4, "shelf"),
+        make_event("c", 32, 9, "sofa"),
+    )
+    job = import_job(tmp_path)
+    items = job.check(spark, connect=True)
+    assert [str(item.error) for item in items if item.error] == []
+    (note,) = [item.found for item in items if item.what == "table plain"]
+    for text in ("ordered by ts", "table version is 6", "record key id", "NonpartitionedKeyGenerator", "no partitions"):
+        assert text in note
+    assert read(spark, tmp_path) == {1: "lamp", 2: "desk, oak", 4: "shelf"}
+    job.run(spark)
+    assert read(spark, tmp_path) == {1: "lamp, red", 2: "desk, oak", 9: "sofa"}
+    write_events(
+        landing / "1.json",
+        make_event("u", 29, 1, "late"),
+        make_event("u", 40, 2, "desk"),
+        make_event("u", 30, 4, "late"),
+    )
+    job.run(spark)
+    assert read(spark, tmp_path) == {1: "lamp, red", 2: "desk", 9: "sofa"}
+    assert [item.found for item in job.check(spark) if item.what == "table plain"] == []

@@ -7,10 +7,12 @@ import json
 import ssl
 import time
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request
+
+from pydantic import TypeAdapter, ValidationError
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.http import RedirectError, Response, ResponseTooLargeError, send
@@ -21,6 +23,7 @@ _SILENCE, _TIMEOUT, _MOST_BYTES = 95.0, 120.0, 64 << 20
 _PAUSE = 0.5
 #: Seconds for which such a request is repeated.
 PATIENCE = 60.0
+T = TypeVar("T")
 _FIX_ADDRESS = "set `url` in `connect:` to the address of Kafka Connect's REST API"
 
 
@@ -57,6 +60,17 @@ class ConnectClient:
         if answer.status < 300:
             return content
         raise self._explain_status(answer, content)
+
+    def read(self, kind: type[T], method: str, path: str, body: object = None) -> T:
+        """Return the response of a request as ``kind``. ConfigError if it has another form, in addition to those of ``request``."""
+        content = self.request(method, path, body)
+        try:
+            return TypeAdapter(kind).validate_python(content)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            part = ".".join(map(str, problem["loc"]))
+            what = f"not Kafka Connect: the response of {path} has another form: {f'{part}: ' if part else ''}{problem['msg']}"
+            raise ConfigError(what, where=self.url, fix=_FIX_ADDRESS) from None
 
     def _send(self, method: str, path: str, body: object) -> Response:
         data = None if body is None else json.dumps(body).encode()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator
 
 from headrace.sdk import Config
 from headrace.sdk.options import option_text
 
-_ADDRESS = r"^https?://[^/?#]+"
+_ADDRESS = r"^https?://[^/?#\s]+(/[^?#\s]*)?$"
 #: Key of the connector's configuration. Kafka Connect resolves its references.
 CONFIG_KEY = "config"
 
 
 def _check_address(address: str) -> str:
-    if not re.match(_ADDRESS, address):  # The message does not repeat the address, which may contain a login.
+    try:
+        is_address = re.fullmatch(_ADDRESS, address) is not None and (urlsplit(address).port or 0) >= 0
+    except ValueError:  # brackets or a port that no address has
+        is_address = False
+    if not is_address:  # The message does not repeat the address, which may contain a login.
         raise ValueError("it is not an address: write `http://HOST:8083` or `https://HOST`")
     if "@" in address:
         raise ValueError("the address contains a login: write `basic.auth.user.info: USER:PASSWORD` next to `url:`")

@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from headrace.sdk import ConfigError, FatalError, RetriableError
 from headrace.sdk.options import did_you_mean
+from headrace_connect.connect_answers import OffsetsAnswer, PluginAnswer, StatusAnswer, ValidationAnswer
 from headrace_connect.connect_client import ConnectClient, NoConnectorError, connector_path
 from headrace_connect.connector_diff import find_references
 from headrace_connect.connector_secrets import ConnectorSecrets
 
+T = TypeVar("T")
 #: Seconds between two requests for the status, and seconds for which a connector runs before it counts as deployed: Debezium reads the
 #: database in a thread of its own, whose first errors arrive after the start of the task.
 POLL, SETTLE = 0.25, 3.0
@@ -63,14 +65,16 @@ class Deployment:
         kind = self.options["connector.class"]
         self._check_plugin(kind)
         path = f"/connector-plugins/{quote(kind, safe='')}/config/validate"
-        answer = self.client.request("PUT", path, {"name": self.name, **self.options})
-        definitions = [info["definition"] for info in answer["configs"] if info.get("definition")]
-        self.secrets.passwords |= {item["name"] for item in definitions if item.get("type") == "PASSWORD"}
-        values = [info["value"] for info in answer["configs"] if info["value"]]
-        errors = [f"{value['name']}: {error}" for value in values for error in value["errors"]]
+        answer = self.client.read(ValidationAnswer, "PUT", path, {"name": self.name, **self.options})
+        definitions = [option.definition for option in answer.configs if option.definition]
+        self.secrets.passwords |= {item.name for item in definitions if item.type == "PASSWORD"}
+        values = [option.value for option in answer.configs if option.value]
+        errors = [f"{value.name}: {error}" for value in values for error in value.errors]
+        if answer.error_count and not errors:
+            errors = [f"the connector reports {answer.error_count} errors without a text: see the log of the worker"]
         if errors:
             raise ConfigError("\n".join(errors), where=self.place, fix=self._fix_options())
-        known = {value["name"] for value in values}
+        known = {value.name for value in values}
         close = {key: get_close_matches(key, known, 1, _MISSPELLED) for key in self.options if key not in known}
         what = "is no option of the connector, which may pass it to its driver; did you mean"
         return [f"{key!r} {what} {near[0]!r}?" for key, near in close.items() if near]
@@ -78,27 +82,26 @@ class Deployment:
     def read_options(self) -> dict[str, str] | None:
         """Return the deployed configuration; None if Kafka Connect does not have the connector."""
         try:
-            options: dict[str, str] = self.client.request("GET", connector_path(self.name, "config"))
+            options = self.client.read(dict[str, str | None], "GET", connector_path(self.name, "config"))
         except NoConnectorError:
             return None
-        return options
+        return {key: value for key, value in options.items() if value is not None}
 
     def put(self) -> None:
         """Create the connector, or change its configuration."""
         self.client.request("PUT", connector_path(self.name, "config"), dict(self.options))
 
     def status(self) -> ConnectorStatus:
-        """Return the status. ConfigError if Kafka Connect does not have the connector."""
-        answer = self._request("GET", "status")
-        connector = answer["connector"]
-        trace = str(connector.get("trace") or "")
-        return ConnectorStatus(connector["state"], connector.get("worker_id", ""), trace, answer["tasks"])
+        """Return the status. NoConnectorError if Kafka Connect does not have the connector."""
+        answer = self._read(StatusAnswer, "GET", "status")
+        connector, tasks = answer.connector, [task.model_dump(exclude_unset=True) for task in answer.tasks]
+        return ConnectorStatus(connector.state, connector.worker_id, connector.trace or "", tasks)
 
     def find_status(self) -> ConnectorStatus | None:
         """Return the status; None if Kafka Connect does not have one."""
         try:
             return self.status()
-        except ConfigError:
+        except NoConnectorError:
             return None
 
     def wait_for(self, state: str, timeout: float, before: ConnectorStatus | None = None, *, settle: float = 0) -> None:
@@ -149,23 +152,31 @@ class Deployment:
 
     def read_offsets(self) -> list[dict[str, Any]]:
         """Return the offsets of the connector."""
-        offsets: list[dict[str, Any]] = self._request("GET", "offsets")["offsets"]
-        return offsets
+        return self._read(OffsetsAnswer, "GET", "offsets").offsets
 
     def delete_offsets(self) -> None:
         """Delete the offsets of a stopped connector."""
         self._request("DELETE", "offsets")
 
-    def _request(self, method: str, *parts: str) -> Any:
+    def _request(self, method: str, *parts: str) -> None:
+        self._read(object, method, *parts)
+
+    def _read(self, kind: type[T], method: str, *parts: str) -> T:
         try:
-            return self.client.request(method, connector_path(self.name, *parts))
-        except NoConnectorError:
-            names = self.client.request("GET", "/connectors")
-            fix = f"deploy it with `headrace connect deploy FILE`; {did_you_mean(self.name, names)}"
-            raise ConfigError(f"there is no connector {self.name!r}", where=self.client.url, fix=fix) from None
+            return self.client.read(kind, method, connector_path(self.name, *parts))
+        except NoConnectorError as error:
+            names = self.client.read(list[str], "GET", "/connectors")
+            what, fix = f"there is no connector {self.name!r}", "deploy it with `headrace connect deploy FILE`"
+            if self.name in names:  # a new connector has no status for a moment
+                what = f"Kafka Connect does not have this of connector {self.name!r}: {error.what}"
+                fix = "retry in a moment; Kafka shows offsets since 3.5, and deletes them since 3.6"
+            else:
+                fix += f"; {did_you_mean(self.name, names)}"
+            raise NoConnectorError(what, where=self.client.url, fix=fix) from None
 
     def _check_plugin(self, kind: str) -> None:
-        classes = [plugin["class"] for plugin in self.client.request("GET", "/connector-plugins")]
+        plugins = self.client.read(list[PluginAnswer], "GET", "/connector-plugins")
+        classes = [plugin.class_name for plugin in plugins]
         if kind not in classes:
             fix = f"unpack the connector into a folder of the worker's `plugin.path`; {did_you_mean(kind, classes)}"
             raise ConfigError(f"the worker has no connector {kind}", where=self.place, fix=fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.sdk import ConfigError, FatalError
@@ -14,6 +15,8 @@ from headrace_connect.connector_secrets import ConnectorSecrets
 _SERVICE = "kafkaconnect"
 #: Parameter of the block that is not one of the request.
 _REGION = "region"
+#: Fields of a connector's description that are read.
+_DESCRIBED = ("connectorArn", "connectorState", "connectorConfiguration", "currentVersion")
 
 
 class MskConnector:
@@ -37,10 +40,11 @@ class MskConnector:
 
     def find(self) -> dict[str, Any] | None:
         """Return the description of the deployed connector; None if there is none."""
-        found = next((item for item in self._list() if item["connectorName"] == self.name), None)
+        with self._explain_errors("list_connectors"):
+            found = next((item["connectorArn"] for item in self._list() if item["connectorName"] == self.name), None)
         if found is None:
             return None
-        described: dict[str, Any] = self._call("describe_connector", connectorArn=found["connectorArn"])
+        described = self._call("describe_connector", *_DESCRIBED, connectorArn=found)
         if described["connectorState"] == "FAILED":
             reason = described.get("stateDescription", {}).get("message", "see its log")
             fix = "delete the connector in MSK Connect, and deploy it again: a failed one cannot be changed"
@@ -58,12 +62,12 @@ class MskConnector:
 
     def create(self) -> str:
         """Create the connector, and return its state."""
-        return str(self._call("create_connector", **self.request)["connectorState"])
+        return str(self._call("create_connector", "connectorState", **self.request)["connectorState"])
 
     def update(self, deployed: Mapping[str, Any]) -> str:
         """Change the configuration of the deployed connector, and return its state."""
         identity = {"connectorArn": deployed["connectorArn"], "currentVersion": deployed["currentVersion"]}
-        answer = self._call("update_connector", **identity, connectorConfiguration=dict(self.options))
+        answer = self._call("update_connector", "connectorState", **identity, connectorConfiguration=dict(self.options))
         return str(answer["connectorState"])
 
     def _validate(self) -> None:
@@ -78,15 +82,24 @@ class MskConnector:
     def _list(self) -> Iterator[dict[str, Any]]:
         token: dict[str, str] = {}
         while True:
-            page = self._call("list_connectors", connectorNamePrefix=self.name, **token)
+            page = self._call("list_connectors", "connectors", connectorNamePrefix=self.name, **token)
             yield from page["connectors"]
             if not page.get("nextToken"):
                 return
             token = {"nextToken": page["nextToken"]}
 
-    def _call(self, operation: str, **parameters: Any) -> Any:
+    def _call(self, operation: str, *fields: str, **parameters: Any) -> dict[str, Any]:
+        """Return the response of a request, which has these fields."""
+        with self._explain_errors(operation):
+            answer: dict[str, Any] = getattr(self._client, operation)(**parameters)
+            for field in fields:
+                answer[field]  # KeyError: the response is not from AWS
+            return answer
+
+    @contextmanager
+    def _explain_errors(self, operation: str) -> Iterator[None]:
         try:
-            return getattr(self._client, operation)(**parameters)
+            yield
         except Exception as error:
             action = "kafkaconnect:" + "".join(word.title() for word in operation.split("_"))
             raise explain_error(error, action, where=self.place) from error

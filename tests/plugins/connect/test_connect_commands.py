@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -22,6 +23,7 @@ Write = Callable[..., Path]
 STATUS, PUT = "GET /connectors/shop/status", "PUT /connectors/shop/config"
 VALIDATE = f"PUT /connector-plugins/{POSTGRES}/config/validate"
 RUNNING = make_status("RUNNING", "RUNNING")
+NO_STATUS: Answer = (404, {"error_code": 404, "message": "No status found for connector shop"})
 REBALANCE = 409, {"error_code": 409, "message": "Cannot complete request momentarily due to no known leader URL"}
 DEFAULTS = {
     "tasks.max": "1",
@@ -114,7 +116,7 @@ def test_deploy_without_a_difference_changes_nothing(server: FakeConnect, write_
 
 def test_connector_that_fails_after_its_start(server: FakeConnect, write_pipeline: Write) -> None:
     trace = "org.postgresql.util.PSQLException: ERROR: no slot; password=hunter2\n\tat io.debezium.Thread.run(Thread.java:1)"
-    server.answer(STATUS, (404, {}), RUNNING, RUNNING, make_status("RUNNING", "FAILED", trace=trace))
+    server.answer(STATUS, NO_STATUS, RUNNING, RUNNING, make_status("RUNNING", "FAILED", trace=trace))
     result = run("deploy", write_pipeline(server.endpoint_url, {"database.password": "hunter2"}))
     assert result.exit_code == 6
     assert "error: the connector failed:\n       org.postgresql.util.PSQLException: ERROR: no slot" in result.stderr
@@ -136,7 +138,7 @@ def test_failure_of_the_configuration_before_is_not_reported(server: FakeConnect
 
 
 def test_connector_that_does_not_start_in_time(server: FakeConnect, write_pipeline: Write) -> None:
-    server.answer(STATUS, (404, {}), make_status("UNASSIGNED"))
+    server.answer(STATUS, NO_STATUS, make_status("UNASSIGNED"))
     result = run("deploy", write_pipeline(server.endpoint_url), "--timeout", "0.1")
     assert result.exit_code == 5
     assert "the connector is not RUNNING after 0 seconds: connector UNASSIGNED, no tasks" in result.stderr
@@ -219,6 +221,38 @@ def test_other_server(server: FakeConnect, write_pipeline: Write, answer: tuple[
     server.answer(STATUS, answer)
     result = run("status", write_pipeline(server.endpoint_url))
     assert (result.exit_code, "not Kafka Connect" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", [], "null", {"name": "shop"}, {"connector": {"state": "RUNNING"}, "tasks": None}, {"connector": 1}]
+)
+def test_answers_of_another_form(server: FakeConnect, write_pipeline: Write, answer: Any) -> None:
+    file = write_pipeline(server.endpoint_url)
+    server.answer("GET /connectors/shop/offsets", (200, answer))
+    server.answer("GET /connectors/shop/config", (200, answer if answer != {"name": "shop"} else [answer]))
+    server.answer(STATUS, (200, answer))
+    for command in ("status", "pause", "resume", "restart", "offsets", "delete", "deploy"):
+        result = run(command, file)
+        assert (result.exit_code, "not Kafka Connect: the response of /connectors/shop/" in result.stderr) == (2, True)
+        assert "set `url` in `connect:`" in result.stderr
+    server.answer(VALIDATE, (200, answer))
+    assert "not Kafka Connect: the response of /connector-plugins/" in run("validate", file).stderr
+    server.answer("GET /connector-plugins", (200, [answer]))
+    result = run("validate", file)
+    assert (result.exit_code, "not Kafka Connect: the response of /connector-plugins has" in result.stderr) == (2, True)
+
+
+def test_validation_with_errors_that_it_does_not_list(server: FakeConnect, write_pipeline: Write) -> None:
+    server.answer(VALIDATE, (200, {"error_count": 3, "configs": [{"definition": {"name": "a"}, "value": None}]}))
+    result = run("validate", write_pipeline(server.endpoint_url))
+    assert (result.exit_code, "the connector reports 3 errors without a text" in result.stderr) == (2, True)
+
+
+def test_kafka_without_an_api_for_offsets(server: FakeConnect, write_pipeline: Write) -> None:
+    server.answer("GET /connectors/shop/offsets", (404, {"error_code": 404, "message": "HTTP 404 Not Found"}))
+    result = run("offsets", write_pipeline(server.endpoint_url))
+    assert (result.exit_code, "did you mean" in result.stderr) == (2, False)
+    assert "Kafka shows offsets since 3.5, and deletes them since 3.6" in result.stderr
 
 
 def test_unknown_connector(server: FakeConnect, write_pipeline: Write) -> None:
@@ -367,6 +401,9 @@ def test_delete_asks_first(server: FakeConnect, write_pipeline: Write) -> None:
         ("connect: {config: {connector.class: x, database: {hostname: db}}}", "'database' is a mapping"),
         ("connect: {ulr: http://connect:8083, config: {connector.class: x}}", "did you mean 'url'?"),
         ("connect: {url: connect, config: {connector.class: x}}", "it is not an address: write `http://HOST:8083`"),
+        ("connect: {url: 'http://[::1', config: {connector.class: x}}", "it is not an address"),
+        ("connect: {url: 'http://connect:8083/ a', config: {connector.class: x}}", "it is not an address"),
+        ("connect: {url: 'http://connect:80830', config: {connector.class: x}}", "it is not an address"),
         ("connect: {url: 'http://a:hunter2@b', config: {connector.class: x}}", "the address contains a login"),
         ("connect: {url: '${env:NO_SUCH}', config: {connector.class: x}}", "the environment has no variable 'NO_SUCH'"),
     ],

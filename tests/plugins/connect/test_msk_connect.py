@@ -131,6 +131,12 @@ def test_wrong_parameters(write_pipeline: Write) -> None:
     assert "correct `msk:` in `connect:`" in result.stderr
 
 
+def test_answer_of_another_server(stub: Stubber, write_pipeline: Write) -> None:
+    stub.add_response("list_connectors", {}, {"connectorNamePrefix": "shop"})
+    result = deploy(write_pipeline("http://localhost:8083", msk=MSK))
+    assert (result.exit_code, "the response is not from AWS" in result.stderr) == (2, True)
+
+
 def test_denied_request(stub: Stubber, write_pipeline: Write) -> None:
     stub.add_client_error("list_connectors", "AccessDeniedException", "not allowed", 403)
     result = deploy(write_pipeline("http://localhost:8083", msk=MSK))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,8 +49,21 @@ class _Target:
 
 
 _file = click.argument("file")
+
+
+def _check_timeout(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("it is not a number of seconds")
+    return value
+
+
 _timeout = click.option(
-    "--timeout", type=click.FloatRange(min=0), default=60, show_default=True, help="Seconds to wait for the connector."
+    "--timeout",
+    type=click.FloatRange(min=0),
+    callback=_check_timeout,
+    default=60,
+    show_default=True,
+    help="Seconds to wait for the connector.",
 )
 _yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -73,11 +87,18 @@ def preflight(file: str) -> None:
 
     Each finding is one line with the statement that fixes it. Nothing is changed. `headrace check FILE --source` runs the same checks.
     """
-    from headrace_connect.preflight.source_database import check_database
+    from headrace_connect.connector_class import resolve_class
+    from headrace_connect.connector_defaults import DEBEZIUM_CLASSES
+    from headrace_connect.preflight.source_database import check_database, find_misspelled
 
     with _open_target(file) as target:
-        merged = {**target.deployment.options, **target.preflight}
-        findings = check_database({key: value for key, value in merged.items() if value is not None})
+        options = target.deployment.options
+        for warning in find_misspelled(target.preflight, options):
+            click.secho(escape_controls(f"warning: {warning}"), err=True, fg="yellow")
+        merged = {key: value for key, value in {**options, **target.preflight}.items() if value is not None}
+        findings = check_database(
+            {**merged, "connector.class": resolve_class(merged["connector.class"], DEBEZIUM_CLASSES)}
+        )
         for finding in findings:
             click.secho(escape_controls(str(finding)), fg="yellow" if finding.is_warning else "red")
         if errors := [finding for finding in findings if not finding.is_warning]:
@@ -269,8 +290,9 @@ def _open_target(file: str) -> Iterator[_Target]:
 
     config, pipeline = connect.load(file)
     name = config.name or str(pipeline.get("name") or "")
-    if not name:
-        raise ConfigError("the connector has no name", where=f"{file} connect", fix="add `name:` to the file")
+    if name in ("", ".", ".."):  # the last two are no part of an address
+        what = f"the connector cannot have the name {name!r}" if name else "the connector has no name"
+        raise ConfigError(what, where=f"{file} connect", fix="add `name:` to `connect:`")
     login = config.basic_auth_user_info
     client = ConnectClient(config.url, login=login.get_secret_value() if login else None, ca=config.ssl_ca_location)
     options, preflight = complete_options(config.connector_options(), name, pipeline), config.preflight_options()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.sdk.options import option_text
+from headrace_connect.connector_class import resolve_class
 from headrace_connect.record_converters import list_converter_options
 from headrace_connect.source_block import find_brokers
 
@@ -25,9 +26,9 @@ def complete_options(options: Options, name: str, pipeline: Mapping[str, Any]) -
     An option without a value removes its default.
     """
     prefix = options.get("topic.prefix") or re.sub(r"[^a-zA-Z0-9._-]", "_", name)
-    defaults: dict[str, str] = {"topic.prefix": prefix} if options["connector.class"] in _BY_CLASS else {}
-    if add := _BY_CLASS.get(str(options["connector.class"])):
-        defaults |= _COMMON | _read_placeholder(pipeline) | add(prefix, options, pipeline)
+    defaults: dict[str, str] = {}
+    if add := _BY_CLASS.get(resolve_class(str(options["connector.class"]), DEBEZIUM_CLASSES)):
+        defaults |= {"topic.prefix": prefix} | _COMMON | _read_placeholder(pipeline) | add(prefix, options, pipeline)
     merged: dict[str, str | None] = {**defaults, **list_converter_options(pipeline), **options}
     for part in ("key", "value"):
         if f"{part}.converter" in options:  # the options of another converter do not belong to it
@@ -101,3 +102,5 @@ _BY_CLASS: Mapping[str, Callable[[str, Options, Mapping[str, Any]], dict[str, st
     "io.debezium.connector.mariadb.MariaDbConnector": _list_mysql,
     "io.debezium.connector.sqlserver.SqlServerConnector": _list_sqlserver,
 }
+#: Classes with defaults.
+DEBEZIUM_CLASSES = tuple(_BY_CLASS)

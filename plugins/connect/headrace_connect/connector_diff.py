@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from headrace_connect.connector_class import is_same_class
 from headrace_connect.connector_secrets import ConnectorSecrets
 
 #: Options that a pipeline's connector keeps: its offsets are positions in this database.
@@ -26,6 +27,8 @@ def describe_differences(before: Mapping[str, str], after: Mapping[str, str], se
 def describe_takeover(before: Mapping[str, str], after: Mapping[str, str], secrets: ConnectorSecrets) -> list[str]:
     """Return the changes which show that a deployed connector is not of this pipeline: another class, database or prefix."""
     keys = [key for key in _IDENTITY if before.get(key) and before[key] != after.get(key)]
+    if is_same_class(before.get("connector.class", ""), after["connector.class"]):
+        keys = [key for key in keys if key != "connector.class"]
     return [f"{key} is {secrets.show_value(key, before[key])}" for key in keys]
 
 

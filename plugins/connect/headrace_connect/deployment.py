@@ -13,6 +13,7 @@ from headrace.sdk import ConfigError, FatalError, RetriableError
 from headrace.sdk.options import did_you_mean
 from headrace_connect.connect_answers import OffsetsAnswer, PluginAnswer, StatusAnswer, ValidationAnswer
 from headrace_connect.connect_client import ConnectClient, NoConnectorError, connector_path
+from headrace_connect.connector_class import resolve_class
 from headrace_connect.connector_diff import find_references
 from headrace_connect.connector_secrets import ConnectorSecrets
 
@@ -177,7 +178,7 @@ class Deployment:
     def _check_plugin(self, kind: str) -> None:
         plugins = self.client.read(list[PluginAnswer], "GET", "/connector-plugins")
         classes = [plugin.class_name for plugin in plugins]
-        if kind not in classes:
+        if resolve_class(kind, classes) not in classes:
             fix = f"unpack the connector into a folder of the worker's `plugin.path`; {did_you_mean(kind, classes)}"
             raise ConfigError(f"the worker has no connector {kind}", where=self.place, fix=fix)
 

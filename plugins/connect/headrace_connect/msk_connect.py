@@ -15,6 +15,8 @@ from headrace_connect.connector_secrets import ConnectorSecrets
 _SERVICE = "kafkaconnect"
 #: Parameter of the block that is not one of the request.
 _REGION = "region"
+#: Parameters of the request with their options of the block.
+_OF_BLOCK = {"connectorName": "name", "connectorConfiguration": "config"}
 #: Fields of a connector's description that are read.
 _DESCRIBED = ("connectorArn", "connectorState", "connectorConfiguration", "currentVersion")
 
@@ -28,6 +30,10 @@ class MskConnector:
         if not parameters:
             fix = "add `msk:` to `connect:` with the parameters of CreateConnector: capacity, kafkaCluster, plugins …"
             raise ConfigError("MSK Connect needs more parameters", where=f"connector {name}", fix=fix)
+        if own := [key for key in _OF_BLOCK if key in parameters]:
+            what = f"`{own[0]}` is not a parameter of `msk:`"
+            fix = f"remove it: `{_OF_BLOCK[own[0]]}:` in `connect:` has its value"
+            raise ConfigError(what, where=f"connector {name}", fix=fix)
         self.name, self.options, self.secrets = name, options, secrets
         self.request = {
             **{key: value for key, value in parameters.items() if key != _REGION},

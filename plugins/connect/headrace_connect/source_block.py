@@ -16,15 +16,20 @@ def find_brokers(pipeline: Mapping[str, Any]) -> str | None:
 
 
 def find_unread_topics(pipeline: Mapping[str, Any], topics: Sequence[str]) -> list[str]:
-    """Return those of ``topics`` that the source does not read. Empty if that cannot be decided."""
+    """Return those of ``topics`` that the source does not read. Empty if that cannot be decided.
+
+    Debezium matches the names of tables in any case, and topics have the case of the tables.
+    """
     kafka = _read_kafka(pipeline)
     if subscribed := kafka.get("subscribe"):
-        names = {name.strip() for name in option_text(subscribed).split(",")}
-        return [] if any("${" in name for name in names) else [topic for topic in topics if topic not in names]
+        names = {name.strip().lower() for name in option_text(subscribed).split(",")}
+        return [] if any("${" in name for name in names) else [topic for topic in topics if topic.lower() not in names]
     pattern = str(kafka.get("subscribePattern") or "")
     try:
         return (
-            [topic for topic in topics if not re.fullmatch(pattern, topic)] if pattern and "${" not in pattern else []
+            [topic for topic in topics if not re.fullmatch(pattern, topic, re.IGNORECASE)]
+            if pattern and "${" not in pattern
+            else []
         )
     except re.error:  # Java's syntax
         return []

@@ -197,6 +197,28 @@ def test_worker_without_the_connector(server: FakeConnect, write_pipeline: Write
     assert f"did you mean '{POSTGRES}'?" in result.stderr
 
 
+@pytest.mark.parametrize("alias", ["PostgresConnector", "Postgres"])
+def test_alias_of_a_class(server: FakeConnect, write_pipeline: Write, alias: str) -> None:
+    server.answer(f"PUT /connector-plugins/{alias}/config/validate", make_validation())
+    server.answer("GET /connectors/shop/config", (200, {**DEFAULTS, **CONFIG}))
+    server.answer(STATUS, RUNNING)
+    result = run("deploy", write_pipeline(server.endpoint_url, {"connector.class": alias}))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1:-1] == [f"  ~ connector.class: {POSTGRES} -> {alias}"]
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_name_that_is_no_part_of_an_address(server: FakeConnect, write_pipeline: Write, name: str) -> None:
+    result = run("deploy", write_pipeline(server.endpoint_url, name=name))
+    assert (result.exit_code, f"the connector cannot have the name {name!r}" in result.stderr) == (2, True)
+    assert server.requests == []
+
+
+def test_timeout_that_is_no_number(server: FakeConnect, write_pipeline: Write) -> None:
+    result = run("deploy", write_pipeline(server.endpoint_url), "--timeout", "nan")
+    assert (result.exit_code, "it is not a number of seconds" in result.stderr) == (2, True)
+
+
 def test_login(server: FakeConnect, write_pipeline: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONNECT_LOGIN", "headrace:hunter2")
     file = write_pipeline(server.endpoint_url, **{"basic.auth.user.info": "${env:CONNECT_LOGIN}"})

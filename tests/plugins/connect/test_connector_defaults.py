@@ -64,6 +64,12 @@ def test_sqlserver() -> None:
     assert added == {**COMMON, **HISTORY, **signals, "topic.prefix": "Web-Shop"}
 
 
+@pytest.mark.parametrize("alias", ["PostgresConnector", "Postgres"])
+def test_alias_of_a_class_has_its_defaults(alias: str) -> None:
+    completed = complete_options({"connector.class": alias}, "shop", {})
+    assert (completed["connector.class"], completed["slot.name"], completed["topic.prefix"]) == (alias, "shop", "shop")
+
+
 def test_other_connector_has_only_converters() -> None:
     added = complete("jdbc.JdbcSinkConnector", {}, {"source": {"kafka": {}, "value": "json"}})
     assert added == {f"{part}.converter{key}": text for part in ("key", "value") for key, text in JSON_OPTIONS.items()}
@@ -160,6 +166,8 @@ def test_topics_of_tables() -> None:
         ({"subscribePattern": "shop[.]public[.]o.*"}, ["shop.public.items"]),
         ({"subscribePattern": r"shop\p{Punct}.*"}, []),
         ({"assign": {"other": [0]}}, []),
+        ({"subscribe": "shop.public.ORDERS,shop.Public.items"}, []),
+        ({"subscribePattern": "shop[.]PUBLIC[.].*"}, []),
     ],
 )
 def test_unread_topics(kafka: dict[str, Any], unread: list[str]) -> None:

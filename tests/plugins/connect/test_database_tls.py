@@ -259,6 +259,18 @@ def test_database_that_is_down(tmp_path: Path, kind: str) -> None:
     assert "where: 127.0.0.1:9" in result.stderr
 
 
+def test_alias_and_misspelled_option(tmp_path: Path) -> None:
+    login = {"database.hostname": "127.0.0.1", "database.port": 9, "database.user": "u"}
+    block = {"config": {"connector.class": "MySql", **login}, "preflight": {"databse.password": "x", "driver.x": "y"}}
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump({"name": "market", "connect": block}), encoding="utf-8")
+    result = CliRunner().invoke(cli, ["connect", "preflight", str(file)])
+    assert "the database did not respond" in result.stderr
+    assert result.stderr.splitlines()[0] == (
+        "warning: 'databse.password' in `preflight:` is no option of the connector; did you mean 'database.password'?"
+    )
+
+
 def test_missing_host_and_reference_of_the_worker(tmp_path: Path) -> None:
     without = preflight(tmp_path, "mysql.MySqlConnector", 9, "")
     assert (without.exit_code, "`database.hostname` has no value" in without.stderr) == (2, True)

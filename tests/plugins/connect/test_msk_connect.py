@@ -121,6 +121,13 @@ def test_failed_connector(stub: Stubber, write_pipeline: Write) -> None:
     assert (result.exit_code, "the connector failed: no route to db" in result.stderr) == (6, True)
 
 
+@pytest.mark.parametrize(("key", "option"), [("connectorName", "name"), ("connectorConfiguration", "config")])
+def test_parameter_that_the_block_has(write_pipeline: Write, key: str, option: str) -> None:
+    result = deploy(write_pipeline("http://localhost:8083", msk={**MSK, key: "x"}))
+    assert (result.exit_code, f"`{key}` is not a parameter of `msk:`" in result.stderr) == (2, True)
+    assert f"remove it: `{option}:` in `connect:` has its value" in result.stderr
+
+
 @pytest.mark.usefixtures("stub")
 def test_wrong_parameters(write_pipeline: Write) -> None:
     result = deploy(write_pipeline("http://localhost:8083", msk={**MSK, "capacity": "big"}))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.options import did_you_mean
-from headrace_connect.preflight.database_tls import TlsMode, read_mysql_tls, read_postgresql_tls
+from headrace_connect.preflight.database_tls import TLS_OPTIONS, TlsMode, read_mysql_tls, read_postgresql_tls
 from headrace_connect.preflight.findings import Finding
 from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
@@ -55,8 +56,19 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
 
 
 _LOGIN = ("database.password", "database.user", "database.hostname", "database.port", "database.dbname")
+#: Options of the connection and of the checks; connectors have more.
+_READ = (*_LOGIN, *TLS_OPTIONS, "database.names", "database.instance", "database.encrypt")
+_MISSPELLED = 0.85
 _FIX = "check `database.hostname`, `database.port`, `database.user` and `database.password` in `connect:`"
 _FIX_TLS = "correct `database.sslmode` and `database.sslrootcert`, or `database.ssl.mode` and `database.ssl.truststore`"
+
+
+def find_misspelled(preflight: Collection[str], options: Collection[str]) -> list[str]:
+    """Return warnings about options of ``preflight:`` that are nearly the name of an option of the connector."""
+    known = {*options, *_READ}
+    close = {key: get_close_matches(key, known, 1, _MISSPELLED) for key in preflight if key not in known}
+    what = "in `preflight:` is no option of the connector; did you mean"
+    return [f"{key!r} {what} {near[0]!r}?" for key, near in close.items() if near]
 
 
 def _explain_failure(error: Exception) -> HeadraceError:

@@ -69,7 +69,8 @@ class ConnectClient:
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             part = ".".join(map(str, problem["loc"]))
-            what = f"not Kafka Connect: the response of {path} has another form: {f'{part}: ' if part else ''}{problem['msg']}"
+            reason = "it is not an object" if problem["type"] == "model_type" else problem["msg"]
+            what = f"not Kafka Connect: the response of {path} has another form: {f'{part}: ' if part else ''}{reason}"
             raise ConfigError(what, where=self.url, fix=_FIX_ADDRESS) from None
 
     def _send(self, method: str, path: str, body: object) -> Response:

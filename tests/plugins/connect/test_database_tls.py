@@ -201,6 +201,7 @@ def test_server_that_the_connector_rejects(tmp_path: Path, own: Path, kind: str)
             result = preflight(tmp_path, kind, server.port, **{mode_key: modes[mode], store_key: str(authority)})
         assert PASSWORD.encode() not in server.received, mode
         assert result.exit_code == 2, (mode, result.output)
+        assert "the connection is not safe: " in result.stderr
         assert error in result.stderr
         assert f"where: 127.0.0.1:{server.port}" in result.stderr
 

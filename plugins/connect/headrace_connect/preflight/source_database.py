@@ -74,8 +74,9 @@ def find_misspelled(preflight: Collection[str], options: Collection[str]) -> lis
 def _explain_failure(error: Exception) -> HeadraceError:
     """Return the error of a connection. The drivers replace the errors of sockets by errors without a reason."""
     reasons: list[BaseException | None] = [error, error.__cause__, error.__context__]
-    if failed := next((reason for reason in reasons if isinstance(reason, ssl.SSLError)), None):
-        return ConfigError(f"the connection is not safe: {failed}", fix=_FIX_TLS)
+    failed = next((reason for reason in reasons if isinstance(reason, ssl.SSLError)), None)
+    if failed or "SSL" in str(error):  # of a server without TLS, the drivers tell in their texts only
+        return ConfigError(f"the connection is not safe: {failed or error}", fix=_FIX_TLS)
     if unreached := next((reason for reason in reasons if isinstance(reason, OSError)), None):
         return RetriableError(f"the database did not respond: {unreached}", fix=f"check that it runs; {_FIX}")
     text = (

@@ -64,7 +64,7 @@ class ConnectorSecrets:
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets of the configurations, and without other passwords that it names."""
-        for secret in sorted(self._list_all(), key=len, reverse=True):
+        for secret in sorted(filter(str.strip, self._list_all()), key=len, reverse=True):
             for spelling in dict.fromkeys(
                 (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote_plus(secret))
             ):

@@ -103,6 +103,7 @@ def test_errors_of_a_validation_are_whole(server: FakeConnect, write_pipeline: W
 
 def test_short_secret_leaves_texts_readable() -> None:
     assert ConnectorSecrets({"password": "a"}).hide("a database at a=a") == "****** database at ******=******"
+    assert ConnectorSecrets({"password": "", "a.token": " "}).hide("a database") == "a database"
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -218,11 +218,13 @@ def run_and_kill(kafka: Kafka, file: Path, topic: str, seconds: float) -> None:
     with log.open("a") as output:
         options = {"stdout": output, "stderr": output, "start_new_session": True}
         process = start(file.parent, "run", str(file), "--log-format", "text", **options)
+
+        def has_written() -> bool:
+            time.sleep(0.2)  # each look starts a consumer
+            return sum(kafka.end_offsets(topic).values()) > before or process.poll() is not None
+
         try:
-            until(
-                lambda: sum(kafka.end_offsets(topic).values()) > before or process.poll() is not None,
-                "the first record of the run",
-            )
+            until(has_written, "the first record of the run", seconds=240)
             assert process.poll() is None, log.read_text()[-3000:]
             time.sleep(seconds)
         finally:
@@ -238,7 +240,7 @@ def test_last_record_of_each_key_is_equal_after_kills(
     seed = random.Random(43)
     for name in topic, f"replica.{topic}":
         kafka.create_topic(name, partitions=3)
-    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 400}
+    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 200}
     settings = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
     file, block = tmp_path / "replica.yaml", {"kafka": source, "value": {"json": {}}}
     file.write_text(
@@ -247,7 +249,7 @@ def test_last_record_of_each_key_is_equal_after_kills(
     lsn = 0
     for _ in range(5):
         changes = []
-        for _ in range(4000):
+        for _ in range(1000):
             lsn += 1
             changes.append(change(seed.choice("uuuud"), seed.randrange(50), f"v{lsn}", lsn))
         produce(kafka, topic, *changes)

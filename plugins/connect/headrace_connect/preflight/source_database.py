@@ -60,7 +60,10 @@ _LOGIN = ("database.password", "database.user", "database.hostname", "database.p
 _READ = (*_LOGIN, *TLS_OPTIONS, "database.names", "database.instance", "database.encrypt")
 _MISSPELLED = 0.85
 _FIX = "check `database.hostname`, `database.port`, `database.user` and `database.password` in `connect:`"
-_FIX_TLS = "correct `database.sslmode` and `database.sslrootcert`, or `database.ssl.mode` and `database.ssl.truststore`"
+_FIX_TLS = (
+    "correct `database.sslmode` and `database.sslrootcert` of PostgreSQL, `database.ssl.mode` and `database.ssl.truststore` of MySQL and "
+    "MariaDB, or `driver.encrypt` and `driver.trustStore` of SQL Server"
+)
 
 
 def find_misspelled(preflight: Collection[str], options: Collection[str]) -> list[str]:

@@ -196,6 +196,56 @@ def test_iceberg_debezium_transform_names_the_tables(importer: Any) -> None:
     assert pipeline["transforms"] == [{"unwrap": {}}]
 
 
+DEBEZIUM_ROWS = {"transforms": "d", "transforms.d.type": "io.tabular.iceberg.connect.transforms.DebeziumTransform"}
+UNWRAPPED = {"transforms": "u", "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState"}
+
+
+@pytest.mark.parametrize(
+    ("field", "transforms", "is_reported"),
+    [
+        ("change_type", {}, True),
+        ("_cdc.op", {}, True),
+        ("__op", {}, False),
+        ("_cdc.op", DEBEZIUM_ROWS, False),
+        ("__op", UNWRAPPED, False),
+        ("change_type", UNWRAPPED, True),
+    ],
+)
+def test_field_with_operations_is_to_check_unless_headrace_reads_it(
+    field: str, transforms: dict[str, str], is_reported: bool, importer: Any, find_keys: Any
+) -> None:
+    config = ICEBERG | {"iceberg.tables": "db.all", "iceberg.tables.cdc-field": field, **transforms}
+    result = importer.run(importer.write("0.json", config))
+    importer.check(result)
+    assert ("iceberg.tables.cdc-field" in find_keys(result, Kind.TO_DO)) is is_reported
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize(
+    "deletes",
+    [
+        {"delete.tombstone.handling.mode": "rewrite"},
+        {"delete.handling.mode": "rewrite"},
+        {"delete.handling.mode": "rewrite", "drop.tombstones": "true"},
+    ],
+)
+def test_rewritten_deletes_are_removed_as_the_iceberg_sink_does(
+    deletes: dict[str, str], keeps: bool, importer: Any
+) -> None:
+    source = POSTGRES | UNWRAPPED | {f"transforms.u.{key}": value for key, value in deletes.items()}
+    sink = ICEBERG | {"iceberg.tables": "db.all", "iceberg.tables.upsert-mode-enabled": "true"}
+    [step] = importer.load(source, sink, keep_transforms=keeps)["transforms"]
+    assert "rewrite-with-tombstone" not in step["unwrap"].values()
+    [step] = importer.load(source, sink | {"iceberg.tables.cdc-field": "__op"}, keep_transforms=keeps)["transforms"]
+    assert step == {"unwrap": {"delete.tombstone.handling.mode": "rewrite-with-tombstone"}}
+
+
+def test_branches_of_iceberg_tables_are_to_check(importer: Any, find_keys: Any) -> None:
+    branches = {"iceberg.table.db.all.commit-branch": "staging", "iceberg.tables.default-commit-branch": "audit"}
+    result = importer.run(importer.write("0.json", ICEBERG | {"iceberg.tables": "db.all"} | branches))
+    assert find_keys(result, Kind.TO_DO) >= set(branches)
+
+
 @pytest.mark.parametrize(("databases", "is_reported"), [("app1,app2", True), ("app1", False)])
 def test_one_name_for_tables_of_databases_is_reported(
     databases: str, is_reported: bool, importer: Any, find_keys: Any

@@ -138,6 +138,18 @@ def import_unwrap(smt: Smt) -> Imported:
     return Imported([step])
 
 
+def remove_rewritten_rows(options: Block, comment: str) -> None:
+    """Change an unwrap that keeps deletes as rows, for a sink that applies the operations of rows."""
+    line = options.entries.get("delete.tombstone.handling.mode") or options.entries.get("delete.handling.mode")
+    if isinstance(line, Line) and line.value == "rewrite":
+        comments = f"{line.comment}; {comment}"
+        options.entries.pop("delete.handling.mode", None)
+        tombstones = options.entries.pop("drop.tombstones", None)
+        if isinstance(tombstones, Line):
+            comments += f"; {tombstones.comment}"
+        options.add("delete.tombstone.handling.mode", "rewrite-with-tombstone", comments)
+
+
 def keep_deleted_rows(options: Block) -> None:
     """Change the options of an unwrap for a sink that cannot remove rows."""
     names = ("delete.tombstone.handling.mode", "delete.handling.mode", "drop.tombstones")

@@ -80,6 +80,8 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     for server in inputs.servers:
         server.write_source(draft, topics)
     chains = _import_chains(inputs, keep_transforms=keep_transforms)
+    for sink in filter(_is_iceberg, inputs.sinks):
+        iceberg_sink.report_operations(sink, unwraps=any(chain.unwraps for chain in chains))
     _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
     _write_transforms(draft, inputs, chains)
@@ -169,6 +171,7 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     """Return the chains of SMTs of the sources, then those of the sinks."""
     use = ChainUse(
         appends_only=bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks)),
+        rewritten_deletes=_find_rewritten_deletes(inputs),
         without_routers=_find_reason_without_routers(inputs),
     )
     kept = [keep_chain(settings, use) for settings in inputs.sources if keep_transforms]
@@ -182,6 +185,12 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     if not any(chain.unwraps for chain in chains):
         chains = [*[chain for chain in kept if chain.unwraps][:1], *chains]
     return [chain for chain in chains if chain.comment or chain.steps]
+
+
+def _find_rewritten_deletes(inputs: ConnectInputs) -> str:
+    """Return the comment of the sinks that apply the operation of each row; empty if one does not."""
+    are_applied = bool(inputs.sinks) and all(map(iceberg_sink.applies_rewritten_deletes, inputs.sinks))
+    return "the sink applies `__op`" if are_applied else ""
 
 
 def _find_reason_without_routers(inputs: ConnectInputs) -> str:

@@ -12,6 +12,9 @@ from headrace_import.settings import Settings
 CLASSES = ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector")
 _CATALOG, _TABLES = "iceberg.catalog.", "iceberg.tables"
 _PROPERTIES = "iceberg.tables.auto-create-props."
+_CDC, _UPSERT = "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled"
+#: Field with the operation of rows that ExtractNewRecordState has made, and of those of DebeziumTransform.
+_FLAT_OP, _ICEBERG_OP = "__op", "_cdc.op"
 _ROUTE, _DYNAMIC = "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled"
 #: Field that DebeziumTransform fills with the name of the table.
 _CDC_TARGET = "_cdc.target"
@@ -21,8 +24,22 @@ _FIELD = re.compile(r"(?P<function>\w+)\((?P<column>[^,()]+)(?:,\s*(?P<number>\d
 
 def is_append_only(settings: Settings) -> bool:
     """Return whether the connector adds a row for each record."""
-    has_upsert = settings.get("iceberg.tables.upsert-mode-enabled").lower() == "true"
-    return not has_upsert and not settings.get("iceberg.tables.cdc-field")
+    return settings.get(_UPSERT).lower() != "true" and not settings.get(_CDC)
+
+
+def applies_rewritten_deletes(settings: Settings) -> bool:
+    """Return whether the connector removes the rows of deletes that ExtractNewRecordState keeps as rows."""
+    return settings.get(_CDC) == _FLAT_OP
+
+
+def report_operations(settings: Settings, *, unwraps: bool) -> None:
+    """Report the field with the operations. ``unwraps``: a transform of the pipeline makes rows of Debezium's envelopes."""
+    if settings.get(_CDC) in ((_FLAT_OP, _ICEBERG_OP) if unwraps else (_FLAT_OP,)):
+        settings.ignore([_CDC], "headrace applies the operations of Debezium's events and of rows with `__op` itself")
+    elif settings.get(_CDC):
+        why = "headrace reads no operation from this field: deleted rows stay in the table"
+        fix = "records with `__op` = `d` or `__deleted` = `true`, or tombstones, remove rows"
+        settings.reject([_CDC], why, fix, Kind.TO_DO)
 
 
 def read_sink(settings: Settings) -> Block:
@@ -55,6 +72,7 @@ def read_spark(settings: Settings) -> Block:
 def read_rules(settings: Settings) -> list[Block]:
     """Return the rules of ``tables:`` for the connector's tables."""
     tables = split_list(settings.get(_TABLES))
+    _report_branches(settings)
     if settings.get(_ROUTE) == _CDC_TARGET:
         settings.ignore([_ROUTE, _DYNAMIC], "`target:` of `tables:` names the tables")
     fix = "write a rule for each topic, or `route.by.field` with a field of the event, in `tables:`"
@@ -77,9 +95,16 @@ def read_rules(settings: Settings) -> list[Block]:
     return [rule]
 
 
+def _report_branches(settings: Settings) -> None:
+    """Report the branches of tables to which the connector commits."""
+    keys = [key for key in settings.list_keys("iceberg.table") if key.endswith("commit-branch")]
+    fix = "check that the readers of the branch may read `main`, or leave this table to the connector"
+    settings.reject(keys, "headrace writes no branch: rows go to `main`", fix, Kind.TO_DO)
+
+
 def _reject_table_options(settings: Settings) -> None:
     """Report the key columns that no rule has."""
-    keys = [key for key in settings.list_remaining() if key.endswith(("id-columns", "default-commit-branch"))]
+    keys = [key for key in settings.list_remaining() if key.endswith("id-columns")]
     settings.reject(keys, "no rule of `tables:` has this table", "headrace uses the record key; otherwise write `key:`")
 
 

@@ -21,6 +21,7 @@ from headrace_import.connect.column_smts import (
     import_timezone_converter,
     import_unwrap,
     keep_deleted_rows,
+    remove_rewritten_rows,
 )
 from headrace_import.connect.nearest_smts import CUSTOM, find_nearest
 from headrace_import.connect.outbox_smt import import_event_router, keep_empty_events
@@ -93,11 +94,13 @@ _DELETES = ("delete.tombstone.handling.mode", "delete.handling.mode", "drop.tomb
 class ChainUse:
     """Facts about the pipeline of a chain.
 
-    ``appends_only``: its sinks cannot remove rows; ``without_routers``: why names of topics do not name the tables;
+    ``appends_only``: its sinks cannot remove rows; ``rewritten_deletes``: why its sinks remove rows that an SMT has kept as
+    deleted; ``without_routers``: why names of topics do not name the tables;
     ``has_envelopes``: the first SMT receives Debezium's envelopes.
     """
 
     appends_only: bool = False
+    rewritten_deletes: str = ""
     without_routers: str = ""
     has_envelopes: bool = False
 
@@ -163,8 +166,7 @@ def keep_chain(settings: Settings, use: ChainUse) -> Chain:
         if smt.is_builtin and smt.class_name == "ExtractNewRecordState":
             step, options = make_step(smt, "unwrap")
             copy_options(smt, options, *_DELETES)
-            if use.appends_only:
-                keep_deleted_rows(options)
+            _adapt_deletes(options, use)
             chain.steps = [step]
     settings.ignore(
         [*settings.list_keys("transforms"), *settings.list_keys("predicates")],
@@ -257,8 +259,16 @@ def _complete_step(smt: Smt, step: Block, condition: Condition | None, use: Chai
         options.add("when", condition.sql, smt.settings.cite(*condition.keys))
     if name == "filter":
         options.add("updates", "drop", "Kafka Connect leaves out the record, and the stored row stays")
-    if name == "unwrap" and use.appends_only:
+    if name == "unwrap":
+        _adapt_deletes(options, use)
+
+
+def _adapt_deletes(options: Block, use: ChainUse) -> None:
+    """Change the handling of deletes of an unwrap to that of the sinks."""
+    if use.appends_only:
         keep_deleted_rows(options)
+    elif use.rewritten_deletes:
+        remove_rewritten_rows(options, use.rewritten_deletes)
 
 
 def _find_mapper(smt: Smt) -> Callable[[Smt], Imported]:

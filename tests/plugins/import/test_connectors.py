@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from headrace_import.import_report import Kind
 
@@ -218,6 +219,22 @@ def test_field_with_operations_is_to_check_unless_headrace_reads_it(
     result = importer.run(importer.write("0.json", config))
     importer.check(result)
     assert ("iceberg.tables.cdc-field" in find_keys(result, Kind.TO_DO)) is is_reported
+
+
+@pytest.mark.parametrize("pattern", ["lake.{db}_{table}", ""])
+def test_target_of_debezium_transform_does_not_name_static_tables(pattern: str, importer: Any, find_keys: Any) -> None:
+    sink = ICEBERG | DEBEZIUM_ROWS | {"iceberg.tables": "db.all", "iceberg.table.db.all.id-columns": "id"}
+    sink |= {"transforms.d.cdc.target.pattern": pattern} if pattern else {}
+    result = importer.run(importer.write("0.json", sink))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["tables"] == [{"source": "*", "target": "db.all", "key": ["id"]}]
+    assert ("transforms.d.cdc.target.pattern" in find_keys(result, Kind.NOT_IMPORTED)) is bool(pattern)
+    # With dynamic tables, the connector does not read `iceberg.tables`.
+    dynamic = {"iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "_cdc.target"}
+    result = importer.run(importer.write("0.json", sink | dynamic))
+    target = (pattern or "{db}.{table}").replace("{db}", "{schema}")
+    assert yaml.safe_load(result.pipeline)["tables"] == [{"source": "*", "target": target}]
+    assert "iceberg.tables" in find_keys(result, Kind.NO_MEANING)
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -172,6 +172,7 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     use = ChainUse(
         appends_only=bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks)),
         rewritten_deletes=_find_rewritten_deletes(inputs),
+        names_own_tables=any(iceberg_sink.has_static_tables(sink) for sink in inputs.sinks if _is_iceberg(sink)),
         without_routers=_find_reason_without_routers(inputs),
     )
     kept = [keep_chain(settings, use) for settings in inputs.sources if keep_transforms]

@@ -32,6 +32,12 @@ def applies_rewritten_deletes(settings: Settings) -> bool:
     return settings.get(_CDC) == _FLAT_OP
 
 
+def has_static_tables(settings: Settings) -> bool:
+    """Return whether the connector names its tables in its options, whatever the target of DebeziumTransform."""
+    is_dynamic = settings.get(_DYNAMIC).lower() == "true" and settings.get(_ROUTE) == _CDC_TARGET
+    return bool(settings.get(_TABLES)) and not is_dynamic
+
+
 def report_operations(settings: Settings, *, unwraps: bool) -> None:
     """Report the field with the operations. ``unwraps``: a transform of the pipeline makes rows of Debezium's envelopes."""
     if settings.get(_CDC) in ((_FLAT_OP, _ICEBERG_OP) if unwraps else (_FLAT_OP,)):
@@ -73,8 +79,10 @@ def read_rules(settings: Settings) -> list[Block]:
     """Return the rules of ``tables:`` for the connector's tables."""
     tables = split_list(settings.get(_TABLES))
     _report_branches(settings)
-    if settings.get(_ROUTE) == _CDC_TARGET:
-        settings.ignore([_ROUTE, _DYNAMIC], "`target:` of `tables:` names the tables")
+    if settings.get(_ROUTE) == _CDC_TARGET and not has_static_tables(settings):
+        settings.ignore([_ROUTE, _DYNAMIC, _TABLES], "`target:` of `tables:` names the tables")
+        _reject_table_options(settings)
+        return []
     fix = "write a rule for each topic, or `route.by.field` with a field of the event, in `tables:`"
     routed = [key for key in settings.list_keys("iceberg.table.") if key.endswith(".route-regex")]
     rest = [_ROUTE, _DYNAMIC, *routed]

@@ -95,12 +95,14 @@ class ChainUse:
     """Facts about the pipeline of a chain.
 
     ``appends_only``: its sinks cannot remove rows; ``rewritten_deletes``: why its sinks remove rows that an SMT has kept as
-    deleted; ``without_routers``: why names of topics do not name the tables;
+    deleted; ``names_own_tables``: a sink names its tables, whatever
+    the target of Iceberg's DebeziumTransform; ``without_routers``: why names of topics do not name the tables;
     ``has_envelopes``: the first SMT receives Debezium's envelopes.
     """
 
     appends_only: bool = False
     rewritten_deletes: str = ""
+    names_own_tables: bool = False
     without_routers: str = ""
     has_envelopes: bool = False
 
@@ -201,6 +203,14 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
         _add_router(chain, result, use)
     else:
         chain.steps += result.steps
+    if smt.class_name == "DebeziumTransform" and use.names_own_tables:
+        why = (
+            "`iceberg.tables` names the table; the target is a field in the column `_cdc`, which headrace does not add"
+        )
+        smt.settings.reject(
+            [f"{smt.prefix}cdc.target.pattern"], why, "`add.fields` of `unwrap` adds fields of the event"
+        )
+        result.rules = []
     chain.rules += result.rules
     chain.key = result.key or chain.key
 

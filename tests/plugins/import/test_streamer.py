@@ -116,6 +116,28 @@ def test_command_line_and_properties_become_one_table(
     assert "hunter2" not in named
 
 
+EVENTS = (
+    "spark-submit --class HoodieStreamer hudi.jar --source-class org.apache.hudi.utilities.sources.JsonKafkaSource"
+    " --target-base-path /lake/ev --target-table ev --hoodie-conf hoodie.streamer.source.kafka.topic=events"
+    " --hoodie-conf hoodie.datasource.write.recordkey.field=id --hoodie-conf bootstrap.servers=b:9092"
+)
+
+
+@pytest.mark.parametrize("arguments", ["--op UPSERT", "--op INSERT --filter-dupes"])
+def test_order_and_duplicates_of_records_without_a_log_position_are_to_check(
+    arguments: str, importer: Any, tmp_path: Path, find_keys: Any
+) -> None:
+    options = {"--source-ordering-field", "--payload-class"} | ({"--filter-dupes"} if "dupes" in arguments else set())
+    command = f"{EVENTS} {arguments} --source-ordering-field ts --payload-class DefaultHoodieRecordPayload"
+    (tmp_path / "run.sh").write_text(command, encoding="utf-8")
+    result = importer.run(tmp_path / "run.sh")
+    importer.check(result)
+    assert find_keys(result, Kind.TO_DO) == options
+    (tmp_path / "run.sh").write_text(command.replace("JsonKafka", "debezium.PostgresDebezium"), encoding="utf-8")
+    found = find_keys(importer.run(tmp_path / "run.sh"), Kind.TO_DO)
+    assert found - {"--source-class"} == options & {"--filter-dupes"}
+
+
 def test_multi_table_streamer(importer: Any, tmp_path: Path) -> None:
     main = (
         "hoodie.streamer.ingestion.tablesToBeIngested=shop.orders,shop.people\n"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from headrace_import.import_report import Kind
-from headrace_import.pipeline_draft import Block
+from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
 
 _WRITE = "hoodie.datasource.write."
 _KEY, _PARTITION = f"{_WRITE}recordkey.field", f"{_WRITE}partitionpath.field"
 _TYPE = ("--table-type", f"{_WRITE}table.type", "hoodie.table.type")
-#: Options by which Hudi Streamer orders and merges records.
+#: Options with the field by which Hudi Streamer orders records.
 _ORDERING = (
     "--source-ordering-field",
-    "--payload-class",
-    "--merge-mode",
     f"{_WRITE}precombine.field",
-    f"{_WRITE}payload.class",
     "hoodie.table.precombine.field",
     "hoodie.table.ordering.fields",
+)
+#: Options by which Hudi Streamer merges records.
+_MERGING = (
+    "--payload-class",
+    "--merge-mode",
+    f"{_WRITE}payload.class",
     "hoodie.write.record.merge.mode",
     "hoodie.record.merge.mode",
     "hoodie.compaction.payload.class",
@@ -44,8 +47,8 @@ def read_table_options(job: Settings, rule: Block, *, take_over: bool) -> Block:
     if kind:
         options.add("table.type", job.read(kind), job.cite(kind))
     _add_operation(job, options)
-    job.ignore(_ORDERING, "headrace orders changes by their position in the database's log")
-    job.ignore(_DUPLICATES, "a record that is read twice has no effect")
+    _report_ordering(job)
+    _report_duplicates(job, options)
     job.reject(
         [k for k in _OWN if k in job.list_remaining()], "headrace makes the record keys and keeps the partition columns"
     )
@@ -87,6 +90,32 @@ def _add_operation(job: Settings, options: Block) -> None:
     else:
         job.reject([key], "headrace has no such operation", "`mode` is upsert, append or changelog", Kind.TO_DO)
     job.ignore([k for k in (f"{_WRITE}operation",) if k in job.list_remaining()], "`mode` has the operation")
+
+
+def _report_ordering(job: Settings) -> None:
+    """Report the ordering of records. Records without a position in a database's log have the order of their offsets."""
+    if "Debezium" in job.get("--source-class"):
+        job.ignore([*_ORDERING, *_MERGING], "headrace orders changes by their position in the database's log")
+        return
+    why = "headrace orders records without a position in a database's log by their offsets: a late record replaces a newer row"
+    fix = "check that producers send the records of a key in their order, to one partition"
+    job.reject([key for key in _ORDERING if job.get(key)], why, fix, Kind.TO_DO)
+    why = "headrace replaces the row by the last record, whatever a payload class or merger does"
+    job.reject([key for key in _MERGING if job.get(key)], why, "check its rules for merging and deletes", Kind.TO_DO)
+
+
+def _report_duplicates(job: Settings, options: Block) -> None:
+    """Report that records with keys of the table are left out, which a table that only appends cannot do."""
+    line = options.entries.get("mode")
+    is_append = isinstance(line, Line) and line.value == "append"
+    active = [key for key in _DUPLICATES if job.get(key).lower() == "true"]
+    if is_append and active:
+        why = "rows are appended, also with a key that the table has"
+        job.reject(active, why, "`mode: upsert` keeps one row for each key, the last one", Kind.TO_DO)
+    elif active:
+        why = "a record with a key that the table has replaces the row; Hudi Streamer keeps the first one"
+        job.reject(active, why, "check that a key has one record, or that the last one is right", Kind.TO_DO)
+    job.ignore(_DUPLICATES, "duplicates are not left out")
 
 
 def _check_index(job: Settings) -> None:

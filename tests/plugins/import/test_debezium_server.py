@@ -290,3 +290,25 @@ def test_properties_of_a_standalone_connector(importer: Any, tmp_path: Path) -> 
     (tmp_path / "orders-source.properties").write_text(text)
     pipeline = yaml.safe_load(importer.run(tmp_path / "orders-source.properties").pipeline)
     assert (pipeline["name"], pipeline["source"]["kafka"]["subscribePattern"]) == ("orders", "shop[.][^.]+[.].+")
+
+
+def test_own_options_of_the_iceberg_sink_are_no_options_of_the_catalog(importer: Any, find_keys: Any) -> None:
+    own = {
+        "debezium.sink.iceberg.partition-field": "__ts",
+        "debezium.sink.iceberg.write.format.default": "orc",
+        "debezium.sink.iceberg.upsert-keep-deletes": "false",
+        "debezium.transforms": "unwrap",
+        "debezium.transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+        "debezium.transforms.unwrap.delete.handling.mode": "rewrite",
+    }
+    result = importer.run(importer.write_properties(ICEBERG | make_source("mysql.MySql") | own))
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["sink"]["iceberg"] == {
+        "catalog": "prod",
+        "catalog.properties": {"type": "hadoop", "warehouse": "warehouse"},
+        "write.format.default": "orc",
+    }
+    assert "debezium.sink.iceberg.partition-field" in find_keys(result, Kind.TO_DO)
+    # The sink removes rows that have been rewritten as deleted.
+    assert pipeline["transforms"] == [{"unwrap": {"delete.tombstone.handling.mode": "rewrite-with-tombstone"}}]

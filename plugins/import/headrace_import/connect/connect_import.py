@@ -190,6 +190,8 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
 
 def _find_rewritten_deletes(inputs: ConnectInputs) -> str:
     """Return the comment of the sinks that apply the operation of each row; empty if one does not."""
+    if any(server.removes_rewritten_deletes for server in inputs.servers):
+        return "the sink has `upsert-keep-deletes=false`"
     are_applied = bool(inputs.sinks) and all(map(iceberg_sink.applies_rewritten_deletes, inputs.sinks))
     return "the sink applies `__op`" if are_applied else ""
 

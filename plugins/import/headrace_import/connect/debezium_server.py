@@ -26,8 +26,23 @@ _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.connect.avro.AvroConverter"}
 _APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
 #: Options of the Iceberg sink → options of Iceberg's connector. Other options belong to the catalog.
-_OF_ICEBERG = {"catalog-name": "iceberg.catalog", "upsert": "iceberg.tables.upsert-mode-enabled"}
-_OF_SINK = ("upsert-", "table-", "destination-", "allow-", "create-", "preserve-", "nested-as-", "excluded-")
+_OF_ICEBERG = {
+    "catalog-name": "iceberg.catalog",
+    "upsert": "iceberg.tables.upsert-mode-enabled",
+    "write.format.default": "iceberg.tables.auto-create-props.write.format.default",
+}
+_OF_SINK = (
+    "upsert-",
+    "table-",
+    "destination-",
+    "allow-",
+    "create-",
+    "preserve-",
+    "nested-as-",
+    "excluded-",
+    "partition-",
+)
+_KEEPS_DELETES = f"{_ICEBERG}upsert-keep-deletes"
 _TABLE_NAMES = (f"{_ICEBERG}table-namespace", f"{_ICEBERG}table-prefix")
 #: An expression of Quarkus: a variable or another option, with a default that may have an expression. A backslash escapes it.
 _EXPRESSION = re.compile(r"(?P<escaped>\\?)\$\{(?P<name>[\w.-]+)(?::(?P<default>(?:[^{}]|\{[^{}]*\})*))?\}")
@@ -75,6 +90,11 @@ class DebeziumServer:
         routers = [smt for smt in (Smt(self.source, alias) for alias in aliases) if smt.class_name == "RegexRouter"]
         names = [smt.get("replacement") for smt in routers if "$" not in smt.get("replacement")]
         return names[-1] if names else None
+
+    @property
+    def removes_rewritten_deletes(self) -> bool:
+        """Whether an Iceberg sink removes the rows of deletes that ExtractNewRecordState keeps as rows."""
+        return self.sink is not None and self.others.get(_KEEPS_DELETES).lower() == "false"
 
     def read_rules(self) -> list[Block]:
         """Return the rule for all tables in one stream, or for the names of the tables of the Iceberg sink."""
@@ -131,6 +151,9 @@ class DebeziumServer:
         self.others.reject(profiles, "the profile of an option is not known here", "remove the `%profile.` of its name")
         names = [key for key in self.others.list_remaining() if key.startswith(f"{_ICEBERG}destination-")]
         self.others.reject(names, "the tables have the names of their topics", "write `target:` in a rule of `tables:`")
+        partitions = [key for key in self.others.list_remaining() if key.startswith(f"{_ICEBERG}partition-")]
+        fix = "`partition.by` in the options of the sink, such as `{'*': ['days(ts)']}`"
+        self.others.reject(partitions, "the tables have no partitions", fix, Kind.TO_DO)
         sinks = [key for key in self.others.list_remaining() if key.startswith(_SINK)]
         self.others.reject(sinks, "the pipeline has another source or sink")
         self.others.report_unknown([f"{_SOURCE}connector.class", _TYPE, f"{_FORMAT}value", f"{_FORMAT}key"])

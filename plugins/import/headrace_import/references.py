@@ -10,7 +10,7 @@ _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
 _SAME = ("env", "file", "secretManager", "ssm")
 #: Names of options whose values are secrets.
 _SECRET_KEY = re.compile(
-    r"passw|passphrase|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
+    r"passw|(^|[._-])pwd($|[._-])|passphrase|cookie|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
     r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key",
     re.IGNORECASE,
 )
@@ -22,7 +22,7 @@ _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{1,5}(?:[/,?\s]|$))[^\s\"'<>@]+@")
 #: A query parameter or property with a secret inside of a value.
 _INNER_SECRET = re.compile(
-    r"(passw(or)?d|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
+    r"(passw(or)?d|\bpwd|api_?-?key|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(r"\s*(Basic|Bearer)\s+\S", re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
@@ -129,6 +130,13 @@ class Settings:
             start = self.spell(key).removesuffix(key) if self.spell(key).endswith(key) else ""
             fix = near.replace("'", f"'{start}", 1) if near.startswith("did you mean") else None
             self.reject([key], "headrace does not know this option", fix, Kind.UNKNOWN)
+
+
+def name_new_folder(path: str) -> str:
+    """Return a folder for headrace next to that of a table; in the bucket, if the table has all of it."""
+    start, slashes, rest = path.rstrip("/").rpartition("://")
+    parent = rest if slashes and "/" not in rest else posixpath.dirname(rest)
+    return f"{start}{slashes}{posixpath.join(parent or '.', 'headrace')}"
 
 
 def escape_place(place: str) -> str:

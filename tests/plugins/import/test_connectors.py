@@ -154,6 +154,14 @@ def test_objects_keep_their_layout(importer: Any) -> None:
     }
 
 
+def test_encryption_and_permissions_of_objects_are_to_check(importer: Any, find_keys: Any) -> None:
+    options = {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": "k", "s3.acl.canned": "private"}
+    result = importer.run(importer.write("0.json", S3 | options | {"s3.path.style.access.enabled": "true"}))
+    importer.check(result)
+    assert find_keys(result, Kind.TO_DO) >= set(options)
+    assert yaml.safe_load(result.pipeline)["spark"] == {"spark.hadoop.fs.s3a.path.style.access": "true"}
+
+
 def test_iceberg_sink_keeps_catalog_table_key_and_partitions(importer: Any) -> None:
     pipeline = importer.load(
         ICEBERG

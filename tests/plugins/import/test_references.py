@@ -6,6 +6,7 @@ import pytest
 
 from headrace_import.import_report import write_key
 from headrace_import.references import find_clear_secret
+from headrace_import.settings import name_new_folder
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";'
 
@@ -19,6 +20,9 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
         ("iceberg.catalog.adls.connection-string.acct", "AccountName=a;AccountKey=AbC=="),
         ("iceberg.catalog.header.Authorization", "AbC"),
         ("iceberg.catalog.header.X-Login", "Bearer AbC"),
+        ("iceberg.catalog.header.Cookie", "session=AbC"),
+        ("iceberg.catalog.jdbc.pwd", "AbC"),
+        ("iceberg.catalog.uri", "http://catalog?apikey=AbC"),
         ("schema.registry.url", "http://user:a/b@registry:8081"),
         ("schema.registry.url", "http://a:8081,http://user:pw@b:8081"),
         ("sasl.jaas.config", JAAS.format("pw")),
@@ -40,6 +44,7 @@ def test_secret_is_found(key: str, value: str) -> None:
         ("message.key.columns", "shop.orders:id"),
         ("key.converter", "org.apache.kafka.connect.json.JsonConverter"),
         ("s3.credentials.provider.class", "com.example.Provider"),
+        ("iceberg.hadoop.pwdump", "x"),
     ],
 )
 def test_other_value_is_copied(key: str, value: str) -> None:
@@ -50,3 +55,18 @@ def test_salt_in_the_name_of_an_option_is_hidden() -> None:
     assert (
         write_key("column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K") == "column.mask.hash.v2.SHA-256.with.salt.******"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/lake", "/headrace"),
+        ("/data/lake/", "/data/headrace"),
+        ("lake", "./headrace"),
+        ("s3://lake", "s3://lake/headrace"),
+        ("s3://lake/silver/orders", "s3://lake/silver/headrace"),
+        ("hdfs:///lake", "hdfs:///headrace"),
+    ],
+)
+def test_new_folder_is_next_to_that_of_the_table(path: str, folder: str) -> None:
+    assert name_new_folder(path) == folder

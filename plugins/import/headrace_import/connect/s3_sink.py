@@ -71,6 +71,7 @@ def read_sink(settings: Settings) -> Block:
     _require(settings, "flush.size")
     _check_compatibility(settings)
     _reject_unsupported(settings)
+    _report_object_settings(settings)
     return Block({"s3": options})
 
 
@@ -83,6 +84,7 @@ def read_spark(settings: Settings, *, has_others: bool) -> Block:
         "aws.access.key.id": "access.key",
         "aws.secret.access.key": "secret.key",
         "store.url": "endpoint",
+        "s3.path.style.access.enabled": "path.style.access",
     }
     for key, name in pairs.items():
         if settings.get(key):
@@ -124,6 +126,14 @@ def _check_compatibility(settings: Settings) -> None:
 def _reject_unsupported(settings: Settings) -> None:
     keys = [key for key in settings.list_remaining() if any(fnmatchcase(key, glob) for glob in _NOT_SUPPORTED)]
     settings.reject(keys, "the sink s3 has fixed object names, and no tags", "remove it")
+
+
+def _report_object_settings(settings: Settings) -> None:
+    """Report the encryption and the permissions of objects."""
+    for names, option in {("s3.ssea.name", "s3.sse."): "encryption.*", ("s3.acl.canned",): "acl.default"}.items():
+        keys = [key for key in settings.list_keys("s3.") if key.startswith(names) and settings.get(key)]
+        why, fix = "objects get the defaults of their bucket", f"`spark.hadoop.fs.s3a.{option}` under `spark:`"
+        settings.reject(keys, why, fix, Kind.TO_DO)
 
 
 def _require(settings: Settings, key: str) -> None:

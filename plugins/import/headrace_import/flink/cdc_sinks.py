@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 
 from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
-from headrace_import.settings import Settings
+from headrace_import.settings import Settings, name_new_folder
 
 _CATALOG, _TABLE, _HADOOP = "catalog.properties.", "table.properties.", "hadoop.conf."
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -67,8 +66,8 @@ def _read_iceberg(sink: Settings, partitions: Mapping[str, list[str]]) -> Block:
 
 def _read_hudi(sink: Settings) -> Block:
     options = Block(comment=sink.cite("type"))
-    parent = posixpath.dirname(sink.read("path").rstrip("/")) or "."
-    options.add("path", f"{parent}/headrace", f"{sink.cite('path')}; a new folder" if sink.has("path") else "default")
+    origin = f"{sink.cite('path')}; a new folder" if sink.has("path") else "default"
+    options.add("path", name_new_folder(sink.read("path")), origin)
     why = "headrace does not continue tables of another writer, and loads new ones"
     sink.add_to_do(["path"], why, "choose a `path` that no other writer uses")
     if sink.get("hoodie.table.type"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -13,7 +12,7 @@ from headrace_import.hudi.table_options import read_table_options
 from headrace_import.hudi.taken_folders import add_folders
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
-from headrace_import.settings import Settings
+from headrace_import.settings import Settings, name_new_folder
 
 _ROOT, _TOPIC, _REGISTRY = "source.dfs.root", "source.kafka.topic", "schemaprovider.registry.url"
 _LIMITS = {"kafka.source.maxEvents": "maxOffsetsPerTrigger", "source.kafka.maxEvents": "maxOffsetsPerTrigger"}
@@ -214,8 +213,8 @@ def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report,
 def _add_new_folder(jobs: Sequence[Settings], sink: Block) -> None:
     base = next((job for job in jobs if job.get("--target-base-path")), None)
     if base:
-        parent = posixpath.dirname(base.read("--target-base-path").rstrip("/")) or "."
-        sink.add("path", f"{parent}/headrace", f"{base.cite('--target-base-path')}; a new folder")
+        path = name_new_folder(base.read("--target-base-path"))
+        sink.add("path", path, f"{base.cite('--target-base-path')}; a new folder")
     else:
         sink.add("path", "hudi/", "default: no command line names the folder")
 

@@ -104,6 +104,25 @@ class TestTypes:
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert found == [*[(None, "field-name", text) for text in bad], (row, None, good)]
 
+    def test_keys_of_a_declared_map_are_not_names(self, spark: SparkSession, tmp_path: Path) -> None:
+        columns = {"m": "map<string,string>", "o": "struct<tags: map<string,string>>", "l": "array<map<string,string>>"}
+        log = SchemaLog(file_types=lambda topic: columns)
+        keys = ["A", "a", "ID", "", " ", "_headrace_x", "n" * 300, "a.b", 'q"}{', "back\\slash", "line\n", "\u0131d"]
+        good: list[dict[str, Any]] = [{"id": 1, "o": {"tags": {key: "x", "k": "y"}}} for key in keys]
+        for key in keys:
+            good += [{"id": 1, "m": {key: "}x\\"}}, {"id": 1, "l": [{"k": "v"}, {key: "]"}]}]
+        write_records(tmp_path, *good, {"ID": 2}, {"id": 3, "o": {"TAGS": {"a": "x"}}}, {"id": 4, "m": 5})
+        many = [{"id": n, "m": {f"user{n}": "x", "other": "y"}} for n in range(NEW_COLUMNS + 100)]
+        write_records(tmp_path, *many, {"id": 5, **{f"x{n}": n for n in range(NEW_COLUMNS + 1)}}, batch=1)
+        kinds = "struct<id:bigint,l:array<map<string,string>>,m:map<string,string>,o:struct<tags:map<string,string>>>"
+        for number, rows in enumerate((good, many)):
+            events = batch(spark, tmp_path, number, log)
+            assert types(events) == kinds
+            found = [(row, error) for row, error, _ in read(spark, events)]
+            assert [(dict.fromkeys("lmo") | row, None) for row in rows] == found[: len(rows)]
+            bad = ["field-name", "field-name", "undecodable"] if number == 0 else ["field-name"]
+            assert [error for _, error in found[len(rows) :]] == bad
+
     def test_stored_look_alike_is_removed(self, spark: SparkSession, tmp_path: Path) -> None:
         log, good = SchemaLog(), {"id": 1, "o": {"id": 2}}
         write_records(tmp_path, good, {"id": 2, "\u0131d": 3})

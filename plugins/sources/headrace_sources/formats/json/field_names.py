@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk import DataError
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
+from headrace_sources.formats.json.map_keys import remove_maps
 from headrace_sources.limits import FIRST_COLUMNS, LISTED_NAMES, NAME_CHARACTERS, NEW_COLUMNS, SCHEMA_COLUMNS
 
 #: Path of a field, outermost name first. `ELEMENT` precedes the fields of an array's elements.
@@ -48,6 +49,8 @@ class DroppedFields:
     paths: frozenset[Path] = frozenset()
     #: Names of the columns at all depths, if too many names were dropped to list them.
     columns: frozenset[str] | None = None
+    #: Names of maps, whose keys are not names of columns.
+    maps: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.names or self.paths) or self.columns is not None
@@ -162,7 +165,9 @@ def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
     """Return whether a record has a dropped field, or a field whose name Spark does not report."""
     from pyspark.sql import functions as F
 
-    is_bad = text.contains('"":') | has_half_pair_name(text)
+    has_half_pair = has_half_pair_name(text)  # A key of a map cannot have one either.
+    text = remove_maps(text, dropped.maps)
+    is_bad = text.contains('"":') | has_half_pair
     columns = dropped.columns
     if columns is not None:
         names = F.regexp_extract_all(text, F.lit(_NAME), F.lit(1))

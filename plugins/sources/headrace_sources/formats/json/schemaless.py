@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject
@@ -28,6 +28,7 @@ from headrace_sources.formats.json.field_names import (
     keep_distinct_names,
 )
 from headrace_sources.formats.json.inference import infer_schema, parse_object
+from headrace_sources.formats.json.map_keys import find_map_names, put_declared_maps
 from headrace_sources.formats.json.parsing import (
     BODY,
     CORRUPT,
@@ -206,6 +207,8 @@ def open_by_data(
             return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
         fix = KEY_FIX if subject.part == "key" else "check `format:`, and that each line is one event"
         raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
+    inferred = put_declared_maps(spark, inferred, known, known_types.declared, log)
+    every_name = inferred
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, count_names(first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
@@ -219,6 +222,7 @@ def open_by_data(
     columns = known_types.columns
     schema = to_table_schema(schema, row_fields, columns) if columns else schema
     log.remember(subject, schema)
+    dropped = replace(dropped, maps=find_map_names(schema, every_name))
     return SchemalessReader(schema, row_fields, columns, dropped, options, is_key=subject.part == "key")
 
 

@@ -104,6 +104,10 @@ class SchemaLog:
         if self._folder:
             self._folder.write(_file(str(subject)), schema.json())
 
+    def list_schemas(self) -> list[StructType]:
+        """Return the schemas that this run has stored or read."""
+        return list(self._known.values())
+
     def allows_conflicts(self, subject: Subject) -> bool:
         """Return whether records of a schema that conflicts with earlier ones are rejected; otherwise the topic fails."""
         return RejectReason.SCHEMA_INCOMPATIBLE in self.ruled(subject.topic) or self._splits(subject.topic)

@@ -21,7 +21,8 @@ from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.other_tables import reject_other_tables
 from headrace.engine.read.part_union import split_other_tables, union_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names, reject_unsupported_fields
+from headrace.engine.read.refused_fields import reject_refused_fields
+from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
 from headrace.engine.read.topic_splitter import PART, SplitRules, list_transforms, split_topic
@@ -176,8 +177,7 @@ class ChangeReader:
         transforms = list_transforms(self._plan, events, route)
         changes = union_parts([self._transform(part, transforms, events.topic, seen, balance) for part in parts])
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
-        if events.is_inferred:
-            changes = reject_unsupported_fields(changes, route.table, self._plan.sinks, keeps_values=every_field)
+        changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
         if is_numbered:
             changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
         return reject_missing_keys(changes)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
 from headrace.schema.file_types import list_structs
-from headrace.sdk.changes import DETAIL, ERROR, PREFIX, Changes
-from headrace.sdk.reject_reason import RejectReason
-from headrace.sdk.sink import Sink, Table
-from headrace.spark.columns import any_of, name_fold, quote_name
+from headrace.sdk.changes import PREFIX
+from headrace.sdk.sink import Sink
+from headrace.spark.columns import name_fold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +66,7 @@ def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Si
     """
     columns = tuple(columns)
     for sink in sinks:
-        name = next((column for column in columns if _is_reserved(sink, column)), None)
+        name = next((column for column in columns if is_reserved(sink, column)), None)
         if name is not None:
             raise DataError(
                 f"the column name {name!r} is reserved by the sink {sink.name!r}",
@@ -77,40 +75,7 @@ def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Si
             )
 
 
-def reject_unsupported_fields(changes: Changes, table: str, sinks: Sequence[Sink], *, keeps_values: bool) -> Changes:
-    """Reject changes with a value in a column whose name a sink reserves or does not support, as FIELD_NAME, and drop the column.
-
-    For events whose fields no schema declares: one record with such a field must not stop its table. ``keeps_values`` keeps the
-    column, for dead letters.
-    """
-    from pyspark.sql import functions as F
-
-    target, others = Table(table, tuple(changes.key_columns)), sorted({*changes.event_columns} - {*changes.key_columns})
-    names = {name: text for name in others if (text := _describe_refusal(name, target, sinks))}
-    if not names:
-        return changes
-    frame = changes.frame
-    has_value = {name: F.col(quote_name(name)).isNotNull() for name in names}
-    error = F.coalesce(F.col(ERROR), F.when(any_of(has_value.values()), F.lit(RejectReason.FIELD_NAME)))
-    frame = frame.withColumn(ERROR, error)
-    if DETAIL in frame.columns:
-        details = [F.when(found, F.lit(names[name])) for name, found in has_value.items()]
-        frame = frame.withColumn(DETAIL, F.coalesce(F.col(DETAIL), *details))
-    return replace(changes, frame=frame if keeps_values else frame.drop(*names))
-
-
-def _describe_refusal(column: str, table: Table, sinks: Iterable[Sink]) -> str | None:
-    """Return why a table cannot have a column with this name; None if it can."""
-    for sink in sinks:
-        if _is_reserved(sink, column):
-            return f"a sink reserves the name {column!r}: rename it under `transforms:`"
-        try:
-            sink.check_columns(table, [column])
-        except DataError as error:
-            return error.what
-    return None
-
-
-def _is_reserved(sink: Sink, column: str) -> bool:
+def is_reserved(sink: Sink, column: str) -> bool:
+    """Return whether a sink's format reserves the name of a column."""
     name = column.lower()
     return name.startswith(sink.hidden_prefixes) or name in {reserved.lower() for reserved in sink.reserved_columns}

@@ -20,13 +20,14 @@ LONG = "č" * 60  # 360 bytes in the name of a folder
 ICEBERG, HUDI = {"partition.by": {"*": ["city"]}}, {"hoodie.datasource.write.partitionpath.field": "city"}
 
 
-def make_pipeline(folder: Path, sink: str, **options: Any) -> Pipeline:
+def make_pipeline(folder: Path, sink: str, transforms: Any = (), **options: Any) -> Pipeline:
     location = "warehouse" if sink == "iceberg" else "path"
     return Pipeline.from_dict(
         {
             "name": "visits",
             "source": {"files": {"path": f"{folder}/bronze", "format": "json"}},
             "tables": [{"source": "visits", "key": ["id"], "target": "shop.visits"}],
+            "transforms": list(transforms),
             "sink": {sink: {location: f"{folder}/lake", **options}},
             "checkpoint": f"{folder}/checkpoint",
         }
@@ -75,6 +76,33 @@ def test_record_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
         (row["reason"], row["error"][: len(why)], json.loads(row["value"])[name]) for row in dead_letters.collect()
     }
     assert found == {("field-name", why, "x")}
+
+
+def test_nested_field_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """In a struct, in a list, and in text of which `expand` infers the type."""
+    job = make_pipeline(tmp_path, "hudi", transforms=[{"expand": {"columns": ["j"]}}])
+    for turn in (1, 2):
+        good = {"o": {"a": turn, "p": {"b": 1}}, "l": [{"c": 1}], "j": '{"d": 1}'}
+        bad: list[dict[str, Any]] = [
+            {"o": {"a": 1, "1st": "x"}},
+            {"o": {"p": {"b": 1, "no.": 2}}},
+            {"l": [{"c": 1}, {"c": 2, "2nd item": 3}]},
+            {"j": '{"d": 1, "4th": {"e": 1}}'},
+            {"only": {"5th": 1}},
+        ]
+        write(tmp_path, turn, {"id": 0, **good}, *[{"id": n, **row} for n, row in enumerate(bad, 1)])
+        (progress,) = job.run(spark).tables
+        assert (progress.applied, progress.dead_letters) == (1, len(bad))
+    (row,) = job.read("shop.visits", spark=spark).select("id", "o", "l", "j").collect()
+    expected = {"id": 0, "o": {"a": 2, "p": {"b": 1}}, "l": [{"c": 1}], "j": {"d": 1}}
+    assert row.asDict(recursive=True) == expected
+    dead_letters = job.read_dead_letters(spark)
+    assert dead_letters is not None
+    found = {(row["reason"], row["error"].split(":")[0]) for row in dead_letters.collect()}
+    names = ("1st", "no.", "2nd item", "4th", "5th")
+    assert found == {("field-name", f"Hudi does not allow the column name {name!r}") for name in names}
 
 
 def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from pg8000 import native
 
 from headrace.cli.main import cli
 from headrace_connect.preflight.findings import choose_tables
@@ -48,6 +49,18 @@ def market(postgres: Postgres) -> Iterator[Postgres]:
     postgres.execute(
         "drop publication if exists market; drop schema market cascade; drop owned by reader; drop role reader"
     )
+
+
+def list_statements(server: Postgres, options: dict[str, str], user: str = "reader") -> list[str]:
+    """Return the statements for a user who may read the log."""
+    server.execute(f"alter role {user} replication")
+    connection = native.Connection(
+        user, host=server.host, port=server.port, password="hunter2", database=server.database
+    )
+    try:
+        return [finding.statement for finding in check_postgresql(lambda sql: connection.run(sql) or [], options)]
+    finally:
+        connection.close()
 
 
 def connect_as(server: Postgres | MariaDb, kind: str, user: str, **options: str) -> dict[str, Any]:
@@ -108,6 +121,18 @@ def test_postgresql_before_and_after_its_statements(
     again = CliRunner().invoke(cli, ["connect", "preflight", str(file)])
     assert (again.exit_code, again.stdout) == (0, "the database is ready for the connector\n")
     market.execute("drop schema debezium cascade")
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_postgresql_schema_without_usage(market: Postgres) -> None:
+    """The user may read the table, but not open the schema."""
+    market.execute("revoke usage on schema market from reader; create publication market for table market.good")
+    options = {"table.include.list": "market.good", "publication.name": "market"}
+    statement = "GRANT USAGE ON SCHEMA market TO reader;"
+    assert statement in list_statements(market, options)
+    market.execute(statement)
+    assert statement not in list_statements(market, options)
 
 
 @pytest.mark.dist

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace_connect.preflight.findings import Finding, choose_tables, find_missing_tables
 
@@ -11,12 +11,27 @@ Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 _TABLES = """
-select n.nspname || '.' || c.relname, c.oid::regclass::text, c.relreplident::text,
+select n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname), quote_ident(n.nspname), c.relreplident::text,
        exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary),
-       has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'MEMBER')
+       exists (select from pg_index i where i.indrelid = c.oid and i.indisreplident),
+       has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'MEMBER')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
 order by 1"""
+
+
+class _Table(NamedTuple):
+    """Table; ``quoted`` and ``schema``: names for statements."""
+
+    name: str
+    quoted: str
+    schema: str
+    identity: str
+    has_key: bool
+    has_identity_index: bool
+    may_use_schema: bool
+    may_read: bool
+    is_owned: bool
 
 
 def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
@@ -30,26 +45,29 @@ def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
         yield Finding(f"wal_level is {level}", "ALTER SYSTEM SET wal_level = 'logical'; then restart PostgreSQL")
     if not may_replicate:
         yield Finding(f"the user {user} must not read the log", f"ALTER ROLE {user} REPLICATION;")
-    rows = query(_TABLES)
-    tables = choose_tables(options, [row[0] for row in rows])
-    captured = [row for row in rows if row[0] in tables]
-    yield from find_missing_tables(options, tables)
-    for _, table, identity, has_key, may_read, _ in captured:
-        yield from _check_table(table, identity, user, has_key=has_key, may_read=may_read)
+    tables = [_Table(*row) for row in query(_TABLES)]
+    names = choose_tables(options, [table.name for table in tables])
+    captured = [table for table in tables if table.name in names]
+    yield from find_missing_tables(options, names)
+    for schema in dict.fromkeys(table.schema for table in captured if not table.may_use_schema):
+        yield Finding(f"the user {user} must not use the schema {schema}", f"GRANT USAGE ON SCHEMA {schema} TO {user};")
+    for table in captured:
+        yield from _check_table(table, user)
     yield from _check_slot(query, options)
     yield from _check_publication(query, options, captured, user)
-    yield from _check_signals(options.get("signal.data.collection"), [row[0] for row in rows])
+    yield from _check_signals(options.get("signal.data.collection"), [table.name for table in tables])
 
 
-def _check_table(table: str, identity: str, user: str, *, has_key: bool, may_read: bool) -> Iterator[Finding]:
-    if not may_read:
-        yield Finding(f"the user {user} must not read {table}", f"GRANT SELECT ON {table} TO {user};")
-    full = f"ALTER TABLE {table} REPLICA IDENTITY FULL;"
-    if identity == "n":
-        statement = f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT;" if has_key else full
-        yield Finding(f"{table} has the replica identity NOTHING: deletes have no key", statement)
-    elif identity == "d" and not has_key:
-        what = f"{table} has no primary key: PostgreSQL rejects its updates and deletes once it is published"
+def _check_table(table: _Table, user: str) -> Iterator[Finding]:
+    name = table.quoted
+    if not table.may_read:
+        yield Finding(f"the user {user} must not read {name}", f"GRANT SELECT ON {name} TO {user};")
+    full = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
+    if table.identity == "n":
+        statement = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.has_key else full
+        yield Finding(f"{name} has the replica identity NOTHING: deletes have no key", statement)
+    elif table.identity == "d" and not table.has_key:
+        what = f"{name} has no primary key: PostgreSQL rejects its updates and deletes once it is published"
         yield Finding(what, f"{full} or add a primary key")
 
 
@@ -76,19 +94,19 @@ def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
         yield Finding(what, "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();", is_warning=True)
 
 
-def _check_publication(query: Query, options: Options, captured: list[tuple[Any, ...]], user: str) -> Iterator[Finding]:
+def _check_publication(query: Query, options: Options, captured: list[_Table], user: str) -> Iterator[Finding]:
     name = options.get("publication.name", "dbz_publication")
     quoted = '"' + name.replace('"', '""') + '"'
     mode = options.get("publication.autocreate.mode", "all_tables")
     publications: dict[str, bool] = dict(
         query("select pubname, pubinsert and pubupdate and pubdelete and pubtruncate from pg_publication")
     )
-    all_tables = ", ".join(row[1] for row in captured)
+    all_tables = ", ".join(table.quoted for table in captured)
     if name not in publications:
         ((database, may_create),) = query(
             "select quote_ident(current_database()), has_database_privilege(current_database(), 'CREATE')"
         )
-        foreign = [row[1] for row in captured if not row[5]]
+        foreign = [table.quoted for table in captured if not table.is_owned]
         if mode == "disabled" or foreign:
             why = f"{user} does not own {', '.join(foreign)}" if mode != "disabled" else f"the mode is {mode}"
             statement = f"CREATE PUBLICATION {quoted} FOR TABLE {all_tables}; as their owner"
@@ -101,10 +119,10 @@ def _check_publication(query: Query, options: Options, captured: list[tuple[Any,
         statement = f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
         yield Finding(f"the publication {name} leaves out changes", statement)
     published = query("select pubname, schemaname || '.' || tablename from pg_publication_tables")
-    for table, quoted_table, *_ in captured:
-        if (name, table) not in published and mode != "filtered":
-            statement = f"ALTER PUBLICATION {quoted} ADD TABLE {quoted_table};"
-            yield Finding(f"{quoted_table} is not in the publication {name}", statement)
+    for table in captured:
+        if (name, table.name) not in published and mode != "filtered":
+            statement = f"ALTER PUBLICATION {quoted} ADD TABLE {table.quoted};"
+            yield Finding(f"{table.quoted} is not in the publication {name}", statement)
 
 
 def _check_signals(table: str | None, tables: Collection[str]) -> Iterator[Finding]:

@@ -137,6 +137,23 @@ def test_postgresql_schema_without_usage(market: Postgres) -> None:
 
 @pytest.mark.dist
 @pytest.mark.one_spark
+def test_publication_that_the_connector_cannot_change(market: Postgres) -> None:
+    market.execute("grant select on market.silent to reader; alter table market.silent replica identity default")
+    market.execute("create publication market for table market.good")
+    options = {"publication.name": "market", "publication.autocreate.mode": "filtered"}
+    options["table.include.list"] = "market.good,market.silent"
+    statement = 'ALTER PUBLICATION "market" ADD TABLE market.silent;'
+    assert list_statements(market, options) == [statement]
+    # The superuser, who owns the publication and the tables, changes it.
+    assert list(check_postgresql(market.query, options)) == []
+    market.execute(statement)
+    assert list_statements(market, options) == []
+    market.execute("drop publication market; create publication market for all tables")
+    assert list_statements(market, options) == ["set `publication.autocreate.mode: all_tables`"]
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
 def test_publication_of_postgresql(market: Postgres) -> None:
     options = {"plugin.name": "pgoutput", "publication.name": "market", "slot.name": "market"}
     options |= {"table.include.list": "market.good,market.silent", "publication.autocreate.mode": "disabled"}

@@ -34,6 +34,15 @@ class _Table(NamedTuple):
     is_owned: bool
 
 
+class _Publication(NamedTuple):
+    """Publication; ``is_complete``: it has all operations."""
+
+    name: str
+    is_complete: bool
+    has_all_tables: bool
+    is_owned: bool
+
+
 def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
     """Yield the findings about a database. ``options``: the connector's configuration."""
     ((level, user, may_replicate),) = query(
@@ -98,31 +107,54 @@ def _check_publication(query: Query, options: Options, captured: list[_Table], u
     name = options.get("publication.name", "dbz_publication")
     quoted = '"' + name.replace('"', '""') + '"'
     mode = options.get("publication.autocreate.mode", "all_tables")
-    publications: dict[str, bool] = dict(
-        query("select pubname, pubinsert and pubupdate and pubdelete and pubtruncate from pg_publication")
+    rows = query(
+        "select pubname, pubinsert and pubupdate and pubdelete and pubtruncate, puballtables, pg_has_role(pubowner, 'MEMBER') "
+        "from pg_publication"
     )
-    all_tables = ", ".join(table.quoted for table in captured)
-    if name not in publications:
-        ((database, may_create),) = query(
-            "select quote_ident(current_database()), has_database_privilege(current_database(), 'CREATE')"
-        )
-        foreign = [table.quoted for table in captured if not table.is_owned]
-        if mode == "disabled" or foreign:
-            why = f"{user} does not own {', '.join(foreign)}" if mode != "disabled" else f"the mode is {mode}"
-            statement = f"CREATE PUBLICATION {quoted} FOR TABLE {all_tables}; as their owner"
-            yield Finding(f"there is no publication {name}, and the connector cannot create it: {why}", statement)
-        elif not may_create:
-            statement = f"GRANT CREATE ON DATABASE {database} TO {user};"
-            yield Finding(f"the user {user} must not create the publication", statement)
+    publication = next((_Publication(*row) for row in rows if row[0] == name), None)
+    if publication is None:
+        yield from _check_creation(query, name, quoted, mode, captured, user)
         return
-    if not publications[name]:
+    if not publication.is_complete:
         statement = f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
         yield Finding(f"the publication {name} leaves out changes", statement)
+    if mode == "filtered" and publication.has_all_tables:
+        what = f"the publication {name} is for all tables: the connector rejects it in the mode filtered"
+        yield Finding(what, "set `publication.autocreate.mode: all_tables`")
+        return
     published = query("select pubname, schemaname || '.' || tablename from pg_publication_tables")
+    obstacle = _explain_no_change(publication, captured, user) if mode == "filtered" else ""
     for table in captured:
-        if (name, table.name) not in published and mode != "filtered":
-            statement = f"ALTER PUBLICATION {quoted} ADD TABLE {table.quoted};"
-            yield Finding(f"{table.quoted} is not in the publication {name}", statement)
+        if (name, table.name) not in published and (obstacle or mode != "filtered"):
+            what = f"{table.quoted} is not in the publication {name}{obstacle and ', and the connector cannot add it: '}{obstacle}"
+            yield Finding(what, f"ALTER PUBLICATION {quoted} ADD TABLE {table.quoted};")
+
+
+def _explain_no_change(publication: _Publication, captured: list[_Table], user: str) -> str:
+    """Return why the connector cannot change the tables of a publication. The statement names all tables."""
+    foreign = [table.quoted for table in captured if not table.is_owned]
+    if not publication.is_owned:
+        return f"{user} does not own the publication"
+    return f"{user} does not own {', '.join(foreign)}" if foreign else ""
+
+
+def _check_creation(
+    query: Query, name: str, quoted: str, mode: str, captured: list[_Table], user: str
+) -> Iterator[Finding]:
+    """Yield what prevents the connector from creating its publication."""
+    ((database, may_create),) = query(
+        "select quote_ident(current_database()), has_database_privilege(current_database(), 'CREATE')"
+    )
+    foreign = [table.quoted for table in captured if not table.is_owned]
+    if mode == "disabled" or foreign:
+        why = f"{user} does not own {', '.join(foreign)}" if mode != "disabled" else f"the mode is {mode}"
+        names = ", ".join(table.quoted for table in captured)
+        statement = f"CREATE PUBLICATION {quoted} FOR TABLE {names}; as their owner"
+        yield Finding(f"there is no publication {name}, and the connector cannot create it: {why}", statement)
+    elif not may_create:
+        yield Finding(
+            f"the user {user} must not create the publication", f"GRANT CREATE ON DATABASE {database} TO {user};"
+        )
 
 
 def _check_signals(table: str | None, tables: Collection[str]) -> Iterator[Finding]:

@@ -137,6 +137,24 @@ def test_postgresql_schema_without_usage(market: Postgres) -> None:
 
 @pytest.mark.dist
 @pytest.mark.one_spark
+def test_replica_identity_of_a_dropped_index(market: Postgres) -> None:
+    market.execute("alter table market.good alter name set not null; create unique index names on market.good (name)")
+    market.execute("alter table market.good replica identity using index names")
+    market.execute("create publication market for table market.good; insert into market.good values (1, 'a')")
+    options = {"table.include.list": "market.good", "publication.name": "market"}
+    assert list_statements(market, options) == []
+    market.execute("drop index market.names")
+    with pytest.raises(native.DatabaseError, match="does not have a replica identity"):
+        market.execute("delete from market.good")
+    (statement,) = list_statements(market, options)
+    assert statement == "ALTER TABLE market.good REPLICA IDENTITY DEFAULT;"
+    market.execute(statement)
+    market.execute("delete from market.good")
+    assert list_statements(market, options) == []
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
 def test_publication_that_the_connector_cannot_change(market: Postgres) -> None:
     market.execute("grant select on market.silent to reader; alter table market.silent replica identity default")
     market.execute("create publication market for table market.good")

@@ -72,9 +72,12 @@ def _check_table(table: _Table, user: str) -> Iterator[Finding]:
     if not table.may_read:
         yield Finding(f"the user {user} must not read {name}", f"GRANT SELECT ON {name} TO {user};")
     full = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
+    default = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.has_key else full
     if table.identity == "n":
-        statement = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.has_key else full
-        yield Finding(f"{name} has the replica identity NOTHING: deletes have no key", statement)
+        yield Finding(f"{name} has the replica identity NOTHING: deletes have no key", default)
+    elif table.identity == "i" and not table.has_identity_index:
+        what = f"the index of the replica identity of {name} was dropped"
+        yield Finding(f"{what}: PostgreSQL rejects its updates and deletes once it is published", default)
     elif table.identity == "d" and not table.has_key:
         what = f"{name} has no primary key: PostgreSQL rejects its updates and deletes once it is published"
         yield Finding(what, f"{full} or add a primary key")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace_connect.preflight.findings import Finding, choose_tables, find_missing_tables, has_key_option
+from headrace_connect.preflight.mysql_grants import MysqlGrants
 
 Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -16,9 +17,29 @@ _NEEDED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_value
 _RETENTION_DAYS = 3
 _SYSTEM = "'mysql', 'information_schema', 'performance_schema', 'sys'"
 _TABLES = f"""
-select concat(t.table_schema, '.', t.table_name), exists (select 1 from information_schema.table_constraints c where
+select t.table_schema, t.table_name, exists (select 1 from information_schema.table_constraints c where
   c.table_schema = t.table_schema and c.table_name = t.table_name and c.constraint_type = 'PRIMARY KEY')
-from information_schema.tables t where t.table_type = 'BASE TABLE' and t.table_schema not in ({_SYSTEM}) order by 1"""  # noqa: S608 - constants
+from information_schema.tables t where t.table_type = 'BASE TABLE' and t.table_schema not in ({_SYSTEM}) order by 1, 2"""  # noqa: S608 - constants
+
+
+#: The paths of the programs of Amazon RDS and Aurora start with this one. Users there cannot lock the whole server.
+_RDS = "/rdsdbbin/"
+
+
+class _Table(NamedTuple):
+    """Table that the user may see."""
+
+    database: str
+    table: str
+    has_key: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        return f"{_quote_name(self.database)}.{_quote_name(self.table)}"
 
 
 def check_mysql(query: Query, options: Options) -> Iterator[Finding]:
@@ -26,19 +47,29 @@ def check_mysql(query: Query, options: Options) -> Iterator[Finding]:
     settings = {str(name): str(value) for name, value in query("show global variables")}
     yield from _check_binlog(settings, options)
     yield from _check_retention(settings)
-    yield from _check_grants(query)
-    tables: dict[str, int] = dict(query(_TABLES))
-    captured = choose_tables(options, tables)
-    yield from find_missing_tables(options, captured)
+    ((user,),) = query("select current_user()")
+    grants = MysqlGrants(str(grant) for (grant,) in query("show grants"))
+    yield from _check_log_access(grants, user)
+    tables = [_Table(*row) for row in query(_TABLES)]
+    names = choose_tables(options, [table.name for table in tables])
+    captured = [table for table in tables if table.name in names]
+    yield from _check_locks(grants, user, captured, settings, options)
+    # A user sees only tables on which it has a privilege.
+    fix = f"correct `table.include.list`, create the table, or GRANT SELECT on it TO {_quote_user(user)}"
+    yield from find_missing_tables(options, names, **({} if grants.has("SELECT") else {"fix": fix}))
     for table in captured:
-        if not tables[table] and not has_key_option(options, table):
-            what = f"{table} has no primary key: its events have no key"
-            yield Finding(what, f"ALTER TABLE {table} ADD PRIMARY KEY (…); or set `message.key.columns`")
+        if not grants.has("SELECT", table.database, table.table):
+            statement = f"GRANT SELECT ON {table.quoted} TO {_quote_user(user)};"
+            yield Finding(f"the user {user} must not read {table.name}", statement)
+        if not table.has_key and not has_key_option(options, table.name):
+            what = f"{table.name} has no primary key: its events have no key"
+            yield Finding(what, f"ALTER TABLE {table.quoted} ADD PRIMARY KEY (…); or set `message.key.columns`")
     signals = options.get("signal.data.collection")
-    if signals and signals not in tables:
+    if signals and signals not in [table.name for table in tables]:
         columns = "id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048)"
         what = f"there is no signal table {signals}: snapshots on request fail"
-        yield Finding(what, f"CREATE TABLE {signals} ({columns});", is_warning=True)
+        quoted = ".".join(_quote_name(part) for part in signals.split(".", 1))
+        yield Finding(what, f"CREATE TABLE {quoted} ({columns});", is_warning=True)
 
 
 def _check_binlog(settings: Mapping[str, str], options: Options) -> Iterator[Finding]:
@@ -68,15 +99,39 @@ def _check_retention(settings: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(what, f"SET GLOBAL {name} = {value};", is_warning=True)
 
 
-def _check_grants(query: Query) -> Iterator[Finding]:
-    granted = "\n".join(str(grant) for (grant,) in query("show grants")).upper()
-    if "GRANT ALL PRIVILEGES ON *.*" in granted:
-        return
+def _check_log_access(grants: MysqlGrants, user: str) -> Iterator[Finding]:
     # Newer releases of MariaDB show REPLICATION CLIENT as BINLOG MONITOR.
-    needed = {"REPLICATION SLAVE": "REPLICATION SLAVE", "REPLICATION CLIENT": "REPLICATION CLIENT|BINLOG MONITOR"}
-    missing = [name for name, names in needed.items() if not any(one in granted for one in names.split("|"))]
+    needed = {
+        "REPLICATION SLAVE": ("REPLICATION SLAVE",),
+        "REPLICATION CLIENT": ("REPLICATION CLIENT", "BINLOG MONITOR"),
+    }
+    missing = [name for name, names in needed.items() if not any(grants.has(one) for one in names)]
     if missing:
-        ((user,),) = query("select current_user()")
-        quoted = "@".join(f"'{part}'" for part in str(user).split("@"))
-        statement = f"GRANT {', '.join(missing)} ON *.* TO {quoted};"
+        statement = f"GRANT {', '.join(missing)} ON *.* TO {_quote_user(user)};"
         yield Finding(f"the user {user} must not read the binary log", statement)
+
+
+def _check_locks(
+    grants: MysqlGrants, user: str, captured: list[_Table], settings: Mapping[str, str], options: Options
+) -> Iterator[Finding]:
+    """Yield the privileges that a snapshot lacks to lock the tables."""
+    locking = options.get("snapshot.locking.mode", "minimal").lower()
+    if options.get("snapshot.mode", "initial").lower() == "never" or locking == "none":
+        return
+    missing = [] if grants.has("RELOAD") or grants.has("FLUSH_TABLES") else ["RELOAD"]
+    if settings.get("basedir", "").startswith(_RDS):
+        missing += ["LOCK TABLES"] * any(not grants.has("LOCK TABLES", table.database) for table in captured)
+    if missing:
+        statement = (
+            f"GRANT {', '.join(missing)} ON *.* TO {_quote_user(user)}; or set `snapshot.locking.mode` to `none`"
+        )
+        yield Finding(f"the user {user} must not lock tables for the snapshot", statement)
+
+
+def _quote_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quote_user(user: str) -> str:
+    name, _, host = user.rpartition("@")
+    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (name, host))

@@ -159,6 +159,28 @@ def test_replica_identity_of_a_dropped_index(market: Postgres) -> None:
 
 @pytest.mark.dist
 @pytest.mark.one_spark
+def test_partitions_and_their_root(market: Postgres) -> None:
+    """The publication has the root, and its changes have the names of the partitions, or of the root by an option."""
+    market.execute(
+        "create table market.part (id int primary key) partition by range (id);"
+        "create table market.part_1 partition of market.part for values from (0) to (10);"
+        "create table market.part_2 partition of market.part for values from (10) to (20);"
+        "grant select on all tables in schema market to reader; create publication market for table market.part"
+    )
+    options = {"publication.name": "market", "publication.autocreate.mode": "disabled"}
+    root, leaf, both = (options | {"table.include.list": f"market.{names}"} for names in ("part", "part_1", "part.*"))
+    assert list_statements(market, leaf) == list_statements(market, both) == []
+    change = 'ALTER PUBLICATION "market" SET (publish_via_partition_root = {});'
+    assert list_statements(market, root) == [f"{change.format('true')} or correct `table.include.list`"]
+    market.execute(change.format("true"))
+    assert list_statements(market, root) == list_statements(market, both) == []
+    assert list_statements(market, leaf) == [f"{change.format('false')} or correct `table.include.list`"]
+    market.execute("alter table market.part_2 replica identity nothing")
+    assert list_statements(market, root) == ["ALTER TABLE market.part_2 REPLICA IDENTITY DEFAULT;"]
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
 def test_publication_that_the_connector_cannot_change(market: Postgres) -> None:
     market.execute("grant select on market.silent to reader; alter table market.silent replica identity default")
     market.execute("create publication market for table market.good")

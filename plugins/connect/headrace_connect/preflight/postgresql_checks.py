@@ -10,18 +10,30 @@ from headrace_connect.preflight.findings import Finding, choose_tables, find_mis
 Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
 
+#: Without pg_partition_ancestors, which PostgreSQL 11 lacks.
 _TABLES = """
+with recursive up (leaf, oid) as (
+  select oid, oid from pg_class where relkind in ('r', 'p')
+  union all select up.leaf, i.inhparent from up join pg_class p on p.oid = up.oid join pg_inherits i on i.inhrelid = p.oid
+  where p.relispartition)
 select n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname), quote_ident(n.nspname), c.relreplident::text,
        exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary),
        exists (select from pg_index i where i.indrelid = c.oid and i.indisreplident),
-       has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'MEMBER')
+       has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'MEMBER'),
+       c.relkind = 'p', array(select a.nspname || '.' || r.relname from up join pg_class r on r.oid = up.oid
+         join pg_namespace a on a.oid = r.relnamespace where up.leaf = c.oid and up.oid <> c.oid)::text[]
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
 order by 1"""
+#: Tables of publications. The view has partitions in place of their root, which the catalog has.
+_PUBLISHED = """
+select p.pubname, n.nspname || '.' || c.relname from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
+join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
+union select pubname, schemaname || '.' || tablename from pg_publication_tables"""
 
 
 class _Table(NamedTuple):
-    """Table; ``quoted`` and ``schema``: names for statements."""
+    """Table; ``quoted`` and ``schema``: names for statements; ``parents``: the partitioned tables that it is a part of."""
 
     name: str
     quoted: str
@@ -32,6 +44,11 @@ class _Table(NamedTuple):
     may_use_schema: bool
     may_read: bool
     is_owned: bool
+    is_partitioned: bool
+    parents: list[str]
+
+    def is_in(self, names: Collection[str]) -> bool:
+        return self.name in names or any(parent in names for parent in self.parents)
 
 
 class _Publication(NamedTuple):
@@ -41,6 +58,7 @@ class _Publication(NamedTuple):
     is_complete: bool
     has_all_tables: bool
     is_owned: bool
+    has_roots: bool
 
 
 def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
@@ -60,17 +78,19 @@ def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
     yield from find_missing_tables(options, names)
     for schema in dict.fromkeys(table.schema for table in captured if not table.may_use_schema):
         yield Finding(f"the user {user} must not use the schema {schema}", f"GRANT USAGE ON SCHEMA {schema} TO {user};")
-    for table in captured:
-        yield from _check_table(table, user)
+    for table in tables:
+        if table.name in names and not table.may_read:
+            what = f"the user {user} must not read {table.quoted}"
+            yield Finding(what, f"GRANT SELECT ON {table.quoted} TO {user};")
+        if table.is_in(names) and not table.is_partitioned:  # the partitions have the replica identities
+            yield from _check_identity(table)
     yield from _check_slot(query, options)
-    yield from _check_publication(query, options, captured, user)
+    yield from _check_publication(query, options, tables, captured, user)
     yield from _check_signals(options.get("signal.data.collection"), [table.name for table in tables])
 
 
-def _check_table(table: _Table, user: str) -> Iterator[Finding]:
+def _check_identity(table: _Table) -> Iterator[Finding]:
     name = table.quoted
-    if not table.may_read:
-        yield Finding(f"the user {user} must not read {name}", f"GRANT SELECT ON {name} TO {user};")
     full = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
     default = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.has_key else full
     if table.identity == "n":
@@ -106,17 +126,23 @@ def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
         yield Finding(what, "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();", is_warning=True)
 
 
-def _check_publication(query: Query, options: Options, captured: list[_Table], user: str) -> Iterator[Finding]:
+def _check_publication(
+    query: Query, options: Options, tables: list[_Table], captured: list[_Table], user: str
+) -> Iterator[Finding]:
     name = options.get("publication.name", "dbz_publication")
     quoted = '"' + name.replace('"', '""') + '"'
     mode = options.get("publication.autocreate.mode", "all_tables")
     rows = query(
-        "select pubname, pubinsert and pubupdate and pubdelete and pubtruncate, puballtables, pg_has_role(pubowner, 'MEMBER') "
-        "from pg_publication"
+        "select pubname, pubinsert and pubupdate and pubdelete and pubtruncate, puballtables, pg_has_role(pubowner, 'MEMBER'), "
+        "coalesce((to_jsonb(p) ->> 'pubviaroot')::boolean, false) from pg_publication p"
     )
     publication = next((_Publication(*row) for row in rows if row[0] == name), None)
     if publication is None:
+        created = {table.name for table in (tables if mode == "all_tables" else captured)}
         yield from _check_creation(query, name, quoted, mode, captured, user)
+        has_roots = options.get("publish.via.partition.root") == "true"
+        setting = "set `publish.via.partition.root: {}`"
+        yield from _check_partitions(tables, captured, created, setting, has_roots=has_roots)
         return
     if not publication.is_complete:
         statement = f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
@@ -124,13 +150,46 @@ def _check_publication(query: Query, options: Options, captured: list[_Table], u
     if mode == "filtered" and publication.has_all_tables:
         what = f"the publication {name} is for all tables: the connector rejects it in the mode filtered"
         yield Finding(what, "set `publication.autocreate.mode: all_tables`")
-        return
-    published = query("select pubname, schemaname || '.' || tablename from pg_publication_tables")
     obstacle = _explain_no_change(publication, captured, user) if mode == "filtered" else ""
+    published = {table for publication, table in query(_PUBLISHED) if publication == name}
+    if mode == "filtered" and not obstacle:  # the connector replaces the tables
+        published = {table.name for table in captured}
     for table in captured:
-        if (name, table.name) not in published and (obstacle or mode != "filtered"):
-            what = f"{table.quoted} is not in the publication {name}{obstacle and ', and the connector cannot add it: '}{obstacle}"
+        if not _is_published(table, published, tables):
+            what = f"{table.quoted} is not in the publication {name}"
+            what += f", and the connector cannot add it: {obstacle}" if obstacle else ""
             yield Finding(what, f"ALTER PUBLICATION {quoted} ADD TABLE {table.quoted};")
+    setting = f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = {{}});"
+    yield from _check_partitions(tables, captured, published, setting, has_roots=publication.has_roots)
+
+
+def _list_leaves(table: _Table, tables: list[_Table]) -> list[_Table]:
+    """Return the partitions that have the rows of a partitioned table."""
+    is_part = table.is_partitioned
+    return [leaf for leaf in tables if table.name in leaf.parents and not leaf.is_partitioned] if is_part else []
+
+
+def _is_published(table: _Table, published: Collection[str], tables: list[_Table]) -> bool:
+    leaves = _list_leaves(table, tables)
+    return table.is_in(published) or (bool(leaves) and all(leaf.is_in(published) for leaf in leaves))
+
+
+def _check_partitions(
+    tables: list[_Table], captured: list[_Table], published: Collection[str], setting: str, *, has_roots: bool
+) -> Iterator[Finding]:
+    """Yield the tables whose changes have names that the connector does not capture.
+
+    ``has_roots``: the changes have the name of the root in the publication, not those of the partitions.
+    """
+    names = {table.name for table in captured}
+    for table in captured:
+        leaves = _list_leaves(table, tables)
+        roots = [parent for parent in table.parents if parent in published]
+        others = roots if has_roots else [leaf.name for leaf in leaves]
+        if others and not names.intersection(others):
+            what = f"the changes of {table.quoted} have the names of other tables, {', '.join(others)}"
+            statement = f"{setting.format('false' if has_roots else 'true')} or correct `table.include.list`"
+            yield Finding(f"{what}, which the connector does not capture", statement)
 
 
 def _explain_no_change(publication: _Publication, captured: list[_Table], user: str) -> str:

@@ -181,6 +181,22 @@ def test_partitions_and_their_root(market: Postgres) -> None:
 
 @pytest.mark.dist
 @pytest.mark.one_spark
+def test_quoted_names_in_statements_of_postgresql(market: Postgres) -> None:
+    market.execute("""create table market."Odd ""Name" (name text)""")
+    options = {"table.include.list": 'market.Odd "Name', "publication.name": 'mar"ket', "slot.name": "it's"}
+    options["signal.data.collection"] = "market.Signals of order"
+    statements = list_statements(market, options)
+    assert statements[0] == """GRANT SELECT ON market."Odd ""Name" TO reader;"""
+    for statement in statements:
+        market.execute(statement.partition("; or")[0].partition("; as")[0])
+    try:
+        assert list_statements(market, options) == []
+    finally:
+        market.execute("""drop publication "mar""ket\"""")
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
 def test_publication_that_the_connector_cannot_change(market: Postgres) -> None:
     market.execute("grant select on market.silent to reader; alter table market.silent replica identity default")
     market.execute("create publication market for table market.good")
@@ -288,8 +304,18 @@ def test_rejected_login(postgres: Postgres, tmp_path: Path) -> None:
     result = check(write_pipeline(tmp_path, config))
     assert result.exit_code == 2
     assert "the database cannot be checked" in result.stderr
-    assert "password authentication failed" in result.stderr
+    assert ': password authentication failed for user "postgres"' in result.stderr
+    assert "{'S'" not in result.stderr
     assert "hunter2" not in result.output
+
+
+def test_statement_that_drops_a_lost_slot() -> None:
+    """A mock of the rows of a slot that lost its log; PostgreSQL needs some time for one. The name has a quote."""
+    rows: list[list[tuple[Any, ...]]] = [[("logical", "reader", True)], [], [("it's", "pgoutput", True, "lost", None)]]
+    answers = iter(rows)
+    options = {"slot.name": "it's", "publication.autocreate.mode": "disabled"}
+    findings = check_postgresql(lambda _: next(answers, []), options)
+    assert next(findings).statement == "SELECT pg_drop_replication_slot('it''s'); then a new snapshot"
 
 
 def test_mysql_settings_that_mariadb_lacks() -> None:

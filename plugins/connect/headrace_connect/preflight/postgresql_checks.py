@@ -86,7 +86,7 @@ def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
             yield from _check_identity(table)
     yield from _check_slot(query, options)
     yield from _check_publication(query, options, tables, captured, user)
-    yield from _check_signals(options.get("signal.data.collection"), [table.name for table in tables])
+    yield from _check_signals(query, options.get("signal.data.collection"), [table.name for table in tables])
 
 
 def _check_identity(table: _Table) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
         "select s.*, (to_jsonb(s) ->> 'conflicting')::boolean as conflict from pg_replication_slots s) s"
     )
     own = next((row for row in found if row[0] == slot), None)
-    drop = f"SELECT pg_drop_replication_slot('{slot}'); then a new snapshot"
+    drop = f"SELECT pg_drop_replication_slot({_quote_text(slot)}); then a new snapshot"
     if own is None:
         ((most,),) = query("select current_setting('max_replication_slots')::int")
         if len(found) >= most:
@@ -130,7 +130,7 @@ def _check_publication(
     query: Query, options: Options, tables: list[_Table], captured: list[_Table], user: str
 ) -> Iterator[Finding]:
     name = options.get("publication.name", "dbz_publication")
-    quoted = '"' + name.replace('"', '""') + '"'
+    quoted = _quote_name(name)
     mode = options.get("publication.autocreate.mode", "all_tables")
     rows = query(
         "select pubname, pubinsert and pubupdate and pubdelete and pubtruncate, puballtables, pg_has_role(pubowner, 'MEMBER'), "
@@ -219,8 +219,20 @@ def _check_creation(
         )
 
 
-def _check_signals(table: str | None, tables: Collection[str]) -> Iterator[Finding]:
-    if table and table not in tables:
+def _check_signals(query: Query, path: str | None, tables: Collection[str]) -> Iterator[Finding]:
+    if path and path not in tables:
         columns = "id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048)"
-        statement = f"CREATE SCHEMA IF NOT EXISTS {table.partition('.')[0]}; CREATE TABLE {table} ({columns});"
-        yield Finding(f"there is no signal table {table}: snapshots on request fail", statement, is_warning=True)
+        parts = path.split(".", 1)
+        # PostgreSQL quotes the names that need it.
+        (names,) = query("select " + ", ".join(f"quote_ident({_quote_text(part)})" for part in parts))
+        schema = f"CREATE SCHEMA IF NOT EXISTS {names[0]}; " if len(names) > 1 else ""
+        statement = f"{schema}CREATE TABLE {'.'.join(names)} ({columns});"
+        yield Finding(f"there is no signal table {path}: snapshots on request fail", statement, is_warning=True)
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -82,9 +82,9 @@ def _explain_failure(error: Exception) -> HeadraceError:
         return ConfigError(f"the connection is not safe: {failed or error}", fix=_FIX_TLS)
     if unreached := next((reason for reason in reasons if isinstance(reason, OSError)), None):
         return RetriableError(f"the database did not respond: {unreached}", fix=f"check that it runs; {_FIX}")
-    text = (
-        error.args[0] if error.args and isinstance(error.args[0], str) else error
-    )  # python-tds adds None to its texts
+    # pg8000 has the fields of PostgreSQL's error, and python-tds adds None to its texts.
+    first = error.args[0] if error.args else None
+    text = first.get("M", error) if isinstance(first, dict) else first if isinstance(first, str) else error
     return ConfigError(f"the database cannot be checked: {text}", fix=_FIX)
 
 

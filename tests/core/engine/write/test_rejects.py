@@ -169,11 +169,19 @@ def test_truncate_applied_by_one_sink_is_a_dead_letter_of_an_append_sink(spark: 
 
 def test_only_dead_letters_are_spilled_to_disk_in_private_files(spark: SparkSession, tmp_path: Path) -> None:
     # A string without repeated characters is not compressible.
-    step, row, letter = RejectsStep(spark, tmp_path), string.ascii_uppercase, string.ascii_lowercase
-    before = set(find_local_files(spark))
-    step.handle(None, "undecodable", None, file="a.json", raws=(row, letter, row))
-    assert step.dead_letters == [("undecodable", 1, letter.encode())]
-    files = [path for path in find_local_files(spark) if path not in before]
+    row, letter = string.ascii_uppercase, string.ascii_lowercase
+    for attempt in (
+        "first",
+        "second",
+        "third",
+    ):  # Spark may remove the files of a job as soon as Java collects garbage.
+        step = RejectsStep(spark, tmp_path / attempt)
+        before = set(find_local_files(spark))
+        step.handle(None, "undecodable", None, file="a.json", raws=(row, letter, row))
+        assert step.dead_letters == [("undecodable", 1, letter.encode())]
+        files = [path for path in find_local_files(spark) if path not in before]
+        if files:
+            break
     shuffled = b"".join(path.read_bytes() for path in files)
     assert letter.encode() in shuffled
     assert row.encode() not in shuffled

@@ -12,7 +12,7 @@ from headrace.sdk import Changes, DataError, Transform, TransformConfig, changes
 from headrace.sdk.columns import any_of, quote_name
 from headrace.sdk.rows import list_fields, list_images, reject_rows, row_types
 from headrace_transforms.json_columns import JsonColumnReader, parse_type, read_as, read_inferred
-from headrace_transforms.row_images import map_images
+from headrace_transforms.row_images import list_copies, map_images
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -111,15 +111,10 @@ def _find_texts(changes: Changes, column: str) -> dict[str | None, Column]:
     """Return row image (None: a flat row) → the text of a column. Copies of row images come last."""
     from pyspark.sql import functions as F
 
-    images = list_images(changes) if changes.envelope else _list_copies(changes)
+    images = list_images(changes) if changes.envelope else list_copies(changes)
     images = [image for image in images if image and column in list_fields(changes, image)]
     texts: dict[str | None, Column] = {} if changes.envelope else {None: F.col(quote_name(column))}
     return texts | {image: F.col(quote_name(image)).getField(column) for image in images if image}
-
-
-def _list_copies(changes: Changes) -> list[str]:
-    """Return the columns that are row images, which ``add.fields`` took from the event."""
-    return [name for name, path in changes.origins.items() if len(path) == 1 and path[0] in C.IMAGES]
 
 
 def _reject(changes: Changes, reader: JsonColumnReader, column: str, texts: Mapping[str | None, Column]) -> Changes:
@@ -145,7 +140,7 @@ def _reject(changes: Changes, reader: JsonColumnReader, column: str, texts: Mapp
 
 def _put(changes: Changes, column: str, values: Mapping[str | None, Column]) -> Changes:
     """Return the changes with values of a column in place of its text; without the column if there are none."""
-    rows = (None, C.UNAVAILABLE, *(C.IMAGES if changes.envelope else _list_copies(changes)))
+    rows = (None, C.UNAVAILABLE, *(C.IMAGES if changes.envelope else list_copies(changes)))
 
     def put(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
         if image in values:

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 _VALUE = C.PREFIX + "value_"
 
 
+def list_copies(changes: Changes) -> list[str]:
+    """Return the columns that are row images, which ``add.fields`` took from the event."""
+    return [name for name, path in changes.origins.items() if len(path) == 1 and path[0] in C.IMAGES]
+
+
 def map_images(changes: Changes, make: ImageMap) -> Changes:
     """Return the changes with new columns in each row image, in the key and in UNAVAILABLE, a struct of flags."""
     from pyspark.sql import functions as F
 
-    copies = {name for name, path in changes.origins.items() if len(path) == 1 and path[0] in C.IMAGES}
-    structs = {*KEYS, C.UNAVAILABLE, *copies, *(C.IMAGES if changes.envelope else ())}
+    structs = {*KEYS, C.UNAVAILABLE, *list_copies(changes), *(C.IMAGES if changes.envelope else ())}
     columns: dict[str, Column] = {}
     for name in changes.frame.columns:
         column, fields = F.col(quote_name(name)), list_fields(changes, name) if name in structs else []

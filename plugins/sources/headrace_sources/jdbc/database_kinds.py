@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,23 @@ class DatabaseKind:
         return f"{address}{'&' if '?' in address else '?'}permitMysqlScheme"
 
 
-_MYSQL_SCHEMAS = ("information_schema", "mysql", "performance_schema", "sys")
-_SET_UTC = "SET time_zone = '+00:00'"
+_MYSQL = DatabaseKind(
+    "jdbc:mysql:",
+    "com.mysql.cj.jdbc.Driver",
+    None,
+    "SET time_zone = '+00:00'",
+    "UNIX_TIMESTAMP({})",
+    has_catalogs=True,
+    instant_types=("timestamp",),
+    returns_instants=False,
+    own_schemas=("information_schema", "mysql", "performance_schema", "sys"),
+)
+_MARIADB = replace(
+    _MYSQL,
+    prefix="jdbc:mariadb:",
+    driver="org.mariadb.jdbc.Driver",
+    jar="org.mariadb.jdbc:mariadb-java-client:3.5.3",
+)
 KINDS = (
     DatabaseKind(
         "jdbc:postgresql:",
@@ -49,28 +64,8 @@ KINDS = (
         returns_instants=True,
         own_schemas=("information_schema", "pg_catalog"),
     ),
-    DatabaseKind(
-        "jdbc:mariadb:",
-        "org.mariadb.jdbc.Driver",
-        "org.mariadb.jdbc:mariadb-java-client:3.5.3",
-        _SET_UTC,
-        "UNIX_TIMESTAMP({})",
-        has_catalogs=True,
-        instant_types=("timestamp",),
-        returns_instants=False,
-        own_schemas=_MYSQL_SCHEMAS,
-    ),
-    DatabaseKind(
-        "jdbc:mysql:",
-        "com.mysql.cj.jdbc.Driver",
-        None,
-        _SET_UTC,
-        "UNIX_TIMESTAMP({})",
-        has_catalogs=True,
-        instant_types=("timestamp",),
-        returns_instants=False,
-        own_schemas=_MYSQL_SCHEMAS,
-    ),
+    _MARIADB,
+    _MYSQL,
 )
 
 

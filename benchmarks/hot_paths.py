@@ -52,24 +52,35 @@ class NoStorage(Sink):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the cost of each step for both formats."""
-    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    cli.add_argument("--work", type=Path, required=True)
-    cli.add_argument("--records", type=int, default=200_000)
-    cli.add_argument("--rounds", type=int, default=5)
-    options = cli.parse_args(arguments)
-    for style in ("without schemas", "with schemas"):
-        folder = options.work.resolve() / style.replace(" ", "-")
-        deliver(folder, options.records, has_schema=style == "with schemas")
-        run(folder, 0)  # loads classes
+    options = parse_arguments(__doc__, arguments)
+    for title, folder in deliver_formats(options):
         best: dict[str, float] = {}
         for turn in range(options.rounds):
             for name, without in {"a batch": ExitStack, **STEPS}.items():
                 with without():
                     best[name] = min(best.get(name, 1e9), run(folder, turn))
         whole = best.pop("a batch")
-        print(f"JSON {style}, {options.records:,} records: {whole:.2f} s")
+        print(f"{title}: {whole:.2f} s")
         for name, seconds in best.items():
             print(f"  {name}: {whole / seconds:.3f}x")
+
+
+def parse_arguments(description: str | None, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--records", type=int, default=200_000)
+    cli.add_argument("--rounds", type=int, default=5)
+    return cli.parse_args(arguments)
+
+
+def deliver_formats(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Yield a title and the folder with a file of events, for JSON without and with schemas. A first batch has loaded the classes."""
+    for style in ("without schemas", "with schemas"):
+        folder = options.work.resolve() / style.replace(" ", "-")
+        deliver(folder, options.records, has_schema=style == "with schemas")
+        run(folder, 0)
+        yield f"JSON {style}, {options.records:,} records", folder
 
 
 def run(folder: Path, turn: int, transforms: Sequence[Transform] = (Unwrap(),), mode: str = "upsert") -> float:

@@ -8,11 +8,9 @@ store them. Rounds of all variants alternate, and the fastest counts.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.hot_paths import deliver, run
+from benchmarks.hot_paths import deliver_formats, parse_arguments, run
 
 from headrace.sdk import Transform
 from headrace_transforms.mask import Mask
@@ -43,21 +41,14 @@ VARIANTS: dict[str, list[Transform]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the cost of each variant for both formats."""
-    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    cli.add_argument("--work", type=Path, required=True)
-    cli.add_argument("--records", type=int, default=200_000)
-    cli.add_argument("--rounds", type=int, default=5)
-    options = cli.parse_args(arguments)
-    for style in ("without schemas", "with schemas"):
-        folder = options.work.resolve() / style.replace(" ", "-")
-        deliver(folder, options.records, has_schema=style == "with schemas")
-        run(folder, 0)  # loads classes
+    options = parse_arguments(__doc__, arguments)
+    for title, folder in deliver_formats(options):
         seconds: dict[str, list[float]] = {name: [] for name in VARIANTS}
         for turn in range(options.rounds):
             for name, transforms in VARIANTS.items():
                 seconds[name].append(run(folder, turn, transforms, mode="append"))
         alone = min(seconds["decoding alone"])
-        print(f"JSON {style}, {options.records:,} records: {alone:.2f} s")
+        print(f"{title}: {alone:.2f} s")
         for name, times in seconds.items():
             print(f"  {name}: {min(times) / alone:.3f}x (slowest round {max(times) / alone:.3f}x)")
 

@@ -17,7 +17,7 @@ from headrace_import.pipeline_import import ImportOptions, import_paths
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def make_event(op: str, lsn: int, number: int, item: str | None) -> str:

@@ -39,6 +39,7 @@ ICEBERG = {
         (POSTGRES | {"table.include.list": "^public\\.a$,public\\.b$"}, ["shop.public.a", "shop.public.b"]),
         (POSTGRES | {"table.include.list": "^public\\.a$,^public.b.*"}, "shop[.](?:public\\.a|public.b.*)"),
         (POSTGRES | {"schema.include.list": "public", "table.include.list": "public.a"}, ["shop.public.a"]),
+        (POSTGRES | {"topic.delimiter": "-", "table.include.list": r"public\.a,x[.]b.*"}, r"shop-(?:public-a|x-b.*)"),
         (POSTGRES | {"topic.delimiter": "_", "table.include.list": "public.a"}, ["shop_public_a"]),
         (MYSQL | {"table.include.list": "db.a"}, ["shop.db.a"]),
         (MARIADB | {"database.include.list": "db"}, "shop[.](?:db)[.].+"),

@@ -116,6 +116,31 @@ def test_command_line_and_properties_become_one_table(
     assert "hunter2" not in named
 
 
+SCRIPT = r"""#!/bin/sh
+# it's the nightly job
+hadoop fs -rm --op BULK_INSERT /tmp/x && spark-submit --class HoodieStreamer --supervise hudi.jar --mystery --op INSERT \
+  --retry-on-source-failures --target-base-path ${BASE}/orders --target-table orders
+  --hoodie-conf hoodie.streamer.source.kafka.topic=shop.$TOPIC --hoodie-conf bootstrap.servers=b:9092 | tee --op x
+  --source-class org.apache.hudi.utilities.sources.JsonKafkaSource
+"""
+
+
+def test_only_the_command_of_hudi_streamer_is_read(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(SCRIPT.replace(" | tee --op x", ""), encoding="utf-8")
+    result = importer.run(file)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"]["kafka"]["subscribe"] == ["shop.${env:TOPIC}"]
+    assert pipeline["sink"]["hudi"] == {"path": "${env:BASE}/headrace"}
+    assert pipeline["tables"][0]["sink"]["hudi"]["mode"] == "append"
+    assert find_keys(result, Kind.UNKNOWN) == {"--mystery"}
+    file.write_text(SCRIPT, encoding="utf-8")
+    assert "JsonKafkaSource" not in importer.run(file).pipeline
+    file.write_text(SCRIPT + SCRIPT, encoding="utf-8")
+    with pytest.raises(ConfigError, match="2 commands of Hudi Streamer"):
+        importer.run(file)
+
+
 EVENTS = (
     "spark-submit --class HoodieStreamer hudi.jar --source-class org.apache.hudi.utilities.sources.JsonKafkaSource"
     " --target-base-path /lake/ev --target-table ev --hoodie-conf hoodie.streamer.source.kafka.topic=events"

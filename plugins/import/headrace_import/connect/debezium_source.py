@@ -46,9 +46,10 @@ def read_topics(settings: Settings) -> Topics:
         names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
         return Topics(names, comment=settings.cite(*keys, included))
     pattern, more = _make_pattern(settings, included)
-    start = "".join(
-        f"{part}{quote_pattern(delimiter)}" for part in (quote_pattern(prefix), _join_names(databases)) if part
-    )
+    between = quote_pattern(delimiter)
+    if delimiter != ".":  # The lists match names with a dot.
+        pattern = pattern.replace("\\.", between).replace("[.]", between)
+    start = "".join(f"{part}{between}" for part in (quote_pattern(prefix), _join_names(databases)) if part)
     return Topics(pattern=f"{start}{pattern}", comment=settings.cite(*keys, *more))
 
 

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import deque
+from collections.abc import Sequence
 
 from headrace.sdk import ConfigError
 
 #: Argument that gives a property: ``--hoodie-conf name=value``.
 _PROPERTY, _SPARK = "--hoodie-conf", "--conf"
+#: Arguments without a value, of Hudi Streamer and of spark-submit.
 _FLAGS = (
-    "--continuous",
-    "--enable-sync",
-    "--enable-hive-sync",
-    "--filter-dupes",
-    "--disable-compaction",
+    "--allow-commit-on-no-checkpoint-change",
     "--commit-on-errors",
+    "--continuous",
+    "--disable-compaction",
+    "--enable-hive-sync",
+    "--enable-sync",
+    "--filter-dupes",
+    "--force-empty-sync",
+    "--retry-last-pending-inline-clustering",
+    "--retry-last-pending-inline-compaction",
+    "--retry-on-source-failures",
+    "--supervise",
     "--verbose",
     "-v",
 )
+#: Line feeds and operators of the shell end a command.
+_ENDS = "\n;&|"
+_COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _STREAMER = re.compile(r"Hoodie(MultiTable)?(Delta)?Streamer\b")
 
 
@@ -28,19 +41,48 @@ def is_command_line(text: str) -> bool:
 
 
 def parse_command_line(text: str, where: str) -> dict[str, str]:
-    """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings."""
+    """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings.
+
+    Variables of the shell become references. ConfigError for several commands of Hudi Streamer.
+    """
     try:
-        words = shlex.split(text.replace("\\\n", " "), comments=True)
+        commands = [command for command in _split_commands(text) if any(map(_STREAMER.search, command))]
     except ValueError as error:
         raise ConfigError(f"not a command line: {error}", where=where, fix="close the quotes") from None
+    if len(commands) > 1:
+        raise ConfigError(
+            f"the file has {len(commands)} commands of Hudi Streamer", where=where, fix="write each command to a file"
+        )
+    return _parse_arguments([_VARIABLE.sub(r"${env:\1\2}", word) for command in commands for word in command])
+
+
+def _split_commands(text: str) -> list[list[str]]:
+    """Return the words of each command. A line that begins with an argument continues the previous line."""
+    lexer = shlex.shlex(_COMMENT.sub("", text.replace("\\\n", " ")), posix=True, punctuation_chars=_ENDS)
+    lexer.whitespace, lexer.whitespace_split = " \t\r", True
+    commands: list[list[str]] = [[]]
+    is_new_line = False
+    for word in lexer:
+        if set(word) <= set(_ENDS):
+            is_new_line = set(word) == {"\n"}
+            commands += [] if is_new_line else [[]]
+            continue
+        if is_new_line and not word.startswith("-"):
+            commands.append([])
+        is_new_line = False
+        commands[-1].append(word)
+    return commands
+
+
+def _parse_arguments(words: Sequence[str]) -> dict[str, str]:
     options: dict[str, str] = {}
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
+    rest = deque(words)
+    while rest:
+        name, equals, value = rest.popleft().partition("=")
         if not name.startswith("-"):
             continue
-        if not equals and name not in _FLAGS and words:
-            value = words.pop(0)
+        if not equals and name not in _FLAGS and rest and not rest[0].startswith("--"):
+            value = rest.popleft()
         if name in (_PROPERTY, _SPARK):
             name, _, value = value.partition("=")
         options[name] = value or ("true" if name in _FLAGS else "")

@@ -34,6 +34,7 @@ _SUBMIT = (
     "--name",
     "--props",
     "--files",
+    "--supervise",
 )
 #: Options without meaning in a pipeline, with the reason.
 _WITHOUT_MEANING = (
@@ -49,6 +50,9 @@ _WITHOUT_MEANING = (
     ),
     (("schema.registry.url",), "the address of the schema provider has the registry"),
     (("group.id", "enable.auto.commit", "*.deserializer"), "Spark sets it"),
+    (("--retry-on-source-failures",), "headrace repeats a failed read"),
+    (("--retry-last-pending-*",), "headrace maintains tables itself"),
+    (("--allow-commit-on-no-checkpoint-change", "--force-empty-sync"), "a batch without records needs neither"),
     (("--source-class",), "the options of the source and `value:` name the source and the format"),
     (("auto.offset.reset",), "headrace starts at `earliest`"),
 )

@@ -62,7 +62,7 @@ def list_statements(server: Postgres, options: dict[str, str], user: str = "read
         return [tuple(row) for row in connection.run(sql) or ()]
 
     try:
-        return [finding.statement for finding in check_postgresql(run, options)]
+        return [finding.statement for finding in check_postgresql(run, {"plugin.name": "pgoutput"} | options)]
     finally:
         connection.close()
 
@@ -177,6 +177,35 @@ def test_partitions_and_their_root(market: Postgres) -> None:
     assert list_statements(market, leaf) == [f"{change.format('false')} or correct `table.include.list`"]
     market.execute("alter table market.part_2 replica identity nothing")
     assert list_statements(market, root) == ["ALTER TABLE market.part_2 REPLICA IDENTITY DEFAULT;"]
+
+
+@pytest.mark.dist
+@pytest.mark.one_spark
+def test_rows_that_postgresql_leaves_out(market: Postgres) -> None:
+    """Policies, tables without a log, and publications of a part of a table."""
+    options = {"table.include.list": "market.good", "publication.name": "market"}
+    statements = [
+        "ALTER ROLE reader BYPASSRLS;",
+        "ALTER TABLE market.good SET LOGGED;",
+        'ALTER PUBLICATION "market" DROP TABLE market.good; ALTER PUBLICATION "market" ADD TABLE market.good;',
+    ]
+    market.execute("alter table market.good enable row level security")
+    assert list_statements(market, options)[0] == statements[0]
+    assert list_statements(market, options | {"plugin.name": "decoderbufs"}) == statements[:1]
+    market.execute(statements[0])
+    market.execute("create publication market for table market.good where (id > 5)")
+    assert list_statements(market, options) == statements[2:]
+    market.execute("drop publication market; create publication market for table market.good (id)")
+    assert list_statements(market, options) == statements[2:]
+    market.execute("drop publication market; alter table market.good set unlogged")
+    assert list_statements(market, options)[0] == statements[1]
+    market.execute("alter table market.good set logged; alter table market.good owner to reader")
+    all_tables = options | {"publication.autocreate.mode": "ALL_TABLES"}
+    (statement,) = list_statements(market, all_tables)
+    assert statement.startswith("set `publication.autocreate.mode: filtered`, or CREATE PUBLICATION")
+    assert list_statements(market, {"schema.include.list": "markt", "plugin.name": "decoderbufs"}) == [
+        "correct `schema.include.list`"
+    ]
 
 
 @pytest.mark.dist

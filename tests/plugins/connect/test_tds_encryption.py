@@ -207,7 +207,7 @@ def test_check_of_the_stand_in(plain_server: TdsServer, tmp_path: Path, monkeypa
     ("options", "message"),
     [
         ({"database.password": "wrong"}, "the database cannot be checked: Login failed for user 'administrator'."),
-        ({"driver.encrypt": "true"}, "the server has no encryption"),
+        ({"driver.encrypt": "true"}, "the server has no encryption: the password would not be safe"),
         ({"driver.encrypt": "strict"}, "the preflight has no strict encryption"),
         ({"driver.trustStore": "/missing/store.jks"}, "there is no trust store /missing/store.jks on this machine"),
         ({"driver.trustStore": __file__}, f"the trust store {__file__} is not a PEM file"),

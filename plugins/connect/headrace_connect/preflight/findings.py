@@ -29,13 +29,17 @@ def find_missing_tables(
     *,
     fix: str = "correct `table.include.list`, or create the table",
 ) -> list[Finding]:
-    """Return a finding for each item of ``table.include.list`` that no table matches."""
-    known = list(tables)
-    return [
-        Finding(f"no table matches {item!r}", fix)
-        for item in list_items(options, "table.include.list")
-        if not any(_matches(item, table) for table in known)
-    ]
+    """Return a finding for each item of ``table.include.list`` that none of the captured ``tables`` matches.
+
+    Without such items, one finding if the lists of schemas and databases leave no table.
+    """
+    known, items = list(tables), list_items(options, "table.include.list")
+    missing = [item for item in items if not any(_matches(item, table) for table in known)]
+    found = [Finding(f"no table matches {item!r}", fix) for item in missing]
+    outer = [f"`{key}`" for key in ("schema.include.list", "database.include.list") if list_items(options, key)]
+    if outer and not known and not items:
+        found.append(Finding("the connector captures no table", f"correct {' or '.join(outer)}"))
+    return found
 
 
 def has_key_option(options: Mapping[str, str], *names: str) -> bool:

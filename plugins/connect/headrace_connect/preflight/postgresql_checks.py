@@ -10,6 +10,8 @@ from headrace_connect.preflight.findings import Finding, choose_tables, find_mis
 Options = Mapping[str, str]
 Query = Callable[[str], list[tuple[Any, ...]]]
 
+#: Debezium's default plugin.
+_DECODERBUFS = "decoderbufs"
 #: Without pg_partition_ancestors, which PostgreSQL 11 lacks.
 _TABLES = """
 with recursive up (leaf, oid) as (
@@ -20,16 +22,22 @@ select n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname), quo
        exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary),
        exists (select from pg_index i where i.indrelid = c.oid and i.indisreplident),
        has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'MEMBER'),
-       c.relkind = 'p', array(select a.nspname || '.' || r.relname from up join pg_class r on r.oid = up.oid
+       row_security_active(c.oid), c.relpersistence = 'u', c.relkind = 'p', array(select a.nspname || '.' || r.relname from up join pg_class r on r.oid = up.oid
          join pg_namespace a on a.oid = r.relnamespace where up.leaf = c.oid and up.oid <> c.oid)::text[]
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+where c.relkind in ('r', 'p') and c.relpersistence <> 't' and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
 order by 1"""
 #: Tables of publications. The view has partitions in place of their root, which the catalog has.
 _PUBLISHED = """
 select p.pubname, n.nspname || '.' || c.relname from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
 join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
 union select pubname, schemaname || '.' || tablename from pg_publication_tables"""
+#: Tables with a part of their rows or columns in a publication, since PostgreSQL 15.
+_FILTERED = """
+select p.pubname, n.nspname || '.' || c.relname, to_jsonb(r) ->> 'prqual' is not null
+from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
+join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
+where to_jsonb(r) ->> 'prqual' is not null or to_jsonb(r) ->> 'prattrs' is not null"""
 
 
 class _Table(NamedTuple):
@@ -44,6 +52,8 @@ class _Table(NamedTuple):
     may_use_schema: bool
     may_read: bool
     is_owned: bool
+    hides_rows: bool
+    is_unlogged: bool
     is_partitioned: bool
     parents: list[str]
 
@@ -82,10 +92,14 @@ def check_postgresql(query: Query, options: Options) -> Iterator[Finding]:
         if table.name in names and not table.may_read:
             what = f"the user {user} must not read {table.quoted}"
             yield Finding(what, f"GRANT SELECT ON {table.quoted} TO {user};")
+        if table.name in names and table.hides_rows:
+            what = f"policies of {table.quoted} hide rows from the user {user}: snapshots lack them"
+            yield Finding(what, f"ALTER ROLE {user} BYPASSRLS;")
         if table.is_in(names) and not table.is_partitioned:  # the partitions have the replica identities
             yield from _check_identity(table)
     yield from _check_slot(query, options)
-    yield from _check_publication(query, options, tables, captured, user)
+    if options.get("plugin.name", _DECODERBUFS).lower() != _DECODERBUFS:  # This plugin has no publication.
+        yield from _check_publication(query, options, tables, captured, user)
     yield from _check_signals(query, options.get("signal.data.collection"), [table.name for table in tables])
 
 
@@ -93,6 +107,8 @@ def _check_identity(table: _Table) -> Iterator[Finding]:
     name = table.quoted
     full = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
     default = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.has_key else full
+    if table.is_unlogged:
+        yield Finding(f"{name} is unlogged: the log has none of its changes", f"ALTER TABLE {name} SET LOGGED;")
     if table.identity == "n":
         yield Finding(f"{name} has the replica identity NOTHING: deletes have no key", default)
     elif table.identity == "i" and not table.has_identity_index:
@@ -106,8 +122,8 @@ def _check_identity(table: _Table) -> Iterator[Finding]:
 def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
     slot = options.get("slot.name", "debezium")
     found = query(
-        "select slot_name, plugin, database = current_database(), coalesce(wal_status, ''), conflict from ("
-        "select s.*, (to_jsonb(s) ->> 'conflicting')::boolean as conflict from pg_replication_slots s) s"
+        "select slot_name, plugin, database = current_database(), coalesce(to_jsonb(s) ->> 'wal_status', ''), "
+        "(to_jsonb(s) ->> 'conflicting')::boolean from pg_replication_slots s"
     )
     own = next((row for row in found if row[0] == slot), None)
     drop = f"SELECT pg_drop_replication_slot({_quote_text(slot)}); then a new snapshot"
@@ -118,9 +134,15 @@ def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
             yield Finding(f"all {most} replication slots are in use", statement)
     elif own[3] == "lost" or own[4]:
         yield Finding(f"the slot {slot} has lost changes that the connector did not read", drop)
-    elif not own[2] or own[1] != options.get("plugin.name", "decoderbufs"):
+    elif not own[2] or own[1] != options.get("plugin.name", _DECODERBUFS).lower():
         yield Finding(f"the slot {slot} is of another database or plugin, {own[1]}", "set another `slot.name`")
-    ((limit,),) = query("select current_setting('max_slot_wal_keep_size')")
+    elif own[3] == "unreserved":
+        what = (
+            f"the slot {slot} loses changes at the next checkpoint of PostgreSQL, unless the connector reads them first"
+        )
+        yield Finding(what, "start the connector")
+    # Before PostgreSQL 13 there is no limit.
+    ((limit,),) = query("select coalesce(current_setting('max_slot_wal_keep_size', true), '-1')")
     if limit != "-1":
         what = f"the slot loses changes if the connector is more than {limit} behind"
         yield Finding(what, "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();", is_warning=True)
@@ -131,7 +153,7 @@ def _check_publication(
 ) -> Iterator[Finding]:
     name = options.get("publication.name", "dbz_publication")
     quoted = _quote_name(name)
-    mode = options.get("publication.autocreate.mode", "all_tables")
+    mode = options.get("publication.autocreate.mode", "all_tables").lower()
     rows = query(
         "select pubname, pubinsert and pubupdate and pubdelete and pubtruncate, puballtables, pg_has_role(pubowner, 'MEMBER'), "
         "coalesce((to_jsonb(p) ->> 'pubviaroot')::boolean, false) from pg_publication p"
@@ -154,6 +176,8 @@ def _check_publication(
     published = {table for publication, table in query(_PUBLISHED) if publication == name}
     if mode == "filtered" and not obstacle:  # the connector replaces the tables
         published = {table.name for table in captured}
+    else:
+        yield from _check_filters(query, name, quoted, captured)
     for table in captured:
         if not _is_published(table, published, tables):
             what = f"{table.quoted} is not in the publication {name}"
@@ -161,6 +185,18 @@ def _check_publication(
             yield Finding(what, f"ALTER PUBLICATION {quoted} ADD TABLE {table.quoted};")
     setting = f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = {{}});"
     yield from _check_partitions(tables, captured, published, setting, has_roots=publication.has_roots)
+
+
+def _check_filters(query: Query, name: str, quoted: str, captured: list[_Table]) -> Iterator[Finding]:
+    """Yield the tables of a publication that it has a part of."""
+    filtered = {table: has_row_filter for publication, table, has_row_filter in query(_FILTERED) if publication == name}
+    for table in captured:
+        if table.name in filtered:
+            part = "rows" if filtered[table.name] else "columns"
+            change = f"ALTER PUBLICATION {quoted} {{}} TABLE {table.quoted};"
+            what = f"the publication {name} leaves out {part} of {table.quoted}"
+            statement = f"{change.format('DROP')} {change.format('ADD')}"
+            yield Finding(what, statement, is_warning=not filtered[table.name])
 
 
 def _list_leaves(table: _Table, tables: list[_Table]) -> list[_Table]:
@@ -204,8 +240,10 @@ def _check_creation(
     query: Query, name: str, quoted: str, mode: str, captured: list[_Table], user: str
 ) -> Iterator[Finding]:
     """Yield what prevents the connector from creating its publication."""
-    ((database, may_create),) = query(
-        "select quote_ident(current_database()), has_database_privilege(current_database(), 'CREATE')"
+    ((database, may_create, may_publish_all),) = query(
+        "select quote_ident(current_database()), has_database_privilege(current_database(), 'CREATE'), rolsuper "
+        "or exists (select from pg_roles g where g.rolname = 'rds_superuser' and pg_has_role(g.oid, 'MEMBER')) "
+        "from pg_roles where rolname = current_user"
     )
     foreign = [table.quoted for table in captured if not table.is_owned]
     if mode == "disabled" or foreign:
@@ -213,6 +251,10 @@ def _check_creation(
         names = ", ".join(table.quoted for table in captured)
         statement = f"CREATE PUBLICATION {quoted} FOR TABLE {names}; as their owner"
         yield Finding(f"there is no publication {name}, and the connector cannot create it: {why}", statement)
+    elif mode == "all_tables" and not may_publish_all:
+        what = f"there is no publication {name}, and only a superuser can create it for all tables"
+        statement = f"CREATE PUBLICATION {quoted} FOR ALL TABLES; as a superuser"
+        yield Finding(what, f"set `publication.autocreate.mode: filtered`, or {statement}")
     elif not may_create:
         yield Finding(
             f"the user {user} must not create the publication", f"GRANT CREATE ON DATABASE {database} TO {user};"

@@ -22,6 +22,8 @@ _ENCRYPT_ON, _NOT_SUPPORTED = 1, 2
 _CHUNK = 65536
 _FIX = "set `driver.trustStore` in `connect: {preflight: …}` to a PEM file with the certificate of the authority"
 
+_ENCRYPT = "encrypt the connections of SQL Server, or correct `database.hostname` and `database.port`"
+
 
 class TdsSocket:
     """Socket of a connection to SQL Server for python-tds, which connects as without TLS.
@@ -100,7 +102,7 @@ class TdsSocket:
             self._shake_hands(tls)
             self._tls = tls
         elif self._is_required:
-            raise ConfigError("the server has no encryption", fix="set `driver.encrypt: false` in `connect:`")
+            raise ConfigError("the server has no encryption: the password would not be safe", fix=_ENCRYPT)
         self._answer = answer
 
     def _shake_hands(self, tls: ssl.SSLObject) -> None:

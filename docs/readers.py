@@ -40,7 +40,7 @@ def _build_delta() -> str:
         [f"`{name}`", *[_describe(getattr(reader, feature)) for feature in delta_readers.FEATURES]]
         for name, reader in delta_readers.load_readers().items()
     ]
-    return _build_table(["reader", "deletion vectors", "type widening"], rows)
+    return _build_table(["reader", "deletion vectors", "type widening", "column mapping"], rows)
 
 
 def _build_names() -> str:

@@ -208,8 +208,8 @@ class Sink(Plugin, ABC):
     def check_table(self, table: Table, mode: TableMode) -> None:
         """Raise ConfigError for a table that the sink cannot maintain correctly with its options. Called before any read or write."""
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
-        """Raise DataError for a column name that the sink, or a reader of the table, does not support."""
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
+        """Raise DataError for the name of a column or nested field that the sink, the table or one of its readers does not support."""
 
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         """Raise ConfigError for a table with these columns that the sink cannot create (``headrace check``)."""

@@ -86,7 +86,7 @@ class FilesSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink files", Folder(spark, self.config.path).probe()
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         if self.config.format == "avro":
             check_avro_columns(columns, "Avro")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import types as T
@@ -11,6 +11,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk import Sink, Table
 from headrace_sinks import DeltaSink, HudiSink, IcebergSink
 from headrace_sinks.delta.delta_readers import explain_widening
+from headrace_sinks.delta.delta_table_options import DeltaTableOptions
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.hudi.hudi_table_services import list_inline_options
 from headrace_sinks.iceberg import iceberg_readers
@@ -182,6 +183,25 @@ def test_new_delta_tables_are_readable_by_all_readers(options: dict[str, Any], c
     assert DeltaSink(path="lake", **options)._table_options.properties()["delta.enableDeletionVectors"] == chosen
 
 
+@pytest.mark.parametrize(
+    ("options", "names", "mode"),
+    [
+        ({}, ["id", "a_b"], None),
+        ({}, ["id", "a b"], "name"),
+        ({"readers": ["spark", "trino"]}, ["a(b)"], "name"),
+        ({"readers": ["spark", "athena"]}, ["a b"], None),
+        ({"delta.columnMapping.mode": "none"}, ["a b"], "none"),
+        ({"delta.columnMapping.mode": "id"}, ["a_b"], "id"),
+    ],
+)
+def test_columns_of_new_delta_tables_are_mapped_for_names_that_need_it(
+    options: dict[str, Any], names: list[str], mode: str | None
+) -> None:
+    readers, properties = options.get("readers", ()), {k: v for k, v in options.items() if k != "readers"}
+    found = DeltaTableOptions(readers, properties).properties(names)
+    assert found.get("delta.columnMapping.mode") == mode
+
+
 def test_deletion_vectors_are_rejected_for_readers_that_refuse_them() -> None:
     sink = DeltaSink(path="lake", readers=["spark", "polars"], **{"delta.enableDeletionVectors": True})
     assert refusal(sink) == (
@@ -348,7 +368,7 @@ def test_warnings_for_hudi_readers(options: dict[str, Any], warnings: list[str])
 @pytest.mark.parametrize("sink", [iceberg(readers=["spark", "athena"]), hudi(readers=["spark", "athena"])])
 def test_column_name_unsupported_by_a_reader_is_rejected(sink: Sink, name: str) -> None:
     with pytest.raises(DataError) as refused:
-        sink.check_columns(Table("shop.orders"), ["id", name])
+        sink.check_columns(cast("Any", None), Table("shop.orders"), ["id", name])
     assert str(refused.value) == (
         f"table shop.orders: athena does not support the column name {name!r}: a name consists of English letters, digits and `_`\n"
         "  fix: rename the column with `rename` under `transforms:`, or remove athena from `readers`"

@@ -17,7 +17,7 @@ from headrace.sdk.sink import Sink, Table
 from headrace.spark.columns import any_of, quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
 
 
@@ -31,13 +31,16 @@ def reject_refused_fields(
     """
     from pyspark.sql import functions as F
 
-    schema, target = changes.frame.schema, Table(table, tuple(changes.key_columns))
+    frame, schema, target = changes.frame, changes.frame.schema, Table(table, tuple(changes.key_columns))
     types = {n: schema[n].dataType for n in changes.event_columns if n not in changes.key_columns}
     undeclared = _list_undeclared(types, changes, events)
-    refused = {name: text for name in undeclared & {*types} if (text := _describe_refusal(name, target, sinks))}
+    names = _find_unsupported(frame.sparkSession, target, undeclared - {*changes.key_columns}, sinks)
+    refused = {
+        name: text for name in undeclared & {*types} if (text := _describe_reserved(name, sinks) or names.get(name))
+    }
     kept = {name: kind for name, kind in types.items() if name not in refused}
     inner = undeclared & {name for kind in kept.values() for name in _list_names(kind)} - {*changes.key_columns}
-    texts = {name: text for name in inner if (text := _check_name(name, target, sinks))}
+    texts = {name: text for name, text in names.items() if name in inner}
     tests = {text: F.col(quote_name(name)).isNotNull() for name, text in refused.items()}
     for name, text in sorted(texts.items()):
         columns = [column for column, kind in kept.items() if name in _list_names(kind)]
@@ -60,21 +63,33 @@ def _list_names(kind: DataType) -> list[str]:
     return [name for _, struct in list_structs(kind) for name in struct.names]
 
 
-def _describe_refusal(column: str, table: Table, sinks: Iterable[Sink]) -> str | None:
-    """Return why a table cannot have a column with this name; None if it can."""
-    for sink in sinks:
-        if is_reserved(sink, column):
-            return f"a sink reserves the name {column!r}: rename it under `transforms:`"
-    return _check_name(column, table, sinks)
+def _describe_reserved(column: str, sinks: Iterable[Sink]) -> str | None:
+    """Return why a table cannot have a column with this name, which a sink reserves; None if none does."""
+    is_free = not any(is_reserved(sink, column) for sink in sinks)
+    return None if is_free else f"a sink reserves the name {column!r}: rename it under `transforms:`"
 
 
-def _check_name(name: str, table: Table, sinks: Iterable[Sink]) -> str | None:
-    """Return why a sink does not support the name of a column or nested field; None if all sinks support it."""
+def _find_unsupported(
+    spark: SparkSession, table: Table, names: Collection[str], sinks: Iterable[Sink]
+) -> dict[str, str]:
+    """Return the names of columns and nested fields that a sink does not support, with the reasons.
+
+    All names are checked at once first: a sink may read its table to check them.
+    """
+    found: dict[str, str] = {}
     for sink in sinks:
-        try:
-            sink.check_columns(table, [name])
-        except DataError as error:
-            return error.what
+        if _check_names(spark, table, names, sink) is not None:
+            reasons = {name: _check_names(spark, table, [name], sink) for name in names if name not in found}
+            found |= {name: reason for name, reason in reasons.items() if reason is not None}
+    return found
+
+
+def _check_names(spark: SparkSession, table: Table, names: Collection[str], sink: Sink) -> str | None:
+    """Return why a sink does not support one of the names; None if it supports all of them."""
+    try:
+        sink.check_columns(spark, table, names)
+    except DataError as error:
+        return error.what
     return None
 
 

@@ -104,7 +104,7 @@ class TablePlan:
             reject_empty_structs((changes.frame.schema[name] for name in columns), table)
         for sink, mode in modes.items():
             sink.check_table(target, mode)
-            sink.check_columns(target, columns)
+            sink.check_columns(changes.frame.sparkSession, target, columns)
             sink.check_source(plan.source, [table], changes.frame.sparkSession)
         return cls(
             table=target,

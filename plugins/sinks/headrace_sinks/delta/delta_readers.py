@@ -18,7 +18,7 @@ from headrace_sinks.reader_support import (
 )
 
 #: Keys of an engine in ``readers.toml``.
-FEATURES = ("deletion_vectors", "type_widening")
+FEATURES = ("deletion_vectors", "type_widening", "column_mapping")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class DeltaReader:
     deletion_vectors: Support
     #: Files with a narrower type than the column of the table.
     type_widening: Support
+    #: Columns with other names in files, which allows all characters in names (``delta.columnMapping.mode``).
+    column_mapping: Support
 
 
 @cache
@@ -47,9 +49,18 @@ def find_support(readers: Sequence[str], feature: str) -> dict[str, Support]:
 
 def explain_widening(readers: Sequence[str]) -> str | None:
     """Return the reason why the type of a column must not be widened; None if all readers read such a table."""
-    support = find_support(readers, "type_widening")
+    return _explain(readers, "type_widening", "type widening", "a column of which the type was widened")
+
+
+def explain_mapping(readers: Sequence[str]) -> str | None:
+    """Return the reason why columns must not be mapped; None if all readers read such a table."""
+    return _explain(readers, "column_mapping", "column mapping", "mapped columns")
+
+
+def _explain(readers: Sequence[str], feature: str, name: str, effect: str) -> str | None:
+    support = find_support(readers, feature)
     if all_read(support):
         return None
     if incompatible_readers(support):
-        return describe(support, "type widening")
-    return f"it is not known whether {join_names(unknown_readers(support))} can read a column of which the type was widened"
+        return describe(support, name)
+    return f"it is not known whether {join_names(unknown_readers(support))} can read {effect}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError, DataError
 from headrace.sdk.changes import DELETED
 from headrace.sdk.schemas import project
-from headrace_sinks.delta.delta_handle import MAPPING, DeltaHandle
+from headrace_sinks.delta.delta_handle import DeltaHandle
+from headrace_sinks.delta.delta_names import check_names
 from headrace_sinks.delta.delta_readers import explain_widening
 from headrace_sinks.reader_support import list_names
 from headrace_sinks.stored_types import find_changes, spell_as_stored, union_by_name
@@ -19,26 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-#: Characters that Delta does not allow in the name of a column, unless columns are mapped.
-_FORBIDDEN = frozenset(" ,;{}()\n\t=")
 WIDENING = "delta.enableTypeWidening"
 #: Keys in the metadata of a generated and of an identity column.
 _GENERATED = {"delta.generationExpression", "delta.identity.start"}
 #: Widths of integers in bytes.
 _INTEGERS = {"byte": 1, "short": 2, "integer": 4, "long": 8}
-
-
-def check_names(schema: StructType, properties: Mapping[str, str]) -> None:
-    """Raise DataError for a column name that Delta does not allow. ``properties``: properties of the table."""
-    if properties.get(MAPPING, "none") != "none":
-        return
-    for name in list_names(schema):
-        if _FORBIDDEN & set(name):
-            raise DataError(
-                f"Delta does not allow the column name {name!r}: it has a space or one of `,;{{}}()=`",
-                fix=f"change the name with `rename` under `transforms:`; or, for new tables, set `{MAPPING}: name`, if all readers "
-                "of the table support it",
-            )
 
 
 def evolve(handle: DeltaHandle, rows: DataFrame, readers: Sequence[str], *, has_deletes: bool) -> DataFrame:
@@ -64,7 +49,7 @@ def evolve(handle: DeltaHandle, rows: DataFrame, readers: Sequence[str], *, has_
     rows = spell_as_stored(rows, stored)
     _check_generated(stored, rows.columns)
     schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen, has_deletes=has_deletes)
-    check_names(schema, handle.properties)
+    check_names(list_names(schema), handle.properties, readers)
     if any(find_changes(stored, schema)):
         _change_schema(handle, schema, widens=bool(reasons))
     return project(rows, schema.add(DELETED, "boolean"))

@@ -36,9 +36,10 @@ from headrace_sinks.delta.delta_folders import check_other_files, make_table_fol
 from headrace_sinks.delta.delta_handle import CREATED, DeltaHandle, find_prefix_length
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
+from headrace_sinks.delta.delta_names import check_names, needs_mapping
 from headrace_sinks.delta.delta_partitions import check_partition_types, find_partition_columns, find_unsupported_values
 from headrace_sinks.delta.delta_readers import load_readers
-from headrace_sinks.delta.delta_schema import check_names, evolve
+from headrace_sinks.delta.delta_schema import evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
 from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
@@ -130,8 +131,15 @@ class DeltaSink(Sink):
     def place(self) -> str | None:
         return self.config.path
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
+        if needs_mapping(columns):
+            path = self._path(spark, table)
+            if (properties := self._stored_properties.get(path)) is None:
+                with active(spark):
+                    handle = DeltaHandle.load(spark, path)
+                properties = self._table_options.properties(columns) if handle is None else handle.properties
+            check_names(columns, properties, self.config.readers)
 
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         check_partition_columns(table, columns, self._partition_columns(table), "sink delta, partition.by")
@@ -150,7 +158,8 @@ class DeltaSink(Sink):
         columns = self._partition_columns(table) if handle is None else handle.partition_columns
         if not columns:
             return None
-        properties = self._table_options.properties() if handle is None else handle.properties
+        names = tuple(list_names(row))
+        properties = self._table_options.properties(names) if handle is None else handle.properties
         unsupported = find_unsupported_values(
             columns, row, has_folders=not find_prefix_length(properties), has_limit=not Folder(spark, path).is_in_store
         )
@@ -165,6 +174,7 @@ class DeltaSink(Sink):
             self._folders.check(spark, table.name, path, is_stored=handle is not None, is_exclusive=True)
             if handle is None:
                 return self._write_first_batch(table, path, rows, batch)
+            self._stored_properties[path] = handle.properties
             return self._write(handle, table, rows, batch)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -197,6 +207,11 @@ class DeltaSink(Sink):
     @property
     def _table_options(self) -> DeltaTableOptions:
         return DeltaTableOptions(self.config.readers, self.config.options())
+
+    @cached_property
+    def _stored_properties(self) -> dict[str, Mapping[str, str]]:
+        """Table's folder → its properties, of tables that this run has written."""
+        return {}
 
     @cached_property
     def _folders(self) -> TableFolders:
@@ -243,8 +258,9 @@ class DeltaSink(Sink):
             return deferred
         check_partition_types(columns, rows.schema, f"table {table.name}, sink delta, partition.by")
         check_other_files(spark, table.name, path, columns)
-        properties = self._table_options.properties()
-        check_names(rows.schema, properties)
+        names = tuple(list_names(rows.schema))
+        properties = self._table_options.properties(names)
+        check_names(names, properties, self.config.readers)
         if batch.mode == "upsert":
             rows = rows.where(~_is_deleted())
         rows = rows.withMetadata(POSITION, {CREATED: True})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.sdk import ConfigError
-from headrace_sinks.delta.delta_handle import DeltaHandle
-from headrace_sinks.delta.delta_readers import find_support
+from headrace_sinks.delta.delta_handle import MAPPING, DeltaHandle
+from headrace_sinks.delta.delta_names import needs_mapping
+from headrace_sinks.delta.delta_readers import explain_mapping, find_support
 from headrace_sinks.reader_support import (
     Support,
     all_read,
@@ -30,8 +31,11 @@ class DeltaTableOptions:
     #: The configured table properties.
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def properties(self) -> dict[str, str]:
-        """Return the properties of new tables. ConfigError for a property that a reader does not support."""
+    def properties(self, names: Collection[str] = ()) -> dict[str, str]:
+        """Return the properties of new tables. ConfigError for a property that a reader does not support.
+
+        ``names``: names of a table's columns and nested fields. Delta allows some of them only if columns are mapped.
+        """
         support, configured = self._support, self.options.get(DELETION_VECTORS)
         if configured == "true" and incompatible_readers(support):
             raise ConfigError(
@@ -39,7 +43,9 @@ class DeltaTableOptions:
                 where=f"{_WHERE}, {DELETION_VECTORS}",
                 fix=f"remove the option, or remove {join_names(incompatible_readers(support))} from `readers`",
             )
-        return {DELETION_VECTORS: str(all_read(support)).lower(), **self.options}
+        is_mapped = needs_mapping(names) and explain_mapping(self.readers) is None
+        mapping = {MAPPING: "name"} if is_mapped else {}
+        return {DELETION_VECTORS: str(all_read(support)).lower(), **mapping, **self.options}
 
     def warnings(self) -> Iterator[str]:
         """Warn about costs of the choice and about unknown support."""

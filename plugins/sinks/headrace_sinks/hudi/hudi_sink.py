@@ -142,7 +142,7 @@ class HudiSink(Sink):
         self._index.check_table(table, mode)
         check_record_key(self.config.options(), table, mode)
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
         check_avro_columns(columns, "Hudi")
 

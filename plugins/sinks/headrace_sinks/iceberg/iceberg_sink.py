@@ -207,7 +207,7 @@ class IcebergSink(Sink):
     def place(self) -> str | None:
         return self.config.warehouse or f"catalog {self.config.catalog}"
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
 
     def check_new(self, table: Table, columns: Collection[str]) -> None:

@@ -86,7 +86,7 @@ class S3Sink(Sink):
     def place(self) -> str | None:
         return self.config.path
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         if self.config.format == "avro":
             check_avro_columns(columns, "Avro")
 

@@ -105,6 +105,32 @@ def test_nested_field_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
     assert found == {("field-name", f"Hudi does not allow the column name {name!r}") for name in names}
 
 
+def test_new_name_that_a_delta_table_does_not_allow_does_not_stop_it(tmp_path: Path, spark: SparkSession) -> None:
+    """A new table that has such a name from its first batch on allows all of them."""
+    job = make_pipeline(tmp_path, "delta")
+    write(tmp_path, 1, {"id": 1, "o": {"a": 1}})
+    job.run(spark)
+    bad: list[dict[str, Any]] = [{"b c": "x"}, {"o": {"a": 2, "d,e": 1}}, {"l": [{"f": 1}, {"g=h": 2}]}]
+    write(tmp_path, 2, {"id": 1, "o": {"a": 3}}, *[{"id": n, **row} for n, row in enumerate(bad, 2)])
+    (progress,) = job.run(spark).tables
+    assert (progress.applied, progress.dead_letters) == (1, len(bad))
+    (row,) = job.read("shop.visits", spark=spark).select("id", "o.a").collect()
+    assert row == (1, 3)
+    dead_letters = job.read_dead_letters(spark)
+    assert dead_letters is not None
+    found = {(row["reason"], row["error"].split(":")[0]) for row in dead_letters.collect()}
+    assert found == {("field-name", f"Delta does not allow the column name {name!r}") for name in ("b c", "d,e", "g=h")}
+    write(tmp_path / "mapped", 1, *[{"id": n, **row} for n, row in enumerate(bad, 1)])
+    other = make_pipeline(tmp_path / "mapped", "delta")
+    (progress,) = other.run(spark).tables
+    assert (progress.applied, progress.dead_letters) == (len(bad), 0)
+    assert sorted(other.read("shop.visits", spark=spark).select("id", "b c", "o.`d,e`").collect()) == [
+        (1, "x", None),
+        (2, None, 1),
+        (3, None, None),
+    ]
+
+
 def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(
     tmp_path: Path, spark: SparkSession
 ) -> None:

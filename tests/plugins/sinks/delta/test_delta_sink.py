@@ -18,6 +18,7 @@ from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.delta import DeltaSink
+from headrace_sinks.delta.delta_handle import DeltaHandle
 from headrace_sinks.delta.delta_partitions import find_unsupported_values
 
 pytestmark = pytest.mark.spark
@@ -220,21 +221,41 @@ def test_partition_values_that_a_table_cannot_hold(tmp_path: Path, sessions: Ses
 # Columns
 
 
-@pytest.mark.parametrize(
-    "options", nightly_after(1, [{}, {"delta.columnMapping.mode": "name"}]), ids=["plain", "mapped"]
-)
-def test_column_names_with_spaces_require_column_mapping(tmp_path: Path, sessions: Sessions, options: Any) -> None:
-    table = make(tmp_path, sessions, **options)
-    rows = "id int, s struct<`a b`: int>", put(1, 1, (1,))
-    error = table.refusal(lambda: table.write(*rows))
-    if options:
-        assert error is None
-        assert table.rows() == [{"id": 1, "s": {"a b": 1}}]
-    else:
+def test_new_table_has_mapped_columns_if_a_name_has_a_space(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, readers=["spark", "delta-rs"])
+    table.write("id int, s struct<`a b`: int>", put(1, 1, (1,)), put(1, 2, (2,)))
+    table.write("id int, s struct<`a b`: int>, `c,d` int", put(2, 1, (3,), 4), remove(2, 2, None, None))
+    assert table.rows() == [{"id": 1, "s": {"a b": 3}, "c,d": 4}]
+    assert read_rows(tmp_path, table) == table.rows()
+
+
+def test_table_without_mapped_columns_refuses_a_new_name_with_a_space(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions)
+    table.write(PEOPLE, put(1, 1, "a"))
+    rows = "id int, name string, s struct<`a b`: int>", put(2, 1, "A", (1,))
+    for work in (
+        lambda: table.write(*rows),
+        lambda: table.sink.check_columns(table.session, table.table, ["id", "a b"]),
+    ):
+        error = table.refusal(work)
         assert isinstance(error, DataError)
-        assert "'a b'" in str(error)
-        assert "delta.columnMapping.mode" in str(error)
-        assert not folder_of(tmp_path, table).exists()
+        assert "Delta does not allow the column name 'a b'" in str(error)
+        assert "set the table property `delta.columnMapping.mode` to `name`" in str(error)
+    handle = DeltaHandle.load(table.session, str(folder_of(tmp_path, table)))
+    assert handle is not None
+    handle.set_properties({"delta.columnMapping.mode": "name"})
+    table.write(*rows)
+    assert table.rows() == [{"id": 1, "name": "A", "s": {"a b": 1}}]
+
+
+def test_new_table_refuses_a_name_with_a_space_for_a_reader_of_other_names(tmp_path: Path, sessions: Sessions) -> None:
+    table = make(tmp_path, sessions, readers=["spark", "polars"])
+    error = table.refusal(lambda: table.write("id int, s struct<`a b`: int>", put(1, 1, (1,))))
+    assert isinstance(error, DataError)
+    assert "remove the reader from `readers`, because it is not known whether polars can read mapped columns" in str(
+        error
+    )
+    assert not folder_of(tmp_path, table).exists()
 
 
 @pytest.mark.nightly

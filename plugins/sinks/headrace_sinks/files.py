@@ -29,6 +29,7 @@ from headrace.sdk.storage import Folder
 from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
+from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
 
@@ -98,6 +99,8 @@ class FilesSink(Sink):
         name = self._choose_folder(folder, batch)
         schemas = SchemaLog(folder.folder(_SCHEMAS))
         rows, stored = rows.drop(DELETED, POSITION), schemas.get(_SUBJECT)
+        if stored is None:
+            check_other_formats(rows.sparkSession, table.name, folder.path, self.name)
         rows = rows if stored is None else spell_as_stored(rows, stored)
         schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)

@@ -42,6 +42,7 @@ from headrace_sinks.delta.delta_readers import load_readers
 from headrace_sinks.delta.delta_schema import evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
 from headrace_sinks.nested_tables import TableFolders
+from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import check_stored_key, describe_changes
 
@@ -257,6 +258,7 @@ class DeltaSink(Sink):
         if deferred := defer_creation(table, rows, batch, columns, "sink delta, partition.by"):
             return deferred
         check_partition_types(columns, rows.schema, f"table {table.name}, sink delta, partition.by")
+        check_other_formats(spark, table.name, path, self.name)
         check_other_files(spark, table.name, path, columns)
         names = tuple(list_names(rows.schema))
         properties = self._table_options.properties(names)

@@ -55,6 +55,7 @@ from headrace_sinks.hudi.record_keys import (
 )
 from headrace_sinks.hudi.table_takeover import Takeover
 from headrace_sinks.nested_tables import TableFolders
+from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import check_stored_key, describe_changes, spell_names
 
@@ -236,6 +237,7 @@ class HudiSink(Sink):
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
         else:
+            check_other_formats(spark, table.name, path, self.name)
             hudi_timeline.discard_unfinished(spark, path)
         return self._commit(table, rows, batch, stored)
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.sdk import RetriableError
+from headrace.sdk import RetriableError, Table
 from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line, full_text
 from headrace_sinks.iceberg.rest_errors import NOT_AUTHORIZED
+from headrace_sinks.other_formats import check_other_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,14 @@ def configure_folder_catalog(spark: SparkSession, warehouse: str) -> str:
     spark.conf.set(f"{prefix}.type", "hadoop")
     spark.conf.set(f"{prefix}.warehouse", warehouse)
     return name
+
+
+def check_folder(spark: SparkSession, name: str, table: Table) -> None:
+    """Raise ConfigError for a new table in the folder of a table of another format. Only catalogs of folders have a fixed folder."""
+    prefix = f"spark.sql.catalog.{_find_catalog(spark, name)}"
+    kind, warehouse = (spark.conf.get(f"{prefix}.{key}", None) or "" for key in ("type", "warehouse"))
+    if kind == "hadoop" and warehouse:
+        check_other_formats(spark, table.name, "/".join([warehouse.rstrip("/"), *table.parts]), "iceberg")
 
 
 def with_new_login(spark: SparkSession, conf: Mapping[str, str], work: Callable[[], _T]) -> _T:

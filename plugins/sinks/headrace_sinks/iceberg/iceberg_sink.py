@@ -41,6 +41,7 @@ from headrace_sinks.iceberg.catalog_properties import CatalogProperties
 from headrace_sinks.iceberg.iceberg_catalog import (
     CATALOG,
     SESSION_CATALOG,
+    check_folder,
     configure_folder_catalog,
     evict_table,
     list_namespaces,
@@ -333,6 +334,7 @@ class IcebergSink(Sink):
         columns = [field.column for field in fields]
         if deferred := defer_creation(table, rows, batch, columns, "sink iceberg, partition.by"):
             return deferred
+        check_folder(spark, name, table)
         namespace, _, _ = name.rpartition(".")
         if "." in namespace:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")

@@ -34,6 +34,8 @@ class TableState:
         self._name = quote(table, safe="")
         #: Whether changes of the table have unavailable values; None until it was checked.
         self.has_unavailable: bool | None = None
+        #: Whether the current batch has a rejected change that is half of an update of a key.
+        self.has_rejected_halves = False
 
     @cached_property
     def deleted_keys(self) -> DeletedKeys:

@@ -169,7 +169,7 @@ class ChangeReader:
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         if key and self._may_change_key(changes, events, route.table):
-            changes = split_key_updates(changes)
+            changes = split_key_updates(changes, events.topic)
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         has_one_table = not (route.by or route.is_logical_table)

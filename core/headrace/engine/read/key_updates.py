@@ -10,22 +10,27 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, OP, POSITION, PREFIX, Changes
-from headrace.spark.columns import any_of, match_names
+from headrace.spark.columns import any_of, barrier, match_names
+from headrace.spark.error_text import full_text, text_after_raised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column
 
+#: Struct of a change that was split: the ``record``, equal in both halves, and whether the half ``is_old``, the delete of the old key.
+HALF = PREFIX + "half"
 _IS_OLD = PREFIX + "is_old"
 #: End of the position of a delete of an old key. The positions of a record's changes differ.
 _OLD_SUFFIX = "-"
+_REJECTED = PREFIX + "rejected"
+_MARK = "<headrace-key-update-rejected>"
 
 
-def split_key_updates(changes: Changes) -> Changes:
+def split_key_updates(changes: Changes, topic: str) -> Changes:
     """Split each update of an envelope that changes the key into two changes: the delete of the old key, and the update.
 
-    An update is not split if its row before the change is missing, or has null in a key column.
+    An update is not split if its row before the change is missing, or has null in a key column. HALF connects the two changes.
     """
     from pyspark.sql import functions as F
 
@@ -40,18 +45,55 @@ def split_key_updates(changes: Changes) -> Changes:
     if not is_plain or spellings.keys() != set(changes.key_columns):
         return changes
     old_key = {name: before.getField(spellings[name]) for name in changes.key_columns}
-    halves = F.when(_changes_key(old_key), F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False)))
-    is_old = F.col(_IS_OLD)
+    is_old, is_split = F.col(_IS_OLD), _changes_key(old_key)
+    halves = F.when(is_split, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(None).cast("boolean")))
+    half = F.struct(F.concat(F.lit(f"{topic}/"), POSITION).alias("record"), is_old.alias("is_old"))
     key = F.struct(*[column.alias(name) for name, column in old_key.items()]).cast(key_type)
     columns = {
+        HALF: F.when(is_old.isNotNull(), half),
         KEY: F.when(is_old, key).otherwise(F.col(KEY)),
-        DELETED: is_old | F.col(DELETED),
+        DELETED: F.coalesce(is_old, F.lit(False)) | F.col(DELETED),
         POSITION: F.when(is_old, F.concat(POSITION, F.lit(_OLD_SUFFIX))).otherwise(F.col(POSITION)),
-        "after": F.when(~is_old, F.col("after")),
+        "after": F.when(~F.coalesce(is_old, F.lit(False)), F.col("after")),
         **{name: F.when(is_old, "d").otherwise(F.col(name)) for name in ("op", OP) if name in frame.columns},
     }
     frame = frame.select("*", F.explode(halves).alias(_IS_OLD)).withColumns(columns).drop(_IS_OLD)
     return replace(changes, frame=frame)
+
+
+def fail_on_rejected_half(changes: Changes) -> Changes:
+    """Return changes of which a task fails if it meets a rejected half of an update.
+
+    ``is_rejected_half_error`` recognizes the error. Dropping the other half takes a second read of the batch, and is rarely needed.
+    """
+    from pyspark.sql import functions as F
+
+    if HALF not in changes.own_columns:
+        return changes
+    failure = F.when(F.col(HALF).isNotNull() & F.col(ERROR).isNotNull(), F.raise_error(F.lit(_MARK)).cast("string"))
+    return replace(changes, frame=changes.frame.withColumn(ERROR, barrier(F.coalesce(failure, F.col(ERROR)))))
+
+
+def is_rejected_half_error(error: BaseException) -> bool:
+    """Return whether a task failed because of a rejected half of an update."""
+    return text_after_raised(_MARK, full_text(error)) is not None
+
+
+def drop_other_halves(changes: Changes, again: Changes) -> Changes:
+    """Return the changes without the other halves of rejected ones: an update is applied as a whole, or is one rejected change.
+
+    ``again``: the same changes, read a second time.
+    """
+    from pyspark.sql import functions as F
+
+    if HALF not in changes.own_columns:
+        return changes
+    record, is_old = (F.col(HALF).getField(name) for name in ("record", "is_old"))
+    rejected = again.frame.where(F.col(HALF).isNotNull() & F.col(ERROR).isNotNull())
+    rejected = rejected.select(record.alias(_REJECTED), is_old.alias(_IS_OLD))
+    # If both halves are rejected, the update is the change to report.
+    is_other = (record == F.col(_REJECTED)) & (is_old != F.col(_IS_OLD)) & (is_old | F.col(ERROR).isNull())
+    return replace(changes, frame=changes.frame.join(F.broadcast(rejected), is_other, "left_anti"))
 
 
 def _changes_key(old_key: Mapping[str, Column]) -> Column:

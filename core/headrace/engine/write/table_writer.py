@@ -15,6 +15,7 @@ from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
 from headrace.engine.read.change_reader import ChangeReader, drop_tombstones
+from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected_half, is_rejected_half_error
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.rejects import Rejected, Rejects
@@ -85,19 +86,24 @@ class TableWriter:
         ``digest``: digest of the part's offsets, if known; ``series``: from ``Target.split_by_series``.
 
         Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
-        the part is written again with that handling, from then on for every batch of the table.
+        the part is written again with that handling, from then on for every batch of the table. The same applies to an update of a
+        key that is rejected, for this batch only.
         """
         state, mark = self._states.of(target.name), f"{self._mark}/topic/{series}" if series else self._mark
         marks = BatchMarks(mark, batch, 0, digest, self._write)
         if state.has_unavailable is None:
             state.has_unavailable = self._had_unavailable(target)
-        try:
-            return self._write_changes(target, state, marks)
-        except Exception as error:
-            if state.has_unavailable or not is_unavailable_value_error(error):
-                raise
-            state.has_unavailable = True
-            return self._write_changes(target, state, marks)
+        state.has_rejected_halves = False
+        while True:
+            try:
+                return self._write_changes(target, state, marks)
+            except Exception as error:
+                if not state.has_unavailable and is_unavailable_value_error(error):
+                    state.has_unavailable = True
+                elif not state.has_rejected_halves and is_rejected_half_error(error):
+                    state.has_rejected_halves = True
+                else:
+                    raise
 
     def _write_changes(self, target: Target, state: TableState, marks: BatchMarks) -> list[TableProgress]:
         started, batch = time.monotonic(), marks.batch
@@ -279,17 +285,24 @@ class TableWriter:
         every_field: bool = False,
     ) -> Changes:
         session = self._sinks.session_of(target.name)
-        changes = self._reader.read_target(
-            session,
-            target,
-            has_unavailable=bool(state.has_unavailable),
-            every_field=every_field,
-            tombstones=self._plan.stores_tombstones
-            or (self._plan.applies_tombstones(target.name) and self._has_one_table(target)),
-            balance=balance,
-            incompatible=incompatible,
-        )
-        return reject_unsupported(changes, target.name, self._plan.sinks, session)
+
+        def read(balance: TransformCounter | None = None, incompatible: dict[str, str] | None = None) -> Changes:
+            changes = self._reader.read_target(
+                session,
+                target,
+                has_unavailable=bool(state.has_unavailable),
+                every_field=every_field,
+                tombstones=self._plan.stores_tombstones
+                or (self._plan.applies_tombstones(target.name) and self._has_one_table(target)),
+                balance=balance,
+                incompatible=incompatible,
+            )
+            return reject_unsupported(changes, target.name, self._plan.sinks, session)
+
+        changes = read(balance, incompatible)
+        if state.has_rejected_halves:
+            return drop_other_halves(changes, read())
+        return changes if every_field else fail_on_rejected_half(changes)
 
     def _has_one_table(self, target: Target) -> bool:
         """Return whether a table has had one topic only, and that topic this table only.

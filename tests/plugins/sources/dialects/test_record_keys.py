@@ -10,13 +10,16 @@ import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.ranged import TOPIC, LinesSource
 from tests.support.records import make_changes, record, rows_of
+from tests.support.tiers import nightly_after
 
 from headrace import DataError, Pipeline
 from headrace.progress.model import BatchProgress
+from headrace.sdk import Transform
 from headrace.sdk.changes import ERROR, KEY
 from headrace.sdk.sink import Table
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.json.json_format import JsonFormat
+from headrace_transforms.cast import Cast
 from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:
@@ -130,30 +133,60 @@ def test_update_of_a_key_that_a_rule_names_removes_the_old_row(tmp_path: Path, s
     rows = [{"code": code, "size": size} for code, size in [("a", 1), ("b", 2), ("c", 3), (None, 4)]]
     changes: list[tuple[str, Any, Any]] = [("c", None, rows[0]), ("c", None, rows[1]), ("u", rows[0], rows[2])]
     changes += [("u", rows[3], {"code": "b", "size": 5}), ("u", None, {"code": "c", "size": 6}), ("u", rows[2], None)]
-    with (tmp_path / "lines").open("w") as lines:
-        for number, (op, before, after) in enumerate(changes, 1):
-            value = {
-                "before": before,
-                "after": after,
-                "op": op,
-                "source": {**SOURCE, "connector": "postgresql", "lsn": number},
-            }
-            print(json.dumps({"line": number, "topic": TOPIC, "key": None, "value": value}), file=lines)
     table, log = MemorySink(store=f"{tmp_path}/table"), MemorySink(store=f"{tmp_path}/log", mode="changelog")
-    pipeline = Pipeline(
-        "orders",
-        LinesSource(path=str(tmp_path / "lines")),
-        [table, log],
-        str(tmp_path / "checkpoint"),
-        tables=[{"source": TOPIC, "key": ["code"], "target": "orders"}],
-        value=JsonFormat(),
-        key="none",
-        transforms=[Unwrap()],
-    )
-    pipeline.run(spark)
+    make_pipeline(tmp_path, changes, [table, log]).run(spark)
     assert sorted(tuple(row)[:2] for row in table.read_back(spark, Table("orders")).collect()) == [("b", 5), ("c", 6)]
     logged = log.read_back(spark, Table("orders")).select("code", "__op").collect()
     assert sorted(map(tuple, logged)) == [("a", "c"), ("a", "d"), ("b", "c"), ("b", "u"), ("c", "u"), ("c", "u")]
+
+
+@pytest.mark.parametrize("has_log", nightly_after(1, [False, True]))
+def test_rejected_update_of_a_key_that_a_rule_names_keeps_the_old_row(
+    tmp_path: Path, spark: SparkSession, has_log: bool
+) -> None:
+    """An update is applied as a whole, or is one dead letter."""
+    changes: list[tuple[str, Any, Any]] = [
+        ("c", None, {"code": "a", "size": "1"}),
+        ("c", None, {"code": "b", "size": "2"}),
+        ("u", {"code": "a", "size": "1"}, {"code": "c", "size": "large"}),
+        ("u", {"code": "b", "size": "2"}, {"code": "d", "size": "3"}),
+    ]
+    table, log = MemorySink(store=f"{tmp_path}/table"), MemorySink(store=f"{tmp_path}/log", mode="changelog")
+    sinks, progress = [table, log] if has_log else [table], list[BatchProgress]()
+    pipeline = make_pipeline(tmp_path, changes, sinks, Cast(columns={"size": "int"}))
+    pipeline.run(spark, on_progress=progress.append)
+    assert sorted(tuple(row)[:2] for row in table.read_back(spark, Table("orders")).collect()) == [("a", 1), ("d", 3)]
+    ((first, *_),) = [batch.tables for batch in progress]
+    # Two inserts, the rejected update, and the delete and the update of the other one.
+    assert (first.rows_in, first.dead_letters, first.applied, first.superseded) == (5, 1, 3, 1)
+    dead_letters = pipeline.read_dead_letters(spark)
+    assert dead_letters is not None
+    ((reason, text),) = dead_letters.select("reason", "value").collect()
+    assert (reason, json.loads(text)["after"]["code"]) == ("untransformable", "c")
+    if has_log:
+        logged = log.read_back(spark, Table("orders")).select("code", "__op").collect()
+        assert sorted(map(tuple, logged)) == [("a", "c"), ("b", "c"), ("b", "d"), ("d", "u")]
+
+
+def make_pipeline(
+    folder: Path, changes: list[tuple[str, Any, Any]], sinks: list[MemorySink], *transforms: Transform
+) -> Pipeline:
+    """Return a pipeline over changes without keys: their operation, and the row before and after it."""
+    with (folder / "lines").open("w") as lines:
+        for number, (op, before, after) in enumerate(changes, 1):
+            source = {**SOURCE, "connector": "postgresql", "lsn": number}
+            value = {"before": before, "after": after, "op": op, "source": source}
+            print(json.dumps({"line": number, "topic": TOPIC, "key": None, "value": value}), file=lines)
+    return Pipeline(
+        "orders",
+        LinesSource(path=str(folder / "lines")),
+        list(sinks),
+        str(folder / "checkpoint"),
+        tables=[{"source": TOPIC, "key": ["code"], "target": "orders"}],
+        value=JsonFormat(),
+        key="none",
+        transforms=[Unwrap(), *transforms],
+    )
 
 
 def test_mongodb_events_are_rejected(spark: SparkSession) -> None:

@@ -93,6 +93,23 @@ def test_check_lists_masked_and_missing_columns_per_table(spark: SparkSession, t
     }
 
 
+def test_column_that_the_newest_records_lack_is_found_in_the_first_batch(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "name": "a"}, 1))
+    write_events(tmp_path, PEOPLE, event({"id": 2, "email": None, "name": "b"}, 2))
+    misspelled = pipeline_of(tmp_path, masks={"emial": {"nullify": True}})
+    with pytest.raises(ConfigError, match=r"no table has the column 'emial'\n  fix: did you mean 'email'\?"):
+        misspelled.run(spark)
+    assert not (tmp_path / "lake").exists()
+    shutil.rmtree(tmp_path / "checkpoint")
+    masked_pipeline = pipeline_of(tmp_path, masks={"email": {"nullify": True}})
+    (warning,) = [item.found for item in masked_pipeline.check(spark) if item.what == "warning"]
+    assert warning.startswith(
+        "transform mask: no table has the column 'email' in the newest records, and the first batch must"
+    )
+    masked_pipeline.run(spark)
+    assert [row["email"] for row in rows(masked_pipeline, spark, "shop.all", "id")] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("only_in", "message"),
     [

@@ -93,7 +93,8 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     """Return whether the columns that transforms name could be checked; ConfigError if no topic has one of them.
 
     They are checked at every start, in what the topics hold now: the first batch may lack a topic that gets its first record a
-    moment later, and a repeated batch stays the same.
+    moment later, and a repeated batch stays the same. The newest records of a topic without schemas may lack columns. Before the
+    first batch, they decide nothing: that batch is checked itself.
     """
     if not plan.tags and not any(transform.reads() or transform.condition for transform in plan.transforms):
         return True
@@ -102,12 +103,12 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
         return False
     seen = SeenColumns()
     if _plan_topics(plan, session, topics, seen):
-        return seen.is_complete
+        return seen.is_complete and not seen.check_names(has_every_column=False)
     return plan.source.yields_records and _find_names_in_samples(plan, session)
 
 
 def _find_names_in_samples(plan: Plan, session: SparkSession) -> bool:
-    seen = SeenColumns()
+    seen, found = SeenColumns(), list[Events]()
     reader = ChangeReader(plan)
     try:
         context = _make_context(plan, session)
@@ -115,14 +116,25 @@ def _find_names_in_samples(plan: Plan, session: SparkSession) -> bool:
             for events in reader.decode(context, {topic: records}, apart=True):
                 if events.error is not None:  # Its table reports it, and might have the columns.
                     return False
+                found.append(events)
                 _check_topic(plan, session, events, seen)
             if not plan.tags and seen.has_all(plan.transforms):  # Tags concern the columns of every topic.
                 break
     except Exception as error:
         raise translate(error, plan) from error
-    if seen:
-        seen.check_names()
+    if seen and seen.check_names(has_every_column=_shows_every_column(plan, session, found)):
+        return False
     return bool(seen) and seen.is_complete
+
+
+def _shows_every_column(plan: Plan, session: SparkSession, topics: Sequence[Events]) -> bool:
+    """Return whether the topics show all of their columns. Without schemas, the newest records may lack columns of the first batch.
+
+    The columns of all later batches are in the checkpoint.
+    """
+    if not any(events.is_inferred for events in topics):
+        return True
+    return bool(CheckpointFolders(Folder(session, plan.checkpoint)).topic_schemas.names(hidden=True))
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
@@ -145,7 +157,9 @@ def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events], se
         items += [*_list_shared_tables(plan, topics), *_warn_of_unknown_tables(plan, topics)]
     except Exception as error:
         raise translate(error, plan) from error
-    seen.check_names()
+    for missing in seen.check_names(has_every_column=_shows_every_column(plan, session, topics)):
+        found = f"{missing.where}: {missing.what} in the newest records, and the first batch must have it: {missing.fix}"
+        items.append(CheckItem("warning", found))
     for tag, pattern in plan.tags.find_unused(seen.tables) if seen.tables else ():
         items.append(CheckItem("warning", f"the tag {tag!r} names {pattern!r}, which no column of a table matches"))
     return items

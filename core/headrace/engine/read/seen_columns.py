@@ -84,16 +84,24 @@ class SeenColumns:
         """Return whether every name of every transform was found."""
         return not any(self._find_missing(transform) for transform in transforms)
 
-    def check_names(self) -> None:
-        """Raise ConfigError if a transform names a column that none of its tables has."""
+    def check_names(self, *, has_every_column: bool = True) -> list[ConfigError]:
+        """Raise ConfigError if a transform names a column that none of its tables has.
+
+        ``has_every_column``: further records do not show further columns; otherwise return the errors for columns that no table has.
+        """
+        later = []
         for transform, seen in self._seen.items():
             for name in self._find_missing(transform):
                 is_elsewhere = name in seen.columns
-                raise ConfigError(
+                error = ConfigError(
                     f"{'none of its tables' if is_elsewhere else 'no table'} has the column {name!r}",
                     where=f"transform {transform.name}",
                     fix="check the tables that it names" if is_elsewhere else did_you_mean(name, seen.columns),
                 )
+                if has_every_column or is_elsewhere:
+                    raise error
+                later.append(error)
+        return later
 
     def _find_missing(self, transform: Transform) -> Sequence[str]:
         if transform in self._skipped:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, DataError
-from headrace.sdk.changes import IMAGES
+from headrace.sdk.changes import IMAGES, PREFIX
 from headrace.sdk.columns import find_field, name_fold, quote_name
 from headrace.sdk.rows import KEYS, reject_rows
 from headrace_transforms.value_mask import ValueMask
@@ -95,7 +95,7 @@ def _list_columns(changes: Changes, name: str, fold: Fold) -> Iterator[tuple[str
         if is_copy or column in KEYS or (changes.envelope and column in IMAGES):
             if len(path) > 1:
                 yield column, path, True
-        elif not changes.envelope and column in changes.event_columns:
+        elif not (changes.envelope or column.startswith(PREFIX)):
             bases = [(column,), *([origin[1:]] if origin and origin[0] in IMAGES else [])]
             rests = [rest for base in bases if (rest := _find_rest(path, base, fold)) is not None]
             yield from ((column, rest, False) for rest in rests[:1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,17 @@ STATEMENTS = ("query", "redo_sql")
 _SECRET = PREFIX + "secret_"
 #: A salt or key with fewer characters causes a warning.
 SECRET_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """Columns and fields that the rules hide in a table."""
+
+    rules: Mapping[str, MaskRule]
+    """Name of the rule → rule."""
+    columns: dict[str, str]
+    """Column of the row or key → name of its rule."""
+    fields: list[HiddenField]
 
 
 class MaskConfig(TransformConfig):
@@ -91,11 +102,8 @@ class Mask(Transform):
         return rules
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
-        hide = partial(self._hide, is_conditional=True)
-        columns = [
-            *self._find_columns(changes),
-            *(field.full_name.split(".")[0] for field in self._find_fields(changes)),
-        ]
+        hide, found = partial(self._hide, is_conditional=True), self._find(changes)
+        columns = [*found.columns, *(field.full_name.split(".")[0] for field in found.fields)]
         return apply_when(changes, hide, condition, columns, unknown=True)
 
     def rules(self) -> Mapping[str, str]:
@@ -120,10 +128,10 @@ class Mask(Transform):
                 )
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
-        chosen = self._choose_rules(changes)
-        found = self._find_columns(changes) | {field.full_name: field.rule for field in self._find_fields(changes)}
-        statements = [".".join(path) for path in _find_statements(changes)] if found else []
-        rules = {column: str(chosen[name]) for column, name in found.items()}
+        found = self._find(changes)
+        names = found.columns | {field.full_name: field.rule for field in found.fields}
+        statements = [".".join(path) for path in _find_statements(changes)] if names else []
+        rules = {column: str(found.rules[name]) for column, name in names.items()}
         return rules | dict.fromkeys(statements, "nullify")
 
     def apply(self, changes: Changes) -> Changes:
@@ -131,10 +139,10 @@ class Mask(Transform):
 
     def _hide(self, changes: Changes, *, is_conditional: bool = False) -> Changes:
         """Mask the columns. ``is_conditional``: the stored row may have the raw value of a column that the event omits."""
-        session = changes.frame.sparkSession
-        found, chosen, fields = self._find_columns(changes), self._choose_rules(changes), self._find_fields(changes)
+        session, hidden = changes.frame.sparkSession, self._find(changes)
+        found, chosen, fields = hidden.columns, hidden.rules, hidden.fields
         rules = _protect_keys(changes, {column: (name, chosen[name]) for column, name in found.items()})
-        self._reject_derived(changes)
+        _reject_derived(changes, hidden)
         if not rules and not fields:
             return changes
         types = {fold_name(column): kind for column, kind in row_types(changes).items()}
@@ -161,37 +169,34 @@ class Mask(Transform):
         derived = {name: sources for name, sources in result.derived.items() if name not in found}
         return _nullify_statements(replace(result, frame=result.frame.drop(*own), derived=derived))
 
-    def _reject_derived(self, changes: Changes) -> None:
-        """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
-        own = self._find_columns(changes)
-        chosen = self._choose_rules(changes)
-        masked = {fold_name(name): name for name in chosen}
-        masked |= {fold_name(name.partition(".")[0]): name for name in chosen if name not in own.values()}
-        masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
-        for column, reads in changes.derived.items():
-            found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)
-            if found and column not in own and column in changes.row_columns:
-                raise DataError(
-                    f"the column {column!r} is computed from {found!r}, which is masked only later",
-                    fix=f"put `mask` before the transform that computes it, or mask {column!r} as well",
-                )
-
-    def _find_fields(self, changes: Changes) -> list[HiddenField]:
+    def _find(self, changes: Changes) -> _Hidden:
+        """Return what the rules hide. DataError if a table lacks a column of ``only_in``."""
         rules = self._choose_rules(changes)
-        return find_hidden_fields(changes, rules, changes.find_columns(rules))
-
-    def _find_columns(self, changes: Changes) -> dict[str, str]:
-        """Return the rule's name for each column of the row or key. DataError if a table lacks a column of ``only_in``."""
-        rules = self._choose_rules(changes)
-        found = changes.find_columns(rules)
-        names = {*found.values(), *(field.rule for field in find_hidden_fields(changes, rules, found))}
+        columns = changes.find_columns(rules)
+        fields = find_hidden_fields(changes, rules, columns)
+        names = {*columns.values(), *(field.rule for field in fields)}
         for name in self.reads_in(changes.table):
             if changes.table and self.config.columns[name].only_in and name not in names:
                 raise DataError(
                     f"the table {changes.table} has no column {name!r}, which `only_in` requires",
                     fix=did_you_mean(name, changes.row_columns),
                 )
-        return found
+        return _Hidden(rules, columns, fields)
+
+
+def _reject_derived(changes: Changes, hidden: _Hidden) -> None:
+    """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
+    own, chosen = hidden.columns, hidden.rules
+    masked = {fold_name(name): name for name in chosen}
+    masked |= {fold_name(name.partition(".")[0]): name for name in chosen if name not in own.values()}
+    masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
+    for column, reads in changes.derived.items():
+        found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)
+        if found and column not in own and column in changes.row_columns:
+            raise DataError(
+                f"the column {column!r} is computed from {found!r}, which is masked only later",
+                fix=f"put `mask` before the transform that computes it, or mask {column!r} as well",
+            )
 
 
 def _protect_keys(changes: Changes, found: Mapping[str, tuple[str, MaskRule]]) -> dict[str, MaskRule]:

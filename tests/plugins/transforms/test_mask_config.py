@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from headrace import ConfigError
+from headrace.sdk import Changes
 from headrace_transforms import Mask
 
 
@@ -30,3 +33,26 @@ def test_rule_without_its_options_names_the_complete_rule(options: dict[str, Any
     with pytest.raises(ConfigError) as raised:
         Mask(options)
     assert message in str(raised.value)
+
+
+class CountingFrame:
+    """DataFrame without rows that counts how often its columns are listed: PySpark builds the list each time."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.schema = StructType([StructField(name, StringType()) for name in names])
+        self.sparkSession = SimpleNamespace(conf=SimpleNamespace(get=lambda _: "false"))
+        self.listed = 0
+
+    @property
+    def columns(self) -> list[str]:
+        self.listed += 1
+        return list(self.schema.names)
+
+
+@pytest.mark.parametrize("count", [10, 100])
+def test_planning_does_not_list_the_columns_for_each_rule(count: int) -> None:
+    frame = CountingFrame([f"c{number}" for number in range(count)])
+    mask = Mask(columns={name: {"nullify": True} for name in frame.schema.names})
+    hidden = mask.hides(Changes(cast("Any", frame), envelope=False, table="shop.orders"))
+    assert hidden == dict.fromkeys(frame.schema.names, "nullify")
+    assert frame.listed < 10

@@ -158,7 +158,9 @@ def _plan_topics(plan: Plan, session: SparkSession, topics: Sequence[Events], se
     except Exception as error:
         raise translate(error, plan) from error
     for missing in seen.check_names(has_every_column=_shows_every_column(plan, session, topics)):
-        found = f"{missing.where}: {missing.what} in the newest records, and the first batch must have it: {missing.fix}"
+        found = (
+            f"{missing.where}: {missing.what} in the newest records, and the first batch must have it: {missing.fix}"
+        )
         items.append(CheckItem("warning", found))
     for tag, pattern in plan.tags.find_unused(seen.tables) if seen.tables else ():
         items.append(CheckItem("warning", f"the tag {tag!r} names {pattern!r}, which no column of a table matches"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig, changes as C
-from headrace.sdk.columns import any_of, quote_name
+from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import list_fields, list_images, reject_rows, row_types
 from headrace_transforms.json_columns import JsonColumnReader, parse_type, read_as, read_inferred
 from headrace_transforms.row_images import list_copies, map_images
@@ -17,7 +17,7 @@ from headrace_transforms.row_images import list_copies, map_images
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-#: boolean column: whether an expanded column of the row before the change had unreadable text. ``explode`` reads it.
+#: array<string>: the expanded columns that had unreadable text in the row before the change. ``explode`` reads it.
 UNREADABLE_BEFORE = f"{C.PREFIX}unreadable_before"
 _PARSED, _DETAIL = f"{C.PREFIX}parsed_", f"{C.PREFIX}misfit"
 
@@ -124,8 +124,9 @@ def _reject(changes: Changes, reader: JsonColumnReader, column: str, texts: Mapp
     is_bad = {image: F.col(f"{_PARSED}{image}_error").isNotNull() for image in texts}
     frame = changes.frame
     if "before" in texts:
-        marks = [F.col(UNREADABLE_BEFORE)] if UNREADABLE_BEFORE in frame.columns else []
-        frame = frame.withColumn(UNREADABLE_BEFORE, any_of([is_bad["before"], *marks]))
+        known = [F.col(UNREADABLE_BEFORE)] if UNREADABLE_BEFORE in frame.columns else []
+        found = F.when(is_bad["before"], F.array(F.lit(column))).otherwise(F.array().cast("array<string>"))
+        frame = frame.withColumn(UNREADABLE_BEFORE, F.concat(*known, found))
     written = next((image for image in texts if image != "before"), "before")
     if written == "before":
         return replace(changes, frame=frame)

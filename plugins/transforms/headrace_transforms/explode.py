@@ -14,6 +14,7 @@ from headrace.sdk.columns import any_of, fold_name
 from headrace.sdk.positions import is_tombstone, sortable
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.rows import list_fields, reject_rows, row_types, unavailable_flags
+from headrace_transforms.column_sources import find_sources
 from headrace_transforms.expand import UNREADABLE_BEFORE
 from headrace_transforms.row_images import map_images
 
@@ -80,7 +81,7 @@ class Explode(Transform):
         from pyspark.sql import functions as F
 
         column, place = self._find_column(changes), F.col(_PLACE)
-        changes = _reject_unknown(replace(changes, position_parts=None))
+        changes = _reject_unknown(replace(changes, position_parts=None), column)
         sizes = {_OLD_SIZE: _count(changes, "before", column), _NEW_SIZE: _count(changes, "after", column)}
         frame = changes.frame.withColumns(sizes)
         frame = frame.select("*", F.explode(_list_places(changes)).alias(_PLACE)).drop(*_OF_OMITTED)
@@ -92,7 +93,7 @@ class Explode(Transform):
 
         result = map_images(replace(changes, frame=frame), take_element)
         marked = result.frame.withColumns(_mark_children(result))
-        return replace(result, frame=marked.drop(_PLACE, _OLD_SIZE, _NEW_SIZE, UNREADABLE_BEFORE))
+        return replace(result, frame=marked.drop(_PLACE, _OLD_SIZE, _NEW_SIZE))
 
     def _find_column(self, changes: Changes) -> str | None:
         """Return the column with the array, as the row spells it; None if no row has had a value in it."""
@@ -137,19 +138,23 @@ def _is_tombstone(changes: Changes) -> Column:
     return is_tombstone(F.col(C.POSITION)) if C.POSITION in changes.own_columns else F.lit(False)
 
 
-def _reject_unknown(changes: Changes) -> Changes:
-    """Turn changes into dead letters, deletes too, if elements that they removed or values of the row are unknown."""
+def _reject_unknown(changes: Changes, column: str | None) -> Changes:
+    """Turn changes into dead letters, deletes too, if elements that they removed or values of the row are unknown.
+
+    ``column``: the one with the array.
+    """
     from pyspark.sql import functions as F
 
     fields = list_fields(changes, "before")
     before = F.col("before") if fields else F.lit(None)
     lacks_row = before.isNull()
     if UNREADABLE_BEFORE in changes.own_columns:
-        lacks_row |= F.col(UNREADABLE_BEFORE)
+        others = F.array(*map(F.lit, _list_unrelated(changes, column))).cast("array<string>")
+        lacks_row |= F.size(F.array_except(UNREADABLE_BEFORE, others)) > 0
     # Without a complete row before the change, it has values in its key columns only: in MySQL with binlog_row_image=MINIMAL, and in
     # PostgreSQL in deletes, and in updates with REPLICA IDENTITY USING INDEX.
-    others = [before.getField(name).isNull() for name in fields if name not in changes.key_columns]
-    has_key_only = reduce(lambda a, b: a & b, others, F.lit(bool(changes.key_columns)))
+    nulls = [before.getField(name).isNull() for name in fields if name not in changes.key_columns]
+    has_key_only = reduce(lambda a, b: a & b, nulls, F.lit(bool(changes.key_columns)))
     deleted = _is_deleted(changes) & ~_is_tombstone(changes)
     tests = {_MISSING: (deleted | _is_update(changes)) & (lacks_row | has_key_only)}
     if flags := unavailable_flags(changes, changes.row_columns):
@@ -163,6 +168,15 @@ def _reject_unknown(changes: Changes) -> Changes:
     if C.DETAIL in changes.own_columns:
         columns[C.DETAIL] = F.when(is_first, found).otherwise(F.col(C.DETAIL))
     return replace(changes, frame=changes.frame.withColumns(columns))
+
+
+def _list_unrelated(changes: Changes, column: str | None) -> list[str]:
+    """Return the columns whose value before the change has no elements of ``column``, nor of an array that may be exploded later."""
+    sources = find_sources(changes, [column] if column else changes.row_columns)
+    kinds = row_types(changes)
+    return [
+        name for name in changes.row_columns if fold_name(name) not in sources and kinds[name].typeName() != "array"
+    ]
 
 
 def _count(changes: Changes, image: str, column: str | None) -> Column:

@@ -19,7 +19,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import DELETED, DETAIL, ERROR, KEY, OP, POSITION, UNAVAILABLE, Changes
 from headrace.sdk.positions import TOMBSTONE
 from headrace.testing.transforms import TransformConformance
-from headrace_transforms import Expand, Explode, Unwrap
+from headrace_transforms import Compute, Expand, Explode, Unwrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,6 +138,21 @@ class TestElements:
             (1, "d", None),
             (None, "d", "untransformable"),
         ]
+
+    def test_another_unreadable_column_before_the_change(self, spark: SparkSession) -> None:
+        """Its elements are known, unless they were made from this column or it has an array."""
+        row = "struct<id int, note string, tags string, items string>"
+        events: list[Event] = [
+            ("u", "1", (1, "no json", "[1]", "[1, 2]"), (1, '{"a": [2]}', "[1]", "[3]")),
+            ("d", "2", (1, "no json", "[1]", "[3]"), None),
+            ("u", "3", (1, None, "no json", "[1]"), (1, None, "[1]", "[3]")),
+        ]
+        columns = {"items": "ARRAY<INT>", "note": "a ARRAY<INT>", "tags": "ARRAY<INT>"}
+        expanded = Expand(columns=columns).process(changes_of(spark, *events, row=row))
+        found = elements_of(Explode(OPTIONS).process(expanded), f"{KEY}.pos", OP, ERROR)
+        assert found == [(0, "u", None), (1, "d", None), (0, "d", None), (None, "u", "untransformable")]
+        computed = Compute(columns={"items": "note.a"}).process(expanded)
+        assert elements_of(Explode(OPTIONS).process(computed), ERROR) == [("untransformable",)] * 3
 
     def test_column_without_a_value_so_far(self, spark: SparkSession) -> None:
         changes = changes_of(spark, ("c", "1", None, (1, "x")), row="struct<id int, note string>")

@@ -25,6 +25,8 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: headrace's name of an int8 in JSON. It is parsed as a wider type: Spark's parser reads 128 to 255 as negative numbers.
 JSON_BYTE = "an int8 of JSON"
+#: headrace's name of a float32 in JSON. It is parsed as a double: Spark's parser reads a number above a float as infinity.
+JSON_FLOAT = "a float32 of JSON"
 #: Connect's types without children whose names differ from Spark's.
 LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
 

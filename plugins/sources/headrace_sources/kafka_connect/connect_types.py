@@ -18,6 +18,7 @@ from headrace_sources.kafka_connect import decimals, times
 from headrace_sources.kafka_connect.connect_schema import (
     DECIMAL,
     JSON_BYTE,
+    JSON_FLOAT,
     LEAF_NAMES,
     PRECISION,
     SCALE,
@@ -121,6 +122,10 @@ def _to_leaf(data_type: DataType) -> ConnectSchema:
         return ConnectSchema(decimals.parse_type(precision, scale), decimals.JSON_DECIMAL, parameters)
     if isinstance(data_type, T.ByteType):
         return ConnectSchema(T.ShortType(), JSON_BYTE)
+    if isinstance(data_type, T.FloatType):
+        return ConnectSchema(T.DoubleType(), JSON_FLOAT)
+    if isinstance(data_type, T.DateType):
+        return ConnectSchema(T.StringType(), times.JSON_DATE)
     if isinstance(data_type, T.TimestampType):
         return ConnectSchema(T.StringType(), times.JSON_TIMESTAMP)
     return ConnectSchema(data_type)
@@ -323,12 +328,24 @@ def _json_types() -> dict[str, LogicalType]:
     return {
         decimals.NUMERIC_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.decimal_from_number),
         decimals.JSON_DECIMAL: LogicalType("decimal", decimals.decimal_type, decimals.exact_decimal),
+        times.JSON_DATE: LogicalType(
+            "string", lambda schema: T.DateType(), lambda c, schema: times.date_from_json(c, schema.parameters)
+        ),
         times.JSON_TIMESTAMP: LogicalType(
             "string",
             lambda schema: T.TimestampType(),
             lambda c, schema: times.timestamp_from_json(c, schema.parameters),
         ),
+        JSON_FLOAT: LogicalType("double", lambda schema: T.FloatType(), lambda c, schema: _float_from_double(c)),
         JSON_BYTE: LogicalType(
             "short", lambda schema: T.ByteType(), lambda c, schema: F.when(c.between(-128, 127), c.cast("tinyint"))
         ),
     }
+
+
+def _float_from_double(number: Column) -> Column:
+    """Convert a double to FLOAT; null for a number above a float. Infinity and NaN, which are strings in JSON, stay."""
+    from pyspark.sql import functions as F
+
+    result = number.cast("float")
+    return F.when((F.abs(result) < float("inf")) | (F.abs(number) >= float("inf")), result)

@@ -1,8 +1,8 @@
 """JSON parsed by a type, without decimals that take Spark hours to compute and without silently changed values.
 
 Spark's JSON parser gives a decimal the scale of its column: for ``1e400000000`` and ``1e-400000000`` it computes
-10^400,000,000. Its cast from a string has the same problem. It reads a number above a double, such as ``1e400``, as infinity.
-Kafka Connect writes infinity as a string.
+10^400,000,000. Its cast from a string has the same problem. It removes the commas of a decimal in a string, so that ``1,5`` would be
+15. It reads a number above a double, such as ``1e400``, as infinity. Kafka Connect writes infinity as a string.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _NUMBER = rf"(?<=[\[:,\s])-?[0-9.]++[eE][-+]?[0-9]{{{EXPONENT_DIGITS + 1},}}"
 _EXPONENT = rf"[eE](?<=[0-9.][eE])(?=[-+]?[0-9]{{{EXPONENT_DIGITS + 1}}})"
 #: The quote and first character of a string that looks like a very long decimal.
 _LONG = rf'"[-+.,0-9eE](?=[-+.,0-9eE]{{{DECIMAL_CHARACTERS}}})'
+#: The quote of a string that looks like a decimal with a comma.
+_COMMA = r'"(?=[-+]?[0-9][0-9.]*+,[-+.,0-9eE]*+")'
 #: Escape sequence for a character of a number. No writer escapes such characters.
 _ESCAPED = r"(?<!\\)((?:\\\\)*+)\\u00(?:2[bBdDeE]|3[0-9]|[46]5)"
 #: Digits of a number, or of its exponent, that may exceed a double. Text may contain them, too. Each alternative is tried once per
@@ -41,7 +43,10 @@ _HALF_PAIR = (
 
 
 def parse_json(text: Column, schema: StructType, options: Mapping[str, str]) -> Column:
-    """Return the struct of a JSON string, as Spark's ``from_json`` does. An extreme decimal and a number above a double do not fit."""
+    """Return the struct of a JSON string, as Spark's ``from_json`` does.
+
+    An extreme decimal, a decimal with a comma and a number above a double do not fit.
+    """
     from pyspark.sql import functions as F
 
     def parse(text: Column) -> Column:
@@ -77,24 +82,30 @@ def has_half_pair(text: Column) -> Column:
 
 
 def spoil_extreme_numbers(text: Column, instead: str = "true") -> Column:
-    """Return the string with ``instead`` of each extreme number, and with an ``x`` in each string that looks like one.
+    """Return the string with ``instead`` of each extreme number, and with an ``x`` in each string that looks like one or has a comma.
 
     The string stays valid JSON, so that the other columns can be read. Base64 stays valid, too.
     """
     from pyspark.sql import functions as F
 
     result = text
-    for pattern, replacement in ((_NUMBER, instead), (_EXPONENT, "x"), (_LONG, '"x'), (_ESCAPED, "$1x")):
+    for pattern, replacement in (
+        (_NUMBER, instead),
+        (_EXPONENT, "x"),
+        (_LONG, '"x'),
+        (_COMMA, '"x'),
+        (_ESCAPED, "$1x"),
+    ):
         result = F.regexp_replace(result, pattern, replacement)
     return F.when(_is_extreme(text), result).otherwise(text)
 
 
 def _is_extreme(text: Column) -> Column:
-    """Return whether a string may have an extreme number. An alternation would try each pattern at each character."""
+    """Return whether a string may have an extreme number, or one with a comma. An alternation would try each pattern at each character."""
     from pyspark.sql import functions as F
 
     is_long = (F.length(text) > DECIMAL_CHARACTERS) & text.rlike(_LONG)
-    return text.rlike(_EXPONENT) | is_long | (text.contains(r"\u00") & text.rlike(_ESCAPED))
+    return text.rlike(_EXPONENT) | text.rlike(_COMMA) | is_long | (text.contains(r"\u00") & text.rlike(_ESCAPED))
 
 
 def spoil_infinite_numbers(text: Column, instead: str = "true") -> Column:

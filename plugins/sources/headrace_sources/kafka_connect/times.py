@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: headrace's name of a Spark timestamp in JSON. Its parameters are options of Spark's JSON reader.
-JSON_TIMESTAMP = "a timestamp of JSON"
+#: headrace's names of a Spark date and timestamp in JSON. Their parameters are options of Spark's JSON reader.
+JSON_DATE, JSON_TIMESTAMP = "a date of JSON", "a timestamp of JSON"
 #: Table values of PostgreSQL's infinity, which compare in every query engine as infinity does. Query engines support the years
 #: 1 to 9999.
 _LAST, _FIRST = "9999-12-31 00:00:00", "0001-01-01 00:00:00"
@@ -33,6 +33,8 @@ _INFINITE_TEXTS = (
 )
 #: Start of a timestamp with a date.
 _HAS_DATE = r"^\s*[-+]?[0-9]{4,6}-"
+#: Start of a date with all of its parts.
+_IS_DATE = r"^\s*[-+]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}"
 #: First and last day of any database, which are PostgreSQL's: 4714-11-24 BC and 5874897-12-31.
 _FIRST_DAY, _LAST_DAY = -2440588, 2145042905
 
@@ -95,6 +97,20 @@ def timestamp_from_text(text: Column, type_name: str = "timestamp") -> Column:
     # Spark casts a time without a date to a time of the current day.
     ordinary = F.when(text.rlike(_HAS_DATE), text.cast(type_name))
     return F.when(is_infinity, last).when(is_opposite, first).otherwise(ordinary)
+
+
+def date_from_json(text: Column, options: Mapping[str, str]) -> Column:
+    """Convert a JSON string to DATE; null if it is invalid.
+
+    Spark also reads a year alone, and any other digits as days since 1970. Both are invalid without a ``dateFormat``.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, DateType
+
+    if "dateFormat" not in options:
+        return F.when(text.rlike(_IS_DATE), text.cast("date"))
+    strict = {**options, "enableDateTimeParsingFallback": "false"}
+    return F.from_json(F.to_json(F.array(text)), ArrayType(DateType()), strict).getItem(0)
 
 
 def timestamp_from_json(text: Column, options: Mapping[str, str]) -> Column:

@@ -29,6 +29,8 @@ COLUMNS = {
     "sums": "array<decimal(30,4)>",
     "done": "timestamp",
     "steps": "array<timestamp>",
+    "day": "date",
+    "ratio": "float",
 }
 
 
@@ -72,6 +74,8 @@ FIRST = event(
     sums=["1.5", 10**25],
     done="2026-01-02 03:04:05",
     steps=["2026-01-02 03:04:05.5"],
+    day="2026-01-02",
+    ratio=3.4028235e38,
 )
 
 
@@ -91,6 +95,8 @@ def test_columns_have_declared_types(tmp_path: Path, spark: SparkSession) -> Non
         "sums": "array<decimal(30,4)>",
         "done": "timestamp",
         "steps": "array<timestamp>",
+        "day": "date",
+        "ratio": "float",
     }
     rows = read_texts(pipeline, spark)
     assert rows[1]["price"] == "1234567890123456.7891"
@@ -115,14 +121,19 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         event("c", 11, id=11, price="1.5", done=""),
         event("c", 13, id=13, price="1.5", done="10:20:30"),
         event("c", 12, id=12, price="1.5", steps=[None, 1_767_323_045_678]),
+        event("c", 23, id=23, price="1,5"),
+        event("c", 24, id=24, sums=["1", "1,000.5"]),
+        *[event("c", 25 + n, id=25 + n, day=day) for n, day in enumerate(["20260102", "202601", "2026-02-30", 20455])],
+        event("c", 29, id=29, ratio=1e300),
     ]
     pipeline = job(tmp_path, [FIRST, *invalid])
     (summary,) = pipeline.run(spark).tables
-    assert (summary.rows_in, summary.applied, summary.dead_letters) == (16, 1, 15)
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (23, 1, 22)
     [(id_, row)] = read_texts(pipeline, spark).items()
     assert (id_, row["tiny"], row["done"]) == (1, "-128", "2026-01-02 03:04:05")
     assert (row["wide"], row["sums"]) == (f"{10**36 - 1}.99", f"[1.5000, {10**25}.0000]")
     assert row["steps"] == "[2026-01-02 03:04:05.5]"
+    assert (row["day"], row["ratio"]) == ("2026-01-02", "3.4028235E38")
     dead_letters = pipeline.read_dead_letters(spark)
     assert dead_letters is not None
     assert [row["error"].split(" does not fit its type ") for row in dead_letters.orderBy("offset").collect()] == [
@@ -139,6 +150,10 @@ def test_value_that_does_not_match_its_type_is_a_dead_letter(tmp_path: Path, spa
         ["the field `after.sums`", "array<decimal(30,4)>"],
         *[["the field `after.done`", "timestamp"]] * 3,
         ["the field `after.steps`", "array<timestamp>"],
+        ["the field `after.price`", "decimal(20,4)"],
+        ["the field `after.sums`", "array<decimal(30,4)>"],
+        *[["the field `after.day`", "date"]] * 4,
+        ["the field `after.ratio`", "float"],
     ]
 
 

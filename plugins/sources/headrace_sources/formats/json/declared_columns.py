@@ -12,12 +12,12 @@ from headrace.sdk import ConfigError, SchemaLog, Subject
 from headrace.sdk.columns import match_names
 from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.kafka_connect.connect_types import parse_type_name, table_type, to_connect_schema
-from headrace_sources.kafka_connect.times import JSON_TIMESTAMP
+from headrace_sources.kafka_connect.times import JSON_DATE, JSON_TIMESTAMP
 
 #: A type. Spark would parse a list of columns as a struct.
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
-#: Options of Spark's JSON reader for timestamps.
-_TIME_OPTIONS = ("timestampFormat", "locale")
+#: Options of Spark's JSON reader for dates and timestamps.
+_TIME_OPTIONS = {JSON_DATE: ("dateFormat", "locale"), JSON_TIMESTAMP: ("timestampFormat", "locale")}
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,11 +96,13 @@ def to_wire_schema(
 
 
 def add_time_options(tree: ConnectSchema, options: Mapping[str, str]) -> ConnectSchema:
-    """Return the schema with the options of Spark's JSON reader for its timestamps."""
-    chosen = {name: options[name] for name in _TIME_OPTIONS if name in options}
-    if not chosen:
-        return tree
-    return tree.map_leaves(lambda leaf: replace(leaf, parameters=chosen) if leaf.name == JSON_TIMESTAMP else leaf)
+    """Return the schema with the options of Spark's JSON reader for its dates and timestamps."""
+
+    def add(leaf: ConnectSchema) -> ConnectSchema:
+        chosen = {name: options[name] for name in _TIME_OPTIONS.get(leaf.name or "", ()) if name in options}
+        return replace(leaf, parameters=chosen) if chosen else leaf
+
+    return tree.map_leaves(add)
 
 
 def find_rows(schema: StructType, row_fields: Collection[str]) -> list[StructType]:

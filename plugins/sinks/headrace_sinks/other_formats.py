@@ -24,7 +24,7 @@ def check_other_formats(spark: SparkSession, name: str, path: str, sink: str) ->
     """Raise ConfigError for a new table of a sink in the folder of a table of another format."""
     if (other := _find_format(Folder(spark, path), sink)) is not None:
         raise ConfigError(
-            f"its folder has a table of the format {other}, and two formats in one folder make tables unreadable or delete files",
+            f"its folder has a table of the format {other}, and tables of two formats in one folder become unreadable or lose files",
             where=f"table {name}, sink {sink}, {path}",
             fix="give the table another `target:`, or the sink another folder; or move the other table away",
         )

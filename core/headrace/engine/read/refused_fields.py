@@ -33,13 +33,14 @@ def reject_refused_fields(
 
     frame, schema, target = changes.frame, changes.frame.schema, Table(table, tuple(changes.key_columns))
     types = {n: schema[n].dataType for n in changes.event_columns if n not in changes.key_columns}
-    undeclared = _list_undeclared(types, changes, events)
-    names = _find_unsupported(frame.sparkSession, target, undeclared - {*changes.key_columns}, sinks)
+    present = {*types}.union(*map(_list_names, types.values())) - {*changes.key_columns}
+    undeclared = _list_undeclared(types, changes, events) & present
+    names = _find_unsupported(frame.sparkSession, target, undeclared, sinks)
     refused = {
         name: text for name in undeclared & {*types} if (text := _describe_reserved(name, sinks) or names.get(name))
     }
     kept = {name: kind for name, kind in types.items() if name not in refused}
-    inner = undeclared & {name for kind in kept.values() for name in _list_names(kind)} - {*changes.key_columns}
+    inner = undeclared & {name for kind in kept.values() for name in _list_names(kind)}
     texts = {name: text for name, text in names.items() if name in inner}
     tests = {text: F.col(quote_name(name)).isNotNull() for name, text in refused.items()}
     for name, text in sorted(texts.items()):

@@ -17,7 +17,7 @@ import click
 @click.option(
     "--keep-transforms",
     is_flag=True,
-    help="Source connectors keep their transforms; import only those of sink connectors.",
+    help="Source connectors keep writing topics with their transforms; import only those of sink connectors.",
 )
 @click.option("--take-over", is_flag=True, help="Hudi Streamer: continue its tables, and load no new ones.")
 @click.option(

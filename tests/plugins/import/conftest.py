@@ -64,6 +64,7 @@ class Importer:
 @pytest.fixture
 def importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Importer:
     monkeypatch.setenv("KAFKA_BOOTSTRAP", "broker:9092")
+    monkeypatch.setenv("CONNECTION_PASSWORD", "example")
     for name, value in {"REGION": "us-east-1", "ACCESS_KEY_ID": "example", "SECRET_ACCESS_KEY": "example"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     return Importer(tmp_path)

@@ -60,7 +60,7 @@ def test_source_and_sink_become_one_pipeline(importer: Any) -> None:
 
 def test_worker_gives_brokers_login_and_converters(importer: Any) -> None:
     files = [SEED / "connect-distributed.properties", SEED / "jdbc_source_connector_postgresql_01.json"]
-    result = importer.run(*files)
+    result = importer.run(*files, keep_transforms=True)
     importer.check(result)
     pipeline = yaml.safe_load(result.pipeline)
     kafka = pipeline["source"]["kafka"]
@@ -71,6 +71,15 @@ def test_worker_gives_brokers_login_and_converters(importer: Any) -> None:
         "subscribe": ["pagila.public.alt.address"],
     }
     assert (pipeline["source"]["value"], pipeline["source"]["key"]) == ("json", "json")
+
+
+def test_pipeline_reads_the_database_of_a_jdbc_connector(importer: Any) -> None:
+    files = [SEED / "connect-distributed.properties", SEED / "jdbc_source_connector_postgresql_01.json"]
+    result = importer.run(*files)
+    importer.check(result)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"].keys() == {"jdbc"}
+    assert pipeline["source"]["jdbc"]["table.whitelist"] == ["address"]
     assert pipeline["tables"] == [{"source": "*", "key": ["address_id"]}]
     assert pipeline["transforms"] == [
         {"insert": {"topic.field": "message_topic"}},

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from headrace.sdk import ConfigError
 from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, lenses_sink, s3_sink
-from headrace_import.connect.converters import has_converter, ignore_converters, read_format
+from headrace_import.connect.converters import ignore_converters, read_formats
 from headrace_import.connect.debezium_server import DebeziumServer
-from headrace_import.connect.kafka_client import ClientInputs
+from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.smt import split_list
@@ -34,6 +34,8 @@ class ConnectInputs:
     sinks: list[Settings] = field(default_factory=list)
     workers: list[Settings] = field(default_factory=list)
     servers: list[DebeziumServer] = field(default_factory=list)
+    #: Whether the pipeline reads the database in the place of a JDBC source connector.
+    replaces_jdbc: bool = False
 
     @property
     def has_kinesis(self) -> bool:
@@ -69,14 +71,14 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     if inputs.has_kinesis and len(inputs.sources) > 1:
         fix = "import each source into a pipeline file of its own"
         raise ConfigError("a pipeline reads one stream", where=_list_places(inputs.sources), fix=fix)
-    draft, kafka = Block(), Block()
-    clients = [*inputs.sinks, *inputs.sources, *inputs.workers]
-    if not inputs.has_kinesis:
-        ClientInputs(clients, bootstrap_servers, inputs.report).write(kafka)
+    draft, clients = Block(), [*inputs.sinks, *inputs.sources, *inputs.workers]
+    inputs.replaces_jdbc = not keep_transforms and _can_replace_jdbc(inputs)
     is_routed = _is_routed(inputs) and not keep_transforms
     topics = _read_topics(inputs, is_routed=is_routed)
-    topics.write(kafka)
-    draft.entries["source"] = Block({"kafka": kafka, **_read_formats(inputs).entries})
+    if inputs.replaces_jdbc:
+        draft.entries["source"] = _read_jdbc(inputs, topics, bootstrap_servers)
+    else:
+        draft.entries["source"] = _read_kafka(inputs, topics, bootstrap_servers)
     for server in inputs.servers:
         server.write_source(draft, topics)
     chains = _import_chains(inputs, keep_transforms=keep_transforms)
@@ -84,6 +86,8 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
         iceberg_sink.report_operations(sink, unwraps=any(chain.unwraps for chain in chains))
     _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
+    if inputs.replaces_jdbc:
+        jdbc_source.report_missing_key(inputs.sources[0], draft)
     _write_transforms(draft, inputs, chains)
     _write_dialects(draft, inputs)
     _write_sinks(draft, inputs)
@@ -93,6 +97,35 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
         server.report_defaults(list_comments(draft))
     _report_rest(inputs)
     return draft
+
+
+def _can_replace_jdbc(inputs: ConnectInputs) -> bool:
+    """Return whether the source is a JDBC connector that headrace can replace. Names of S3 objects need offsets of records."""
+    has_objects = not all(map(_is_iceberg, inputs.sinks))
+    return len(inputs.sources) == 1 and jdbc_source.can_replace(inputs.sources[0]) and not has_objects
+
+
+def _read_jdbc(inputs: ConnectInputs, topics: Topics, bootstrap_servers: str | None) -> Block:
+    """Return the source that reads the database, and report the options for topics."""
+    (settings,) = inputs.sources
+    appends_only = bool(inputs.sinks) and all(map(_is_append_only, inputs.sinks))
+    source, why = jdbc_source.read_source(settings, topics, appends_only=appends_only), "the pipeline reads no topics"
+    clients = [*inputs.sinks, settings, *inputs.workers]
+    ignore_clients(clients, why)
+    for client in clients:
+        ignore_converters(client, why)
+    if bootstrap_servers:
+        inputs.report.add(Kind.NO_MEANING, "--bootstrap-servers", (), why)
+    return source
+
+
+def _read_kafka(inputs: ConnectInputs, topics: Topics, bootstrap_servers: str | None) -> Block:
+    """Return the source that reads the topics."""
+    kafka, clients = Block(), [*inputs.sinks, *inputs.sources, *inputs.workers]
+    if not inputs.has_kinesis:
+        ClientInputs(clients, bootstrap_servers, inputs.report).write(kafka)
+    topics.write(kafka)
+    return Block({"kafka": kafka, **read_formats(clients, inputs.report).entries})
 
 
 def _is_routed(inputs: ConnectInputs) -> bool:
@@ -143,30 +176,6 @@ def _read_sink_topics(settings: Settings) -> Topics:
     return Topics(tuple(names), pattern, settings.cite("topics", "topics.regex"))
 
 
-def _read_formats(inputs: ConnectInputs) -> Block:
-    """Return ``value:`` and ``key:`` from the first input that names a converter."""
-    formats = Block()
-    order = [*inputs.sinks, *inputs.sources, *inputs.workers]
-    for part in ("value", "key"):
-        owner = next((settings for settings in order if has_converter(settings, part)), None)
-        if owner is not None:
-            formats.entries[part] = read_format(owner, part)
-    if "value" not in formats.entries:
-        formats.add("value", "json", "default: no input names a converter")
-        why, fix = (
-            "no input names the converter of the values; the file names json",
-            "give the properties of the worker as well",
-        )
-        inputs.report.add(Kind.TO_DO, "value.converter", (), why, fix)
-    if "key" not in formats.entries:
-        why = "no input names the converter of the keys; headrace reads them in the format of the values"
-        fix = "give the properties of the worker as well, or set `key:`"
-        inputs.report.add(Kind.TO_DO, "key.converter", (), why, fix)
-    for settings in order:
-        ignore_converters(settings)
-    return formats
-
-
 def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chain]:
     """Return the chains of SMTs of the sources, then those of the sinks."""
     use = ChainUse(
@@ -176,7 +185,7 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
         without_routers=_find_reason_without_routers(inputs),
     )
     kept = [keep_chain(settings, use) for settings in inputs.sources if keep_transforms]
-    chains = [_import_source_chain(settings, use) for settings in inputs.sources if not keep_transforms]
+    chains = [_import_source_chain(inputs, settings, use) for settings in inputs.sources if not keep_transforms]
     are_rows = any(chain.unwraps for chain in [*kept, *chains])
     of_sinks = replace(use, has_envelopes=any(map(_is_debezium, inputs.sources)) and not are_rows)
     chains += [import_chain(settings, of_sinks) for settings in inputs.sinks]
@@ -206,9 +215,11 @@ def _find_reason_without_routers(inputs: ConnectInputs) -> str:
     return ""
 
 
-def _import_source_chain(settings: Settings, use: ChainUse) -> Chain:
+def _import_source_chain(inputs: ConnectInputs, settings: Settings, use: ChainUse) -> Chain:
     chain = import_chain(settings, replace(use, has_envelopes=_is_debezium(settings)))
-    if chain.comment:
+    if inputs.replaces_jdbc:
+        chain.steps = jdbc_source.remove_places(settings, chain.steps)
+    elif chain.comment:
         why = "the pipeline applies these transforms, so the connector must not apply them as well"
         fix = "remove them from the connector, or import with --keep-transforms"
         settings.add_to_do(["transforms"], why, fix)
@@ -335,9 +346,14 @@ def _report_rest(inputs: ConnectInputs) -> None:
     for settings in inputs.workers:
         ignore_known_options(settings, "worker")
     for settings in inputs.sources:
-        is_jdbc = settings.get("connector.class") in jdbc_source.CLASSES
+        groups = ["source", "debezium"]
+        if inputs.replaces_jdbc:
+            groups = ["jdbc-replaced"]
+        elif settings.get("connector.class") in jdbc_source.CLASSES:
+            jdbc_source.report_connector(settings)
+            groups = ["source", "jdbc-source"]
         settings.ignore(["connector.class"], "the connector still writes the topics")
-        ignore_known_options(settings, "every", "source", "jdbc-source" if is_jdbc else "debezium")
+        ignore_known_options(settings, "every", *groups)
     for settings in inputs.sinks:
         group = "s3-sink" if settings.get("connector.class") == s3_sink.CLASS else "iceberg-sink"
         ignore_known_options(settings, "every", group)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.smt import split_list
+from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Line
 from headrace_import.settings import Settings
 
@@ -71,12 +72,26 @@ _WITHOUT_MEANING = (
 _TEXT = ("org.apache.kafka.connect.storage.StringConverter", "org.apache.kafka.connect.converters.ByteArrayConverter")
 
 
-def has_converter(settings: Settings, part: str) -> bool:
-    """Return whether the input names the converter of ``value`` or ``key``."""
-    return bool(settings.get(f"{part}.converter"))
+def read_formats(inputs: Sequence[Settings], report: Report) -> Block:
+    """Return ``value:`` and ``key:`` from the first input that names a converter: of sinks, then sources, then workers."""
+    formats = Block()
+    for part in ("value", "key"):
+        owner = next((settings for settings in inputs if settings.get(f"{part}.converter")), None)
+        if owner is not None:
+            formats.entries[part] = _read_format(owner, part)
+    if "value" not in formats.entries:
+        formats.add("value", "json", "default: no input names a converter")
+        why = "no input names the converter of the values; the file names json"
+        report.add(Kind.TO_DO, "value.converter", (), why, "give the properties of the worker as well")
+    if "key" not in formats.entries:
+        why = "no input names the converter of the keys; headrace reads them in the format of the values"
+        report.add(Kind.TO_DO, "key.converter", (), why, "give the properties of the worker as well, or set `key:`")
+    for settings in inputs:
+        ignore_converters(settings)
+    return formats
 
 
-def read_format(settings: Settings, part: str) -> Line | Block:
+def _read_format(settings: Settings, part: str) -> Line | Block:
     """Return the format of values or keys. ConfigError for a converter that headrace cannot replace."""
     key = f"{part}.converter"
     kind = settings.get(key)
@@ -99,10 +114,11 @@ def read_format(settings: Settings, part: str) -> Line | Block:
     return node
 
 
-def ignore_converters(settings: Settings) -> None:
-    """Report the converters of an input whose topics another input reads."""
-    keys = [key for part in ("key", "value") for key in settings.list_keys(f"{part}.converter")]
-    settings.ignore(keys, "the converters of the sink, or of the first source, give the formats")
+def ignore_converters(
+    settings: Settings, why: str = "the converters of the sink, or of the first source, give the formats"
+) -> None:
+    """Report the converters of an input that do not give the formats of records."""
+    settings.ignore([key for part in ("key", "value") for key in settings.list_keys(f"{part}.converter")], why)
 
 
 def _read_registry(settings: Settings, key: str, registry: _Registry) -> Block:

@@ -88,6 +88,12 @@ class ClientInputs:
             kafka.add(option, settings.read(key), settings.cite(key))
 
 
+def ignore_clients(inputs: Sequence[Settings], why: str) -> None:
+    """Report the options of Kafka's client in the inputs of a pipeline that reads no topics."""
+    for settings in inputs:
+        settings.ignore([*_BOOTSTRAP, *(key for _, key in _iterate_options(settings))], why)
+
+
 def _list_consumer_options(settings: Settings) -> dict[str, str]:
     """Return option of the consumer → option of the input."""
     found: dict[str, str] = {}

@@ -1,0 +1,167 @@
+"""JDBC source connectors as source ``jdbc``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from headrace.sdk import ConfigError
+from headrace_import.connect.jdbc_source import CLASSES
+from headrace_import.import_report import Kind
+
+JDBC = {
+    "connector.class": CLASSES[0],
+    "connection.url": "jdbc:postgresql://db/shop",
+    "connection.user": "headrace",
+    "connection.password": "${env:CONNECTION_PASSWORD}",
+    "topic.prefix": "shop.",
+    "mode": "timestamp",
+    "timestamp.column.name": "updated_at",
+}
+ICEBERG = {
+    "connector.class": "io.tabular.iceberg.connect.IcebergSinkConnector",
+    "topics": "shop.orders",
+    "iceberg.catalog.type": "rest",
+    "iceberg.catalog.uri": "http://localhost:8181",
+    "iceberg.tables.upsert-mode-enabled": "true",
+}
+UNWRAPPED = {k: v for k, v in JDBC.items() if k not in ("connector.class", "connection.password")}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_pipeline_reads_the_database(kind: str, importer: Any) -> None:
+    pipeline = importer.load(JDBC | {"connector.class": kind, "table.whitelist": "orders,public.items"})
+    assert pipeline["source"] == {
+        "jdbc": {
+            **UNWRAPPED,
+            "connection.password": "${env:CONNECTION_PASSWORD}",
+            "table.whitelist": ["orders", "public.items"],
+        }
+    }
+    assert "transforms" not in pipeline
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"mode": "bulk", "poll.interval.ms": "60000"}, {"mode": "bulk", "poll.interval.ms": 60000}),
+        ({"mode": "incrementing", "incrementing.column.name": "id"}, {"incrementing.column.name": "id"}),
+        (
+            {"mode": "timestamp+incrementing", "timestamp.column.name": "a, b", "incrementing.column.name": "id"},
+            {"timestamp.column.name": ["a", "b"], "incrementing.column.name": "id"},
+        ),
+        ({"table.types": "TABLE,VIEW", "db.timezone": "Europe/Zurich"}, {"db.timezone": "Europe/Zurich"}),
+        ({"table.blacklist": "x,public.y"}, {"table.exclude.list": [".*[.]x", "public[.]y"]}),
+        ({"table.include.list": "public[.]o.*"}, {"table.include.list": ["public[.]o.*"]}),
+        ({"table.whitelist": '"shop"."public"."orders"'}, {"table.whitelist": ["public.orders"]}),
+        ({"numeric.precision.mapping": "true"}, {"numeric.mapping": "precision_only"}),
+        ({"connection.url": "jdbc:mysql://db", "catalog.pattern": "shop"}, {"catalog.pattern": "shop"}),
+    ],
+)
+def test_options(given: dict[str, str], expected: dict[str, Any], importer: Any) -> None:
+    jdbc = importer.load(JDBC | given)["source"]["jdbc"]
+    assert {name: jdbc.get(name) for name in expected} == expected
+
+
+def test_login_of_the_address_is_not_copied(importer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECTION_URL", "example")
+    url = "jdbc:postgresql://db/shop?user=reader&ssl=true&password=R4w!"
+    config = {k: v for k, v in JDBC.items() if k not in ("connection.user", "connection.password")}
+    result = importer.run(importer.write("jdbc.json", config | {"connection.url": url}))
+    importer.check(result)
+    assert "R4w!" not in result.pipeline + str(result.report)
+    jdbc = yaml.safe_load(result.pipeline)["source"]["jdbc"]
+    assert jdbc["connection.url"] == "jdbc:postgresql://db/shop?ssl=true"
+    assert (jdbc["connection.user"], jdbc["connection.password"]) == ("reader", "${env:CONNECTION_URL}")
+
+
+def test_options_with_another_effect_are_reported(importer: Any, find_keys: Any) -> None:
+    others = {
+        "timestamp.initial": "-1",
+        "query.suffix": "LIMIT 1",
+        "transaction.isolation.mode": "SERIALIZABLE",
+        "connection.loginTimeout": "10",
+        "numeric.mapping": "best_fit_eager_double",
+    }
+    without_meaning = {"batch.max.rows": "100", "dialect.name": "PostgreSqlDatabaseDialect", "value.converter": "X"}
+    worker = importer.folder / "worker.properties"
+    worker.write_text("bootstrap.servers=broker:9092\nvalue.converter=Y\nsasl.mechanism=PLAIN\n", encoding="utf-8")
+    result = importer.run(importer.write("jdbc.json", JDBC | others | without_meaning), worker)
+    importer.check(result)
+    assert find_keys(result, Kind.NOT_IMPORTED) == set(others)
+    expected = {*without_meaning, "bootstrap.servers", "sasl.mechanism"}
+    assert find_keys(result, Kind.NO_MEANING) == expected
+    assert not find_keys(result, Kind.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("tables", "chosen"), [({}, ["orders"]), ({"table.whitelist": "public.orders,public.items"}, ["public.orders"])]
+)
+def test_topics_of_the_sink_select_the_tables(tables: dict[str, str], chosen: list[str], importer: Any) -> None:
+    jdbc = importer.load(JDBC | tables, ICEBERG)["source"]["jdbc"]
+    assert jdbc["table.whitelist"] == chosen
+
+
+def test_sink_that_appends_gets_each_row_once(importer: Any) -> None:
+    sink = {key: value for key, value in ICEBERG.items() if "upsert" not in key}
+    assert importer.load(JDBC, sink)["source"]["jdbc"]["timestamp.window.interval.ms"] == 0
+
+
+def test_query_without_a_key_is_to_check(importer: Any, find_keys: Any) -> None:
+    config = JDBC | {"query": "SELECT * FROM orders", "topic.prefix": "shop.q"}
+    result = importer.run(importer.write("jdbc.json", config))
+    importer.check(result)
+    assert "query" in find_keys(result, Kind.TO_DO)
+    key = {"transforms": "k", "transforms.k.type": "org.apache.kafka.connect.transforms.ValueToKey"}
+    pipeline = importer.load(config | key | {"transforms.k.fields": "id"})
+    assert pipeline["tables"] == [{"source": "*", "key": ["id"]}]
+
+
+def test_rows_have_no_partitions(importer: Any) -> None:
+    insert = {
+        "transforms": "a,b",
+        "transforms.a.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.a.partition.field": "p",
+        "transforms.a.topic.field": "t",
+        "transforms.b.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.b.offset.field": "o",
+    }
+    result = importer.run(importer.write("jdbc.json", JDBC | insert))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["transforms"] == [{"insert": {"topic.field": "t"}}]
+    assert "rows of a database have no partition" in str(result.report)
+    assert "rows of a database have no offset" in str(result.report)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "options"),
+    [
+        (JDBC | {"connection.url": "jdbc:sqlserver://db"}, None, {}),
+        (JDBC, None, {"keep_transforms": True}),
+        (
+            JDBC,
+            {
+                "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+                "topics": "shop.orders",
+                "s3.bucket.name": "bronze",
+                "flush.size": "10",
+            },
+            {},
+        ),
+    ],
+    ids=["another database", "keep transforms", "offsets in names of objects"],
+)
+def test_topics_of_the_connector_are_read(
+    source: dict[str, str], sink: dict[str, str] | None, options: dict[str, Any], importer: Any
+) -> None:
+    configs = [source | {"table.whitelist": "orders"}, *([sink] if sink else [])]
+    pipeline = importer.load(*configs, **options)
+    assert pipeline["source"]["kafka"]["subscribe"] == ["shop.orders"]
+
+
+def test_connector_without_a_mode_is_an_error(importer: Any) -> None:
+    config = {key: value for key, value in JDBC.items() if key != "mode"}
+    with pytest.raises(ConfigError, match="the connector has no mode"):
+        importer.run(importer.write("jdbc.json", config))

@@ -21,7 +21,7 @@ S3 = {
     "flush.size": "10",
 }
 ICEBERG = {
-    "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "connector.class": "io.tabular.iceberg.connect.IcebergSinkConnector",
     "topics": "shop.public.orders",
     "iceberg.catalog.type": "rest",
     "iceberg.catalog.uri": "http://localhost:8181",
@@ -190,6 +190,28 @@ def test_iceberg_sink_keeps_catalog_table_key_and_partitions(importer: Any) -> N
 
 def test_iceberg_sink_without_upsert_appends(importer: Any) -> None:
     assert importer.load(ICEBERG | {"iceberg.tables": "a.b"})["sink"]["iceberg"]["mode"] == "append"
+
+
+APACHE = ICEBERG | {"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "iceberg.tables": "a.b"}
+
+
+def test_connector_of_apache_iceberg_has_no_updates(importer: Any, find_keys: Any) -> None:
+    of_tabular = {"iceberg.tables.upsert-mode-enabled": "true", "iceberg.tables.cdc-field": "__op"}
+    of_writer = {"iceberg.tables.write-props.write.target-file-size-bytes": "1000"}
+    result = importer.run(importer.write("0.json", APACHE | of_tabular | of_writer))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["sink"]["iceberg"]["mode"] == "append"
+    assert find_keys(result, Kind.NO_MEANING) == set(of_tabular)
+    assert find_keys(result, Kind.NOT_IMPORTED) == set(of_writer)
+
+
+def test_appended_deletes_of_debezium_transform_stay_rows(importer: Any, find_keys: Any) -> None:
+    transform = {"transforms": "d", "transforms.d.type": "org.apache.iceberg.connect.transforms.DebeziumTransform"}
+    result = importer.run(importer.write("0.json", APACHE | transform))
+    importer.check(result)
+    unwrap = {"delete.tombstone.handling.mode": "rewrite"}
+    assert yaml.safe_load(result.pipeline)["transforms"] == [{"unwrap": unwrap}]
+    assert "transforms.d.type" in find_keys(result, Kind.TO_DO)
 
 
 def test_iceberg_debezium_transform_names_the_tables(importer: Any) -> None:

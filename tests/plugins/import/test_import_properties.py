@@ -24,7 +24,7 @@ S3 = {
     "s3.bucket.name": "bronze",
     "flush.size": "10",
 }
-ICEBERG = {"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "topics.regex": "shop.*"}
+ICEBERG = {"connector.class": "io.tabular.iceberg.connect.IcebergSinkConnector", "topics.regex": "shop.*"}
 #: Options with values that select how other options are imported.
 CHOICES = {
     "value.converter": ["org.apache.kafka.connect.json.JsonConverter", "io.confluent.connect.avro.AvroConverter"],

@@ -334,7 +334,7 @@ def test_outbox_has_one_column_of_a_name(importer: Any) -> None:
 
 def test_outbox_into_the_table_of_a_sink(importer: Any) -> None:
     sink = {
-        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "connector.class": "io.tabular.iceberg.connect.IcebergSinkConnector",
         "topics": "outbox.event.order",
         "iceberg.tables": "db.events",
         "iceberg.table.db.events.id-columns": "id",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headrace_import.connect.debezium_source import TOPIC_PREFIX, list_levels, split_topics
+from headrace_import.connect.iceberg_sink import TABULAR
 from headrace_import.connect.known_options import list_reasons
 from headrace_import.connect.smt import Smt, split_list
 from headrace_import.connect.smt_chain import Chain
@@ -199,7 +200,7 @@ def read_server(options: Mapping[str, str], place: str, report: Report) -> Debez
     if sink:
         iceberg.setdefault("iceberg.tables.upsert-mode-enabled", "true")
         sink.setdefault("iceberg.tables.upsert-mode-enabled", f"{_ICEBERG}upsert (default)")
-        iceberg["connector.class"], sink["connector.class"] = "org.apache.iceberg.connect.IcebergSinkConnector", _TYPE
+        iceberg["connector.class"], sink["connector.class"] = TABULAR, _TYPE
     return DebeziumServer(
         Settings(place, source, report, name=options.get(f"{_SOURCE}name", ""), spelling=spelling),
         Settings(place, iceberg, report, spelling=sink) if sink else None,

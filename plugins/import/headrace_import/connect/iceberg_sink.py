@@ -1,4 +1,7 @@
-"""Iceberg's sink connector as sink ``iceberg``."""
+"""Sink connectors of Apache Iceberg and Tabular as sink ``iceberg``.
+
+Tabular's connector also updates and deletes rows. The connector of Apache Iceberg comes from it, and only appends.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
-CLASSES = ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector")
+APACHE, TABULAR = "org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector"
+CLASSES = (APACHE, TABULAR)
 _CATALOG, _TABLES = "iceberg.catalog.", "iceberg.tables"
-_PROPERTIES = "iceberg.tables.auto-create-props."
+_PROPERTIES, _OF_WRITER = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
 _CDC, _UPSERT = "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled"
 #: Field with the operation of rows that ExtractNewRecordState has made, and of those of DebeziumTransform.
 _FLAT_OP, _ICEBERG_OP = "__op", "_cdc.op"
@@ -24,12 +28,17 @@ _FIELD = re.compile(r"(?P<function>\w+)\((?P<column>[^,()]+)(?:,\s*(?P<number>\d
 
 def is_append_only(settings: Settings) -> bool:
     """Return whether the connector adds a row for each record."""
-    return settings.get(_UPSERT).lower() != "true" and not settings.get(_CDC)
+    return not _has_operations(settings) or (settings.get(_UPSERT).lower() != "true" and not settings.get(_CDC))
 
 
 def applies_rewritten_deletes(settings: Settings) -> bool:
     """Return whether the connector removes the rows of deletes that ExtractNewRecordState keeps as rows."""
-    return settings.get(_CDC) == _FLAT_OP
+    return _has_operations(settings) and settings.get(_CDC) == _FLAT_OP
+
+
+def _has_operations(settings: Settings) -> bool:
+    """Return whether the connector has options to update and delete rows."""
+    return settings.get("connector.class") != APACHE
 
 
 def has_static_tables(settings: Settings) -> bool:
@@ -40,7 +49,9 @@ def has_static_tables(settings: Settings) -> bool:
 
 def report_operations(settings: Settings, *, unwraps: bool) -> None:
     """Report the field with the operations. ``unwraps``: a transform of the pipeline makes rows of Debezium's envelopes."""
-    if settings.get(_CDC) in ((_FLAT_OP, _ICEBERG_OP) if unwraps else (_FLAT_OP,)):
+    if not _has_operations(settings):
+        settings.ignore([_CDC, _UPSERT], "the connector of Apache Iceberg has no such option: it appends each record")
+    elif settings.get(_CDC) in ((_FLAT_OP, _ICEBERG_OP) if unwraps else (_FLAT_OP,)):
         settings.ignore([_CDC], "headrace applies the operations of Debezium's events and of rows with `__op` itself")
     elif settings.get(_CDC):
         why = "headrace reads no operation from this field: deleted rows stay in the table"
@@ -58,9 +69,12 @@ def read_sink(settings: Settings) -> Block:
     if properties.entries:
         options.entries["catalog.properties"] = properties
     if is_append_only(settings):
-        options.add("mode", "append", "the connector has neither cdc-field nor upsert-mode-enabled")
+        why = "neither cdc-field nor upsert-mode-enabled" if _has_operations(settings) else "no updates and deletes"
+        options.add("mode", "append", f"the connector has {why}")
     for key in settings.list_keys(_PROPERTIES):
         options.add(key.removeprefix(_PROPERTIES), settings.read(key), settings.cite(key))
+    of_writer, fix = settings.list_keys(_OF_WRITER), "write them next to `catalog:`, as properties of new tables"
+    settings.reject(of_writer, "headrace has no properties of the writer alone", fix)
     if (partitions := _read_partitions(settings)).entries:
         options.entries["partition.by"] = partitions
     return Block({"iceberg": options})

@@ -269,7 +269,13 @@ def _complete_step(smt: Smt, step: Block, condition: Condition | None, use: Chai
         options.add("when", condition.sql, smt.settings.cite(*condition.keys))
     if name == "filter":
         options.add("updates", "drop", "Kafka Connect leaves out the record, and the stored row stays")
-    if name == "unwrap":
+    if name == "unwrap" and smt.class_name == "DebeziumTransform" and use.appends_only:
+        options.add("delete.tombstone.handling.mode", "rewrite", "the sink appends deletes as well")
+        why = "headrace does not add the column `_cdc`, which distinguishes the appended rows"
+        smt.settings.add_to_do(
+            [smt.type_key], why, "`add.fields: op,source.ts_ms` of `unwrap`; deletes have `__deleted`"
+        )
+    elif name == "unwrap":
         _adapt_deletes(options, use)
 
 

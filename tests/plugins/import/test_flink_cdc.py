@@ -168,6 +168,13 @@ def test_transform_after_one_of_all_tables_is_not_imported(importer: Any, tmp_pa
     assert "transform[2].projection" in find_keys(result, Kind.NOT_IMPORTED)
 
 
+def test_second_transform_of_a_table_is_not_imported(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    transforms = [{"source-table": "shop.people", "projection": name} for name in ("a", "b")]
+    pipeline, result = load(importer, tmp_path, transform=transforms)
+    assert pipeline["transforms"][1:] == [{"keep": {"columns": ["a"], "tables": ["shop.people"]}}]
+    assert "transform[2].projection" in find_keys(result, Kind.NOT_IMPORTED)
+
+
 def test_filters_of_one_table_are_not_imported(importer: Any, tmp_path: Path, find_keys: Any) -> None:
     transforms = [{"source-table": "shop.orders", "filter": f"country = '{country}'"} for country in ("CH", "DE")]
     pipeline, result = load(importer, tmp_path, transform=transforms)

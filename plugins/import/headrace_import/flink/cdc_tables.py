@@ -151,7 +151,10 @@ class CdcTables:
         known = [other for other in earlier if other.overlaps(selection)]
         if any(other.is_all for other in known):
             raise NotImportableError("an earlier transform applies to all tables", "one transform for each table")
-        return [name for other in known for name in self._find_tables(other)]
+        names, own = [name for other in known for name in self._find_tables(other)], self._find_tables(selection)
+        if own and set(own) <= set(names):
+            raise NotImportableError("earlier transforms have all of its tables", "one transform for each table")
+        return names
 
     def _find_tables(self, selection: TableSelection) -> list[str]:
         """Return names or globs of the targets; an empty list for all tables. NotImportableError if they are not known."""

@@ -53,6 +53,7 @@ def test_statement_becomes_a_sink(statement: str, expected: dict[str, Any], impo
         ("STOREAS JSON WITH_FLUSH_SIZE = 1000", "without a counterpart: flush.size"),
         ("STOREAS CSV", "the class has no counterpart"),
         ("STOREAS JSON WITH_FLUSH_COUNT = 0", "without a counterpart: flush.count"),
+        ("BATCH = 10 STOREAS JSON AUTOCREATE", "without a counterpart: autocreate, batch"),
     ],
 )
 def test_part_without_counterpart_is_reported(part: str, told: str, importer: Any, find_keys: Any) -> None:

@@ -22,6 +22,11 @@ _STATEMENT = re.compile(
     (?P<flushes>(?:\s+with_flush_\w+\s*=?\s*\d+)*) (?:\s+properties\s*\((?P<properties>.*)\))? \s*""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
+#: Parts of KCQL that other sinks of Lenses have.
+_OTHER_PARTS = re.compile(
+    r"(?<![,\s])(?<!by)\s+(batch|autocreate|autoevolve)\b(?:\s*=?\s*\d+)?(?=[^']*(?:'[^']*'[^']*)*$)",
+    re.IGNORECASE,
+)
 _FORMATS = {"json": "JsonFormat", "avro": "AvroFormat", "parquet": "ParquetFormat", "bytes": "ByteArrayFormat"}
 #: Option of Lenses → option of Confluent's connector.
 _SAME = {
@@ -76,14 +81,14 @@ def translate_connector(settings: Settings) -> Settings:
 
 
 def _parse(text: str, settings: Settings) -> _Kcql:
-    match = _STATEMENT.fullmatch(text)
+    others = dict.fromkeys((part.lower() for part in _OTHER_PARTS.findall(text)), "")
+    match = _STATEMENT.fullmatch(_OTHER_PARTS.sub("", text))
     if match is None:
         raise ConfigError("not a statement of KCQL", where=f"{settings.place}, {_KCQL}", fix=_FIX)
     pairs = re.findall(r"'([^']+)'\s*=\s*'?([^',]+)'?", match["properties"] or "")
     older = re.findall(r"with_flush_(\w+)\s*=?\s*(\d+)", match["flushes"] or "", re.IGNORECASE)
-    properties = {f"flush.{name.lower()}": value for name, value in older} | {
-        name: value.strip() for name, value in pairs
-    }
+    properties = others | {f"flush.{name.lower()}": value for name, value in older}
+    properties |= {name: value.strip() for name, value in pairs}
     partitions = tuple(name.strip("`") for name in split_list(match["partitions"] or ""))
     if match["partitioner"]:
         properties["partition.include.keys"] = str(match["partitioner"].lower() == "keysandvalues").lower()

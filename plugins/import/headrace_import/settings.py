@@ -57,13 +57,13 @@ class Settings:
             f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""
         )
 
-    def read(self, key: str, note: str = "") -> str:
+    def read(self, key: str, note: str = "", *, of: str = "") -> str:
         """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``.
 
-        ``note``: what the report adds about the value of the variable.
+        ``note``: what the report adds about the value of the variable; ``of``: another name of the value.
         """
         value = self.get(key)
-        if find_clear_secret(key, value):
+        if find_clear_secret(key, value) or find_clear_secret(of, value):
             variable = self.report.name_variable(self.spell(key), value)
             why = "the secret in clear text is not copied"
             self.add_to_do([key], why, f"set the environment variable {variable}{note}, or use `${{file:…}}`")
@@ -125,6 +125,8 @@ class Settings:
     def report_unknown(self, known: Iterable[str], prefix: str = "") -> None:
         """Report the remaining options that start with ``prefix`` as unknown, with the nearest known name."""
         names = [name for name in known if "*" not in name]
+        empty = [key for key in self.list_remaining() if key.startswith(prefix) and key in names and not self.get(key)]
+        self.ignore(empty, "it has no value")
         for key in (key for key in self.list_remaining() if key.startswith(prefix)):
             near = did_you_mean(key, names)
             start = self.spell(key).removesuffix(key) if self.spell(key).endswith(key) else ""

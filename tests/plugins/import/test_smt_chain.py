@@ -36,8 +36,8 @@ def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
     [
         ({"type": "Cast$Value", "spec": "a:int32,b:string"}, [{"cast": {"columns": {"a": "int32", "b": "string"}}}]),
         (
-            {"type": "ReplaceField$Value", "include": "a,b", "exclude": "c", "renames": "a:x"},
-            [{"keep": {"columns": ["a", "b"]}}, {"drop": {"columns": ["c"]}}, {"rename": {"columns": {"a": "x"}}}],
+            {"type": "ReplaceField$Value", "include": "a,b", "exclude": "b,c", "renames": "a:x"},
+            [{"keep": {"columns": ["a"]}}, {"rename": {"columns": {"a": "x"}}}],
         ),
         (
             {"type": "InsertField$Value", "offset.field": "o!", "static.field": "s", "static.value": "7"},
@@ -350,3 +350,32 @@ def test_outbox_for_objects_removes_no_rows(importer: Any) -> None:
     router = {"type": f"{DEBEZIUM}outbox.EventRouter", "route.tombstone.on.empty.payload": "true"}
     pipeline = importer.load(make_config(router), sink | {"flush.size": "1"})
     assert pipeline["transforms"] == [{"outbox": {}}]
+
+
+def test_replace_field_that_leaves_no_column_is_not_imported(importer: Any, find_keys: Any) -> None:
+    smt = {"type": f"{KAFKA}ReplaceField$Value", "include": "a", "exclude": "a,b"}
+    result = importer.run(importer.write("0.json", make_config(smt)))
+    importer.check(result)
+    assert "transforms.t0.include" in find_keys(result, Kind.NOT_IMPORTED)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("R4wValue", "${env:TRANSFORMS_T1_STATIC_VALUE}"),
+        ("${vault:secret/shop:key}", "${env:TRANSFORMS_T1_STATIC_VALUE}"),
+        ("${secretManager:shop:key}", "${secretManager:shop:key}"),
+    ],
+)
+def test_inserted_secret_stays_a_reference(value: str, written: str, importer: Any) -> None:
+    smt = {"type": f"{KAFKA}InsertField$Value", "static.field": "api_key", "static.value": value}
+    result = importer.run(importer.write("0.json", make_config(UNWRAP, smt)))
+    [insert] = [step["insert"] for step in yaml.safe_load(result.pipeline)["transforms"] if "insert" in step]
+    assert insert["static.value"] == written
+    assert "R4wValue" not in result.pipeline + str(result.report)
+
+
+def test_option_without_a_value_has_no_meaning(importer: Any, find_keys: Any) -> None:
+    result = importer.run(importer.write("0.json", SOURCE | {"table.exclude.list": ""}))
+    assert "table.exclude.list" in find_keys(result, Kind.NO_MEANING)
+    assert not find_keys(result, Kind.UNKNOWN)

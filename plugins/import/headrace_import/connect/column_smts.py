@@ -37,14 +37,21 @@ def import_cast(smt: Smt) -> Imported:
 
 
 def import_replace_field(smt: Smt) -> Imported:
-    """Import columns to keep, to remove and to rename, in the order of ReplaceField."""
+    """Import columns to keep, to remove and to rename, in the order of ReplaceField. ``exclude`` precedes ``include``."""
     result = Imported()
-    for name, option, older in (("keep", "include", "whitelist"), ("drop", "exclude", "blacklist")):
-        used = option if smt.get(option) else older
-        if columns := smt.list_items(used):
-            step, options = make_step(smt, name)
-            options.add("columns", columns, smt.cite(used))
-            result.steps.append(step)
+    include = "include" if smt.get("include") else "whitelist"
+    exclude = "exclude" if smt.get("exclude") else "blacklist"
+    included, excluded = smt.list_items(include), smt.list_items(exclude)
+    if included and not set(included) - set(excluded):
+        raise NotImportableError("its lists leave no column", "name a column in `keep`")
+    if included:
+        step, options = make_step(smt, "keep")
+        options.add("columns", [name for name in included if name not in excluded], smt.cite(include, exclude))
+        result.steps.append(step)
+    elif excluded:
+        step, options = make_step(smt, "drop")
+        options.add("columns", excluded, smt.cite(exclude))
+        result.steps.append(step)
     if smt.get("renames"):
         step, options = make_step(smt, "rename")
         options.entries["columns"] = _mapping(smt, split_pairs(smt.get("renames")), "renames")
@@ -60,7 +67,9 @@ def import_insert_field(smt: Smt) -> Imported:
     step, options = make_step(smt, "insert")
     copy_options(smt, options, "static.field", "topic.field", "partition.field", "offset.field", "timestamp.field")
     if smt.get("static.field"):
-        options.add("static.value", smt.read("static.value"), smt.cite("static.value"))
+        # A secret that becomes a column is one of the column's name.
+        value = smt.read("static.value", of=smt.get("static.field"))
+        options.add("static.value", value, smt.cite("static.value"))
     if not options.entries:
         raise NotImportableError("it names no field to insert")
     return _finish(smt, step)

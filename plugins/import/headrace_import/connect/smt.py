@@ -72,9 +72,9 @@ class Smt:
     def get(self, option: str, default: str = "") -> str:
         return self.settings.get(self.prefix + option, default)
 
-    def read(self, option: str) -> str:
-        """Return an option's value for the pipeline file."""
-        return self.settings.read(self.prefix + option)
+    def read(self, option: str, *, of: str = "") -> str:
+        """Return an option's value for the pipeline file. ``of``: name of the column that gets the value."""
+        return self.settings.read(self.prefix + option, of=of)
 
     def list_items(self, option: str) -> list[str]:
         """Return the items of a list with commas."""

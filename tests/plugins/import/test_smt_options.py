@@ -23,6 +23,7 @@ PACKAGES = {
     "MongoEventRouter": "io.debezium.connector.mongodb.transforms.outbox.",
     "CollectionNameTransformation": "io.debezium.connector.jdbc.transforms.",
     "FieldNameTransformation": "io.debezium.connector.jdbc.transforms.",
+    "ConvertCloudEventToSaveableForm": "io.debezium.connector.jdbc.transforms.",
 }
 #: Options without which an SMT does nothing.
 REQUIRED = {
@@ -36,6 +37,7 @@ REQUIRED = {
     "TimestampConverter$Value": {"field": "at", "target.type": "string", "format": "dd"},
     "ValueToKey": {"fields": "id"},
     "ByLogicalTableRouter": {"topic.regex": r"(.*)_\d+", "topic.replacement": "$1"},
+    "ToLogicalTopicRouter": {"topic.regex": r"(.*)_\d+", "topic.replacement": "$1"},
     "HeaderToValue": {"headers": "trace", "fields": "trace_id"},
     "TimezoneConverter": {"converted.timezone": "Europe/Zurich"},
 }

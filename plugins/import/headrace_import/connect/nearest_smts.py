@@ -24,6 +24,7 @@ NEAREST: Mapping[str, tuple[str, str]] = {
     "ExtractSchemaToNewRecord": ("it needs the connector", "leave it in the connector"),
     "MongoEventRouter": ("it needs the connector", "leave it in the connector"),
     "CollectionNameTransformation": ("it names tables by a style", "`target:` in `tables:`"),
+    "ConvertCloudEventToSaveableForm": ("headrace reads no CloudEvents", "write Debezium's own records"),
     "FieldNameTransformation": ("the columns are not in this file", "`rename`"),
     "Drop": ("a null key or value has no meaning for a row", "remove it"),
     "ExtractTopic": (

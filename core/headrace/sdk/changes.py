@@ -69,7 +69,7 @@ class Changes:
     table: str | None = None
     #: Column of a flat row → envelope field from which it was taken: ``("before", "email")``, ``("source", "query")``.
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Column of the row → the columns from which a transform computed it. A mask of one of these must not leave it unmasked.
+    #: Column of the row → the columns or fields from which a transform computed it. A mask of one of these must not leave it unmasked.
     derived: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Tag of the pipeline → columns of the row with this tag that no transform has hidden. Set by the engine.
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -78,6 +78,9 @@ class Changes:
     #: Types that transforms infer from values, kept in the checkpoint. None: nothing is written, as in ``headrace check``, or the
     #: changes are outside of a pipeline. Set by the engine.
     schemas: SchemaLog | None = None
+    #: Column of the row, or path of a field → the columns or paths that have its value in some rows, because a transform with ``when``
+    #: moved the value of the others. A mask of one of these must not leave it unmasked.
+    moved: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def own_columns(self) -> list[str]:
@@ -115,6 +118,15 @@ class Changes:
         by_name = {column: column if column in found else origin for column, origin in columns.items()}
         return {column: found[name] for column, name in by_name.items() if name in found}
 
+    def list_places(self, path: str) -> set[str]:
+        """Return the columns and fields that have the value of a column or field in some rows. ``path``: folded."""
+        return {
+            place if f"{name}.".startswith(f"{path}.") else place + path.removeprefix(name)
+            for place, names in self.moved.items()
+            for name in map(fold_name, names)
+            if f"{name}.".startswith(f"{path}.") or path.startswith(f"{name}.")
+        }
+
     def map_rows(
         self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
     ) -> Changes:
@@ -144,9 +156,11 @@ class Changes:
                 path = (path[0], row.name(path[1])) if is_of_image else path
             columns.append(column.alias(new_name))
             origins |= {new_name: path} if path else {}
-        derived = {row.name(name): frozenset(map(row.name, reads)) for name, reads in self.derived.items()}
+        derived = {row.name(name): frozenset(map(row.path, reads)) for name, reads in self.derived.items()}
+        moved = {row.path(place): frozenset(map(row.path, names)) for place, names in self.moved.items()}
         tags = {tag: frozenset(map(row.path, tagged)) for tag, tagged in self.tags.items()}
-        return replace(self, frame=self.frame.select(*columns), origins=origins, derived=derived, tags=tags)
+        frame = self.frame.select(*columns)
+        return replace(self, frame=frame, origins=origins, derived=derived, moved=moved, tags=tags)
 
     def _reject_duplicates(self, row: _RowMap) -> None:
         # All table formats ignore the case of names.

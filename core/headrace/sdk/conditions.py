@@ -79,6 +79,7 @@ def apply_when(
         merged,
         origins={**changes.origins, **result.origins},
         derived={**changes.derived, **result.derived},
+        moved=changes.moved,
         tags={tag: columns | result.tags.get(tag, columns) for tag, columns in changes.tags.items()},
     )
 

@@ -128,11 +128,7 @@ class Mask(Transform):
                 )
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
-        found = self._find(changes)
-        names = found.columns | {field.full_name: field.rule for field in found.fields}
-        statements = [".".join(path) for path in _find_statements(changes)] if names else []
-        rules = {column: str(found.rules[name]) for column, name in names.items()}
-        return rules | dict.fromkeys(statements, "nullify")
+        return _list_hidden(changes, self._find(changes))
 
     def apply(self, changes: Changes) -> Changes:
         return self._hide(changes)
@@ -143,6 +139,7 @@ class Mask(Transform):
         found, chosen, fields = hidden.columns, hidden.rules, hidden.fields
         rules = _protect_keys(changes, {column: (name, chosen[name]) for column, name in found.items()})
         _reject_derived(changes, hidden)
+        _reject_moved(changes, chosen, _list_hidden(changes, hidden))
         if not rules and not fields:
             return changes
         types = {fold_name(column): kind for column, kind in row_types(changes).items()}
@@ -184,19 +181,49 @@ class Mask(Transform):
         return _Hidden(rules, columns, fields)
 
 
+def _list_hidden(changes: Changes, hidden: _Hidden) -> Mapping[str, str]:
+    """Return column or field → description of its rule."""
+    names = hidden.columns | {field.full_name: field.rule for field in hidden.fields}
+    statements = [".".join(path) for path in _find_statements(changes)] if names else []
+    rules = {column: str(hidden.rules[name]) for column, name in names.items()}
+    return rules | dict.fromkeys(statements, "nullify")
+
+
 def _reject_derived(changes: Changes, hidden: _Hidden) -> None:
     """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
-    own, chosen = hidden.columns, hidden.rules
-    masked = {fold_name(name): name for name in chosen}
-    masked |= {fold_name(name.partition(".")[0]): name for name in chosen if name not in own.values()}
+    masked = {fold_name(name): name for name in hidden.rules}
     masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
+    columns = set(map(fold_name, hidden.columns.values()))
     for column, reads in changes.derived.items():
-        found = next((masked[name] for name in sorted(map(fold_name, reads)) if name in masked), None)
-        if found and column not in own and column in changes.row_columns:
+        sources = sorted(map(fold_name, reads))
+        found = (masked[name] for read in sources for name in masked if _is_part(read, name, is_column=name in columns))
+        if column not in hidden.columns and column in changes.row_columns and (source := next(found, None)):
             raise DataError(
-                f"the column {column!r} is computed from {found!r}, which is masked only later",
+                f"the column {column!r} is computed from {source!r}, which is masked only later",
                 fix=f"put `mask` before the transform that computes it, or mask {column!r} as well",
             )
+
+
+def _is_part(read: str, name: str, *, is_column: bool) -> bool:
+    """Return whether a masked column or field has, or is in, the column or field that a computed column reads."""
+    return f"{read}.".startswith(f"{name}.") or (not is_column and name.startswith(f"{read}."))
+
+
+def _reject_moved(changes: Changes, names: Collection[str], hidden: Collection[str]) -> None:
+    """Raise DataError for a masked value that some rows have in another place, because a ``when`` selected the others.
+
+    ``names``: those of all rules; ``hidden``: columns and fields that they hide.
+    """
+    folded, columns = set(map(fold_name, hidden)), set(map(fold_name, changes.row_columns))
+    for path in sorted(folded | set(map(fold_name, names))):
+        for place in sorted(changes.list_places(path)):
+            parts = fold_name(place).split(".")
+            prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+            if not prefixes.isdisjoint(columns) and prefixes.isdisjoint(folded):
+                raise DataError(
+                    f"some rows have the values of {path!r} in {place!r}, because of an earlier `when`, and no mask hides them",
+                    fix=f"mask {place!r} as well, or put `mask` before the transform with `when`",
+                )
 
 
 def _protect_keys(changes: Changes, found: Mapping[str, tuple[str, MaskRule]]) -> dict[str, MaskRule]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from pydantic import Field, field_validator
 
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
-from headrace_transforms.column_sources import find_sources
+from headrace_transforms.column_sources import add_moved
 
 
 class RenameConfig(TransformConfig):
@@ -47,8 +46,8 @@ class Rename(Transform):
         return changes.map_rows(names=self.config.columns)
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
-        """Rename the columns of some rows. The old column stays for the others, so a mask must hide both."""
+        """Rename the columns of some rows. The old columns stay for the others, so a mask must hide both."""
         result = super().apply_when(changes, condition)
-        renamed = {self.config.columns[name]: name for name in changes.find_columns(self.config.columns).values()}
-        copies = {new: find_sources(changes, [old]) for new, old in renamed.items() if new in result.row_columns}
-        return replace(result, derived={**result.derived, **copies})
+        found = changes.find_columns(self.config.columns)
+        renamed = {self.config.columns[name]: old for old, name in found.items() if fold_name(old) == fold_name(name)}
+        return add_moved(result, [(old, new) for new, old in renamed.items() if old in changes.row_columns])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from tests.plugins.transforms.test_mask_tables import find_on_disk, pipeline_of,
 from tests.support.pipelines import rows
 
 from headrace.errors import ConfigError, DataError
+from headrace.sdk import Transform
 from headrace.sdk.changes import DETAIL, ERROR, Changes
-from headrace_transforms import Compute, Mask
+from headrace_transforms import Compute, Flatten, Mask, Rename
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +171,51 @@ class TestErrors:
 
 
 @pytest.mark.one_spark
+class TestRowsThatWhenDoesNotSelect:
+    """A transform with ``when`` moves the values of some rows. A mask of the new place must not leave the old one visible."""
+
+    @pytest.mark.parametrize(
+        ("transforms", "masked", "place"),
+        [
+            ([Flatten(delimiter="_", when="id > 100")], "p_email", "p.email"),
+            ([Flatten(delimiter="_", when="id > 100")], "P_Mails.Email", "p.mails.element.email"),
+            ([Rename(columns={"p": "q"}, when="id > 100")], "q.email", "p.email"),
+            ([Rename(columns={"p": "q"}, when="id > 100"), Rename(columns={"q": "r"})], "r", "p"),
+            ([Rename(columns={"p": "q"}, when="id > 100"), Flatten(delimiter="_")], "q_email", "p_email"),
+            (
+                [Rename(columns={"p": "q"}, when="id > 100"), Rename(columns={"q": "r"}, when="id > 200")],
+                "r.email",
+                "q.email",
+            ),
+        ],
+    )
+    def test_old_place_must_be_masked(
+        self, spark: SparkSession, transforms: list[Transform], masked: str, place: str
+    ) -> None:
+        person = "named_struct('email', 'RAW-1', 'mails', array(named_struct('email', 'RAW-2')))"
+        frame = spark.sql(f"SELECT id, {person} AS p FROM VALUES (1L), (150L), (250L) t(id)").coalesce(1)
+        changes = Changes(frame, envelope=False)
+        for transform in transforms:
+            changes = transform.process(changes)
+        with pytest.raises(DataError, match=rf" in '{re.escape(place)}', because of an earlier `when`") as raised:
+            Mask(columns={masked: {"nullify": True}}).process(changes)
+        assert raised.value.fix == f"mask '{place}' as well, or put `mask` before the transform with `when`"
+        places = [masked, place]
+        if masked == "r.email":  # Each `when` leaves the value of some rows.
+            places.append("p.email")
+        elif "mails" in place:  # The new column has a field, and is not masked as a whole.
+            places = ["p_mails", "p.mails"]
+        hidden = Mask(columns={name: {"nullify": True} for name in places}).process(changes)
+        assert ("RAW-2" if "mails" in place else "RAW-1") not in str(hidden.frame.collect())
+
+    def test_column_that_is_computed_from_the_old_place(self, spark: SparkSession) -> None:
+        frame = spark.sql("SELECT 1 AS id, named_struct('email', 'RAW') AS p")
+        changes = Flatten(delimiter="_", when="id > 100").process(Changes(frame, envelope=False))
+        changes = Compute(columns={"copy": "p.email"}).process(changes)
+        with pytest.raises(DataError, match="'copy' is computed from 'p_email'"):
+            Mask(columns={"p_email": HASH, "p.email": HASH}).process(changes)
+
+
 class TestPipelines:
     def test_no_disk_has_a_masked_field(self, spark: SparkSession, tmp_path: Path) -> None:
         secret = "canary-4711"

@@ -90,6 +90,20 @@ def test_tagged_fields(spark: SparkSession, tmp_path: Path, transforms: list[Any
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
+def test_rows_that_when_does_not_select_have_the_tag(spark: SparkSession, tmp_path: Path) -> None:
+    people = [{"id": n, "address": {"street": PII}, "contacts": [{"email": PII}]} for n in (1, 200)]
+    write_events(tmp_path, PEOPLE, *(event(row, n) for n, row in enumerate(people)))
+    steps = [{"flatten": {"columns": ["address"], "delimiter": "_", "when": "id > 100"}}, by_tag(nullify=True)]
+    pipeline = tagged_pipeline(tmp_path, *steps, tags={"pii": ["address_street", "contacts.email"]})
+    pipeline.run(spark)
+    hidden = {"address_street": None, "contacts": [{"email": None}]}
+    assert rows(pipeline, spark, "people", "id") == [
+        {"id": 1, "address": {"street": None}, **hidden},
+        {"id": 200, "address": None, **hidden},
+    ]
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
 def test_mask_selects_columns_by_tag_in_each_table(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "Email": PII, "name": PII, "phone": PII}, 1))
     write_events(tmp_path, STAFF, event({"id": 2, "phone": PII, "name": "Staff"}, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from headrace.engine.plan.column_tags import ColumnTags
@@ -27,7 +28,8 @@ def tag_columns(tags: ColumnTags, changes: Changes) -> Changes:
 def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Transform) -> Changes:
     """Return the changes after a transform without the tags of columns that it hid, and with the tags of its new columns.
 
-    A column that is computed from a tagged column, or from one with a tagged field, has its tag.
+    A column that is computed from a tagged column, or from one with a tagged field, has its tag. So has a column with its values in
+    some rows.
     """
     is_applied = transform.hides_values and transform.applies_to(before.table)
     hidden = set(map(fold_name, transform.hides(before))) if is_applied else set()
@@ -38,10 +40,25 @@ def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Tr
     found = {}
     for tag, named in tags.find(after.table, new).items():
         columns = {name for name in after.tags.get(tag, ()) if hidden.isdisjoint(_list_prefixes(name))}
-        folded = set().union(*map(_list_prefixes, columns))
-        columns |= {column for column, reads in computed.items() if not folded.isdisjoint(map(fold_name, reads))}
-        found[tag] = frozenset(columns | named)
+        tagged, folded = set(map(fold_name, columns)), set().union(*map(_list_prefixes, columns))
+        columns |= {column for column, reads in computed.items() if _has_tagged(reads, tagged, folded)}
+        found[tag] = _add_places(after, columns | named)
     return replace(after, tags=found)
+
+
+def _has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
+    """Return whether a column or field is tagged, has a tagged field, or is in a tagged one. ``folded``: with the outer names."""
+    return any(fold_name(read) in folded or not tagged.isdisjoint(_list_prefixes(read)) for read in reads)
+
+
+def _add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
+    """Return the columns and fields, and those that have their values in some rows, because of a ``when``."""
+    found, waiting = set(columns), list(columns)
+    while waiting:
+        added = changes.list_places(fold_name(waiting.pop())) - found
+        found |= added
+        waiting += added
+    return frozenset(found)
 
 
 def reject_unmasked(changes: Changes) -> None:

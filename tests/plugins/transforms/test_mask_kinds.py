@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from tests.plugins.transforms.test_mask_tables import (
     PEOPLE,
+    SALT,
     UNCOMPRESSED,
     event,
     find_on_disk,
@@ -28,6 +29,7 @@ from headrace import ConfigError
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
 from headrace_transforms import Mask
+from headrace_transforms.mask_rules import MaskRule
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,42 @@ ONE = settings(max_examples=1, deadline=None, phases=[Phase.generate], suppress_
 
 def token(shape: str) -> dict[str, Any]:
     return {"token": {"format": shape, "key": KEY}}
+
+
+#: A mask of each kind and shape, and a row whose values are searched for.
+MASKS: dict[str, dict[str, Any]] = {
+    "ssn": token("digits"),
+    "phone": token("phone"),
+    "card": token("card"),
+    "email": token("email"),
+    "account": {"partial": {"suffix": 2}},
+    "born": {"date_trunc": "year"},
+    "salary": {"bucket": 10_000},
+    "ip": {"ip_network": {}},
+    "street": {"sha256": {"salt": SALT}},
+    "city": {"sha512": {"salt": SALT}},
+    "iban": {"hmac_sha256": {"key": KEY}},
+    "name": {"characters": 4},
+    "nick": {"truncate": 3},
+    "note": {"replacement": "hidden"},
+    "doctor": {"nullify": True},
+    "parish": {"empty": True},
+}
+ROW = {
+    "ssn": "756471104711",
+    "phone": "+41 79 471 10 47",
+    "card": "4111 1111 1111 1111",
+    "email": "canary-4711@example.org",
+    "account": "CH93-0076-2011-6238",
+    "born": "1947-11-23",
+    "salary": "84711.47",
+    "ip": "198.51.100.147",
+} | {name: f"{name}-canary-4711" for name in ("street", "city", "iban", "name", "nick", "note", "doctor", "parish")}
+
+
+def test_a_value_is_searched_for_under_each_kind_of_mask() -> None:
+    assert {kind for rule in MASKS.values() for kind in rule} == set(MaskRule.KINDS)
+    assert MASKS.keys() == ROW.keys()
 
 
 def mask_values(spark: SparkSession, rule: dict[str, Any], kind: str, *values: Any) -> list[Any]:
@@ -272,42 +310,22 @@ def test_value_that_does_not_fit_is_a_dead_letter_without_it(spark: SparkSession
 
 @pytest.mark.one_spark
 @pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
-def test_no_disk_has_a_value_under_any_new_mask(spark: SparkSession, tmp_path: Path, sink: str) -> None:
+def test_no_disk_has_a_value_under_any_mask(spark: SparkSession, tmp_path: Path, sink: str) -> None:
     """The key is a token. Updates and deletes find its row, and a restart keeps the tokens."""
-    masks = {
-        "ssn": token("digits"),
-        "phone": token("phone"),
-        "card": token("card"),
-        "email": token("email"),
-        "account": {"partial": {"suffix": 2}},
-        "born": {"date_trunc": "year"},
-        "salary": {"bucket": 10_000},
-        "ip": {"ip_network": {}},
-    }
-    row = {
-        "ssn": "756471104711",
-        "phone": "+41 79 471 10 47",
-        "card": "4111 1111 1111 1111",
-        "email": "canary-4711@example.org",
-        "account": "CH93-0076-2011-6238",
-        "born": "1947-11-23",
-        "salary": "84711.47",
-        "ip": "198.51.100.147",
-    }
     rule = {"source": PEOPLE, "target": "people", "key": ["ssn"]}
-    masked_pipeline = pipeline_of(tmp_path, sink, masks=masks, tables=[rule], spark=UNCOMPRESSED)
-    write_events(tmp_path, PEOPLE, event({**row, "n": 1}, 1), event({**row, "ssn": "756471104712", "n": 1}, 2))
+    masked_pipeline = pipeline_of(tmp_path, sink, masks=MASKS, tables=[rule], spark=UNCOMPRESSED)
+    write_events(tmp_path, PEOPLE, event({**ROW, "n": 1}, 1), event({**ROW, "ssn": "756471104712", "n": 1}, 2))
     masked_pipeline.run(spark)
     before = rows(masked_pipeline, spark, "people", "ssn")
-    gone = {**row, "ssn": "756471104712"}
+    gone = {**ROW, "ssn": "756471104712"}
     write_events(
         tmp_path,
         PEOPLE,
-        event({**row, "n": 2}, 3, op="u", before={**row, "n": 1}),
+        event({**ROW, "n": 2}, 3, op="u", before={**ROW, "n": 1}),
         event({}, 4, op="d", before={**gone, "n": 1}, after=None),
     )
-    pipeline_of(tmp_path, sink, masks=masks, tables=[rule], spark=UNCOMPRESSED).run(spark)
-    [first] = [found for found in before if found["ssn"] == permute(row["ssn"])]
+    pipeline_of(tmp_path, sink, masks=MASKS, tables=[rule], spark=UNCOMPRESSED).run(spark)
+    [first] = [found for found in before if found["ssn"] == permute(ROW["ssn"])]
     assert rows(masked_pipeline, spark, "people", "ssn") == [{**first, "n": 2}]
     assert (first["account"], first["born"], first["salary"], first["ip"]) == (
         "****38",
@@ -315,7 +333,7 @@ def test_no_disk_has_a_value_under_any_new_mask(spark: SparkSession, tmp_path: P
         "80000",
         "198.51.100.0",
     )
-    for value in row.values():
+    for value in ROW.values():
         assert not find_on_disk(value, tmp_path / "lake", tmp_path / "checkpoint")
 
 

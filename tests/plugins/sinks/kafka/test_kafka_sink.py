@@ -17,6 +17,8 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from tests.core.conftest import start
+from tests.plugins.transforms.test_mask_kinds import MASKS, ROW
+from tests.plugins.transforms.test_mask_tables import find_on_disk
 from tests.support.waiting import until
 
 from headrace import ConfigError, DataError, Pipeline
@@ -106,6 +108,28 @@ def test_rows_are_replicated_masked_and_renamed_in_the_order_and_partition_of_th
         "arp",
         "hans",
     ]
+
+
+@pytest.mark.nightly
+def test_no_topic_has_a_value_under_any_mask(kafka: Kafka, topic: str, tmp_path: Path, spark: SparkSession) -> None:
+    def write(op: str, row: dict[str, Any], lsn: int) -> Record:
+        source = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+        images = {"before": row, "after": None} if op == "d" else {"before": row if op == "u" else None, "after": row}
+        return Record(encode({**images, "source": source, "op": op}), key=encode({"ssn": row["ssn"]}))
+
+    output = f"replica.{topic}"
+    for name in topic, output:
+        kafka.create_topic(name)
+    gone = {**ROW, "ssn": "756471104712"}
+    produce(kafka, topic, write("c", ROW, 1), write("c", gone, 2), write("u", ROW, 3), write("d", gone, 4))
+    produce(kafka, topic, write("c", {**gone, "ip": "canary-4711"}, 5))
+    transforms = [{"unwrap": {"add.fields": "before"}}, {"mask": {"columns": MASKS}}]
+    Pipeline.from_dict(config(kafka, tmp_path, topic, {}, transforms=transforms)).run(spark)
+    records = list(kafka.read(output))
+    assert len(records) == 4
+    for value in (*ROW.values(), gone["ssn"], "canary-4711"):
+        assert not [r for r in records if value.encode() in (r.key or b"") + (r.value or b"")]
+        assert not find_on_disk(value, tmp_path)
 
 
 def test_loop_by_another_address_and_large_record_are_reported(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tests.support.pipelines import rows
 
+from headrace import Pipeline
 from headrace.sdk import ConfigError
 from headrace_import.connect.jdbc_source import CLASSES
 from headrace_import.import_report import Kind
+from headrace_stack import Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JDBC = {
     "connector.class": CLASSES[0],
@@ -165,3 +173,48 @@ def test_connector_without_a_mode_is_an_error(importer: Any) -> None:
     config = {key: value for key, value in JDBC.items() if key != "mode"}
     with pytest.raises(ConfigError, match="the connector has no mode"):
         importer.run(importer.write("jdbc.json", config))
+
+
+@pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.dist
+def test_imported_pipeline_reads_the_tables(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, importer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = f"s{uuid.uuid4().hex[:8]}"
+    postgres.execute(
+        f"create schema {schema};"
+        f"create table {schema}.orders (id int, name text, updated_at timestamptz not null default now() - interval '1 h');"
+        f"create table {schema}.items (id int, name text, updated_at timestamptz not null default now() - interval '1 h');"
+        f"insert into {schema}.orders values (1, 'one'), (2, 'two'); insert into {schema}.items values (7, 'seven')"
+    )
+    monkeypatch.setenv("CONNECTION_PASSWORD", postgres.password)
+    config = JDBC | {
+        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}",
+        "connection.user": postgres.user,
+        "connection.password": postgres.password,
+        "schema.pattern": schema,
+        "table.blacklist": "items",
+        "topic.prefix": "raw_",
+        "transforms": "key,names,route",
+        "transforms.key.type": "org.apache.kafka.connect.transforms.ValueToKey",
+        "transforms.key.fields": "id",
+        "transforms.names.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+        "transforms.names.renames": "name:title",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": "raw_(.*)",
+        "transforms.route.replacement": "shop.$1",
+    }
+    result = importer.run(importer.write("jdbc.json", config))
+    assert postgres.password not in result.pipeline
+    document = yaml.safe_load(result.pipeline) | {"checkpoint": str(tmp_path / "checkpoint")}
+    document["sink"] = {"iceberg": {"warehouse": str(tmp_path / "lake")}}
+    (tmp_path / "jdbc.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    pipeline = Pipeline.from_file(tmp_path / "jdbc.yaml")
+    pipeline.check(spark)
+    pipeline.run(spark)
+    postgres.execute(f"update {schema}.orders set name = 'new', updated_at = now() where id = 2")
+    pipeline.run(spark)
+    found = [(row["id"], row["title"]) for row in rows(pipeline, spark, "shop.orders", "id")]
+    assert found == [(1, "one"), (2, "new")]
+    assert not (tmp_path / "lake/shop/items").exists()

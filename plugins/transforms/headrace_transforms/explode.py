@@ -116,7 +116,11 @@ class Explode(Transform):
             what = (
                 "part of the key" if column in changes.key_columns else row_types(changes)[str(column)].simpleString()
             )
-            raise DataError(f"the column {name!r} is {what}, and `explode` reads arrays", fix="put `expand` before it")
+            fix = (
+                "put `expand` before it. If it is there, the first values were no arrays: name the type in it, "
+                f"`expand: {{columns: {{{name}: ARRAY<…>}}}}`"
+            )
+            raise DataError(f"the column {name!r} is {what}, and `explode` reads arrays", fix=fix)
         return column if kind == "array" else None
 
 

@@ -15,7 +15,8 @@ from tests.plugins.transforms.test_transform_pipelines import write_events
 from tests.support.pages import find_block
 from tests.support.pipelines import pipeline, rows as table_rows
 
-from headrace.errors import ConfigError, DataError
+from headrace import Pipeline
+from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace.sdk.changes import DELETED, DETAIL, ERROR, KEY, OP, POSITION, UNAVAILABLE, Changes
 from headrace.sdk.positions import TOMBSTONE
 from headrace.testing.transforms import TransformConformance
@@ -286,3 +287,29 @@ def test_table_of_elements(spark: SparkSession, tmp_path: Path) -> None:
     assert "headrace resync" in letters[1]["error"]
     truncate = {**event("t", 50, 0, None, None), "before": None}
     assert deliver(40, truncate, event("c", 60, 4, None, one)) == [(4, 0, "cap", 1)]
+
+
+def elements_pipeline(folder: Path, *transforms: dict[str, Any]) -> Pipeline:
+    return pipeline(
+        folder,
+        "iceberg",
+        source={"files": {"path": str(folder / "bronze"), "format": "json"}},
+        tables=[{"source": TOPIC, "key": ["id"], "target": "shop.order_items"}],
+        transforms=[*transforms, {"explode": {"column": "items", "tables": "shop.order_items"}}, {"unwrap": {}}],
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+def test_first_value_that_is_no_array_names_the_type_to_give(spark: SparkSession, tmp_path: Path) -> None:
+    write_events(tmp_path, TOPIC, 0, event("c", 10, 1, None, '{"sku": "pen"}'))
+    with pytest.raises(HeadraceError) as raised:
+        elements_pipeline(tmp_path, {"expand": {"columns": ["items"]}}).run(spark)
+    assert "the column 'items' is struct<sku:string>, and `explode` reads arrays" in str(raised.value)
+    assert "name the type in it, `expand: {columns: {items: ARRAY<…>}}`" in str(raised.value)
+    write_events(tmp_path, TOPIC, 1, event("c", 11, 2, None, '[{"sku": "ink"}]'))
+    corrected = elements_pipeline(tmp_path, {"expand": {"columns": {"items": "ARRAY<STRUCT<sku: STRING>>"}}})
+    corrected.run(spark)
+    assert [row["id"] for row in table_rows(corrected, spark, "shop.order_items", "pos")] == [2]
+    (letter,) = corrected.read("dead_letters", spark=spark).collect()
+    assert (letter["reason"], letter["offset"]) == ("untransformable", 0)

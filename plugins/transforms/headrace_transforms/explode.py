@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig, changes as C
 from headrace.sdk.columns import any_of, fold_name
-from headrace.sdk.positions import is_tombstone, sortable
+from headrace.sdk.positions import is_tombstone, sortable, tombstone_position
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.rows import list_fields, reject_rows, row_types, unavailable_flags
 from headrace_transforms.column_sources import find_sources
@@ -196,16 +196,30 @@ def _count(changes: Changes, image: str, column: str | None) -> Column:
 
 
 def _list_places(changes: Changes) -> Column:
-    """Return the places of a change's elements, before and after it; null for a dead letter, which stays one change."""
+    """Return the places of a change's elements, before and after it; null for a dead letter, which stays one change.
+
+    The last row of a snapshot has a place without elements, too, because it reports the snapshot's end.
+    """
     from pyspark.sql import functions as F
 
     count, nothing = F.greatest(_OLD_SIZE, _NEW_SIZE), F.array().cast("array<int>")
     is_rejected = F.col(C.ERROR).isNotNull() if C.ERROR in changes.own_columns else F.lit(False)
     return (
         F.when(is_rejected, F.array(F.lit(None).cast("int")))
+        .when(~_is_tombstone(changes) & _is_mark(changes), F.array(F.lit(0)))
         .when(_is_tombstone(changes) | (count == 0), nothing)
         .otherwise(F.sequence(F.lit(0), count - 1))
     )
+
+
+def _is_mark(changes: Changes) -> Column:
+    """Return whether a change only reports the end of a snapshot: its last row, without elements."""
+    from pyspark.sql import functions as F
+
+    if not {C.SNAPSHOT, C.POSITION} <= set(changes.own_columns):
+        return F.lit(False)
+    is_last = F.coalesce(F.col(C.SNAPSHOT).getField("is_last"), F.lit(False))
+    return is_last & (F.greatest(_OLD_SIZE, _NEW_SIZE) == 0)
 
 
 def _mark_children(changes: Changes) -> dict[str, Column]:
@@ -214,16 +228,22 @@ def _mark_children(changes: Changes) -> dict[str, Column]:
 
     place, frame = F.col(_PLACE), changes.frame
     is_element, is_old, is_new = place.isNotNull(), place < F.col(_OLD_SIZE), place < F.col(_NEW_SIZE)
+    is_mark = is_element & _is_mark(changes)
     columns: dict[str, Column] = {}
     for image, is_there in (("before", is_old), ("after", is_new)):
         if list_fields(changes, image):
             columns[image] = F.when(~is_element | is_there, F.col(image))
     for name in {"op", C.OP} & set(frame.columns):
         op = F.col(name)
-        columns[name] = F.when(is_element & ~is_new, "d").when(is_element & ~is_old & (op == "u"), "c").otherwise(op)
+        made = (
+            F.when(is_mark, F.lit(None)).when(is_element & ~is_new, "d").when(is_element & ~is_old & (op == "u"), "c")
+        )
+        columns[name] = made.otherwise(op)
     if C.DELETED in frame.columns:
         columns[C.DELETED] = F.when(is_element, ~is_new).otherwise(F.col(C.DELETED))
     if C.POSITION in frame.columns:  # All changes of a record have positions of their own.
         position = F.col(C.POSITION)
-        columns[C.POSITION] = F.when(is_element, F.concat(position, F.lit("."), sortable(place))).otherwise(position)
+        own = F.concat(position, F.lit("."), sortable(place))
+        # A tombstone is no change of its key: it is counted, and not written.
+        columns[C.POSITION] = F.when(is_mark, tombstone_position(own)).when(is_element, own).otherwise(position)
     return columns

@@ -14,6 +14,7 @@ from tests.plugins.transforms.test_row_transforms import frame_of
 from tests.plugins.transforms.test_transform_pipelines import write_events
 from tests.support.pages import find_block
 from tests.support.pipelines import pipeline, rows as table_rows
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.errors import ConfigError, DataError, HeadraceError
@@ -297,6 +298,26 @@ def elements_pipeline(folder: Path, *transforms: dict[str, Any]) -> Pipeline:
         tables=[{"source": TOPIC, "key": ["id"], "target": "shop.order_items"}],
         transforms=[*transforms, {"explode": {"column": "items", "tables": "shop.order_items"}}, {"unwrap": {}}],
     )
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+@pytest.mark.parametrize("last", nightly_after(1, [[], None]))
+def test_snapshot_ends_with_a_row_without_elements(spark: SparkSession, tmp_path: Path, last: Any) -> None:
+    def order_of(op: str, id_: int, items: Any, lsn: int, snapshot: str = "false") -> dict[str, Any]:
+        source = {"connector": "postgresql", "lsn": lsn, "sequence": f'[null,"{lsn}"]', "snapshot": snapshot}
+        return {"before": None, "after": {"id": id_, "items": items}, "source": source, "op": op}
+
+    items = elements_pipeline(tmp_path)
+    write_events(tmp_path, TOPIC, 0, order_of("c", 1, ["a", "b"], 10), order_of("c", 2, ["c"], 11))
+    items.run(spark)
+    snapshot = order_of("r", 1, ["a"], 1000, "first"), order_of("r", 3, last, 1000, "last")
+    write_events(tmp_path, TOPIC, 10, *snapshot)
+    items.run(spark)
+    assert len(table_rows(items, spark, "shop.order_items", "pos")) == 3
+    items.resync("shop.order_items", spark=spark)
+    found = [(row["id"], row["pos"], row["items"]) for row in table_rows(items, spark, "shop.order_items", "pos")]
+    assert found == [(1, 0, "a")]
 
 
 @pytest.mark.spark

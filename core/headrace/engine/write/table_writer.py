@@ -14,7 +14,7 @@ from headrace.control_characters import escape_controls
 from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
-from headrace.engine.read.change_reader import ChangeReader, drop_tombstones
+from headrace.engine.read.change_reader import ChangeReader, drop_tombstone_rows, drop_tombstones
 from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected_half, is_rejected_half_error
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
@@ -119,11 +119,14 @@ class TableWriter:
         table_plan = self._begin_table(target, table_plan, state)
         origins = origin_aggregates(table_plan.marks.epoch, has_snapshots=table_plan.has_snapshots)
         is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
-        changes = changes if is_given_tombstones else drop_tombstones(changes)
-        counter = RowCounter(origins=origins if table_plan.upsert_sinks else None, has_tombstones=is_given_tombstones)
+        # The end of a snapshot may be a tombstone: the last row of a transform that made no row of it.
+        is_counted = is_given_tombstones or table_plan.has_snapshots
+        changes = changes if is_counted else drop_tombstones(changes)
+        counter = RowCounter(origins=origins if table_plan.upsert_sinks else None, has_tombstones=is_counted)
         removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:
-            rows = accept_rows(counter.count_arrivals(changes.frame), table_plan)
+            counted = counter.count_arrivals(changes.frame)
+            rows = accept_rows(counted if is_given_tombstones else drop_tombstone_rows(counted), table_plan)
             frames: dict[TableMode, DataFrame] = {}
             if "append" in table_plan.modes.values():
                 frames["append"] = append_rows(rows, table_plan)

@@ -34,13 +34,13 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if (path / "set
 #: Kind and name that `headrace new` received, by example.
 TEMPLATES = {
     "headrace-http-source": ("source", "http_source"),
-    "headrace-lookup": ("transform", "lookup"),
+    "headrace-table-lookup": ("transform", "table_lookup"),
     "headrace-postgres-sink": ("sink", "postgres_sink"),
 }
 #: Lines of the kit report of each example. A declared capability without a line has no test that passed.
 KITS = {
     "headrace-http-source": ("source http_source", "every plugin", "every source"),
-    "headrace-lookup": ("transform lookup", "every plugin", "every transform"),
+    "headrace-table-lookup": ("transform table_lookup", "every plugin", "every transform"),
     "headrace-postgres-sink": (
         *("sink postgres_sink", "every sink", "every plugin", "exactly_once", "upsert", "delete", "schema_evolution"),
         *("single_pass", "time_travel"),

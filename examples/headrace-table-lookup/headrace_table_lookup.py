@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 #: Temporary columns of the join.
 KEY, FOUND = "_lookup_key", "_lookup_found"
-TWICE = "lookup: two rows have the key"
+TWICE = "table_lookup: two rows have the key"
 
 
-class LookupConfig(Config):
+class TableLookupConfig(Config):
     """Table to read, and columns to add."""
 
     path: str
@@ -42,20 +42,20 @@ class LookupConfig(Config):
     """New columns → the table's columns from which they are filled."""
 
 
-class Lookup(Transform):
-    """``lookup: {path: /tables/countries, key: code, column: country, columns: {country_name: name}}``.
+class TableLookup(Transform):
+    """``table_lookup: {path: /tables/countries, key: code, column: country, columns: {country_name: name}}``.
 
     The table is read again in each batch and sent to every executor, so it should be small. Missing values are null.
     """
 
-    name = "lookup"
+    name = "table_lookup"
     api_version = 1
-    Config = LookupConfig
-    config: LookupConfig
+    Config = TableLookupConfig
+    config: TableLookupConfig
 
     @property
     def where(self) -> str:
-        return f"transform lookup, path {self.config.path}"
+        return f"transform table_lookup, path {self.config.path}"
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is not None:
@@ -142,4 +142,4 @@ def _has_field(frame: DataFrame, struct: str, name: str) -> bool:
 @hookimpl
 def headrace_transforms() -> dict[str, type[Transform]]:
     """Return the transforms by the name used under ``transforms:``."""
-    return {"lookup": Lookup}
+    return {"table_lookup": TableLookup}

@@ -514,6 +514,12 @@ class IgnoresVersion(MemorySink):
         return super().version(table, None)
 
 
+@fails("test_current_version_has_the_current_rows")
+class FindsTheFirstVersion(MemorySink):
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        return "v1" if self.versions(table) else None
+
+
 class MinimalSink(MemorySink):
     """Sink without optional capabilities."""
 

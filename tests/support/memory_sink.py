@@ -101,6 +101,9 @@ class MemorySink(Sink):
         text = F.lit(json.dumps(rows))  # rows of Python objects would need a Python process for each read
         return spark.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(schema))))
 
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        return f"v{len(self.versions(table))}" if self.versions(table) else None
+
     def versions(self, table: Table) -> list[Version]:
         return TABLES[self.config.store, table.name]
 

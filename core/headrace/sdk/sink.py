@@ -242,6 +242,10 @@ class Sink(Plugin, ABC):
         other error for a table that exists and cannot be read.
         """
 
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        """Return the version that readers see, for ``as_of`` of ``read_back``; None without a table, and when versions are unknown."""
+        return None
+
     def read_or_none(self, spark: SparkSession, table: Table) -> DataFrame | None:
         """Return the table as readers see it, None when it does not exist. Errors other than NoSuchTableError are raised."""
         try:

@@ -65,6 +65,9 @@ class Transform(Plugin, ABC):
     def apply(self, changes: Changes) -> Changes:
         """Return the mapped changes."""
 
+    def begin_batch(self) -> None:
+        """Note that another batch begins. Data that it reads in addition to the changes stays the same within a batch."""
+
     def check(self, spark: SparkSession | None = None) -> None:
         """Raise ConfigError for SQL that cannot be parsed."""
         self.reads()

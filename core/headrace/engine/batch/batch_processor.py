@@ -73,7 +73,7 @@ class BatchProcessor:
         """Write a batch into its tables. Raises only errors of the whole batch. ``span``: range of a ranged source."""
         started, start = datetime.now(UTC), time.monotonic()
         context = replace(self._resources.context, batch=batch, range=span)
-        context.schemas.missing.clear()
+        self._begin_batch(context)
         self._resources.activity.begin()
         routed, outcomes = self._process_tables(context, frame, batch)
         tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
@@ -87,7 +87,7 @@ class BatchProcessor:
         self._resources.pool.check_free(table)
         started, start = datetime.now(UTC), time.monotonic()
         context = replace(self._resources.context, batch=entry.last, replay=entry.ranges)
-        context.schemas.missing.clear()
+        self._begin_batch(context)
 
         def read_and_write() -> tuple[TableProgress, ...]:
             events = self._reader.read_replay(context)
@@ -116,6 +116,11 @@ class BatchProcessor:
         if ranges is None or not ranges.keys() >= set(target.topics):
             return None
         return {topic: [ranges[topic]] for topic in target.topics}
+
+    def _begin_batch(self, context: SourceContext) -> None:
+        context.schemas.missing.clear()
+        for transform in self._plan.transforms:
+            transform.begin_batch()
 
     def _process_tables(
         self, context: SourceContext, frame: DataFrame, batch: int

@@ -105,7 +105,23 @@ class ValueConformance:
             assert "'size'" in str(refusal)
             assert target.rows() == [{"id": 1, "size": 10}]
 
-    # Older versions
+    # Versions
+
+    @claims("time_travel")
+    def test_current_version_has_the_current_rows(self, target: Target) -> None:
+        """A version that a sink finds lasts: readers use it until another one is found."""
+        find = target.sink.find_version
+        assert find(target.session, target.table) is None
+        target.write(_PEOPLE, put(1, 1, "a"))
+        first = find(target.session, target.table)
+        target.write(_PEOPLE, put(2, 2, "b"))
+        second = find(target.session, target.table)
+        if first is None:
+            assert second is None
+        else:
+            assert second not in (None, first)
+            assert target.rows(first) == [{"id": 1, "name": "a"}]
+            assert target.rows(second) == target.rows()
 
     @claims("time_travel")
     def test_older_versions_are_readable(self, target: Target) -> None:

@@ -194,6 +194,11 @@ class DeltaSink(Sink):
                     return spark.read.format("delta").load(path)
                 raise explain_version(error) or self.explain(error) or error from error
 
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        with active(spark):
+            handle = DeltaHandle.load(spark, self._path(spark, table))
+        return None if handle is None else str(handle.version)
+
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:

@@ -310,6 +310,9 @@ class HudiSink(Sink):
             raise missing
         return hudi_schema.show_members(add_positions(frame))
 
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        return hudi_timeline.find_newest_version(spark, self._path(spark, table))
+
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:

@@ -152,6 +152,14 @@ def find_version(spark: SparkSession, path: str, as_of: str, where: str) -> str:
     return instant
 
 
+def find_newest_version(spark: SparkSession, path: str) -> str | None:
+    """Return the instant of the newest version of a table; None without a table or a commit."""
+    if not has_table(spark, path):
+        return None
+    newest = list_commits(open_table(spark, path)).lastInstant()
+    return str(newest.get().requestedTime()) if newest.isPresent() else None
+
+
 def _read_kept(table: Any) -> str | None:
     """Read the instant since which cleans retained all versions; None without a clean."""
     timeline = table.getActiveTimeline()

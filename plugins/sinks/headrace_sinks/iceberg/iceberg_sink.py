@@ -257,11 +257,8 @@ class IcebergSink(Sink):
             reader = reader.option("timestampAsOf", to_utc_text(to_millis(spark, as_of)))
         with active(spark):
             address, exists = self._locate(spark, table)
-            missing = NoSuchTableError(
-                f"there is no table {table.name!r}",
-                where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
-                fix="run the pipeline, or correct the name",
-            )
+            where, fix = f"sink iceberg, {self.place()}", "run the pipeline, or correct the name"
+            missing = NoSuchTableError(f"there is no table {table.name!r}", where=where, fix=fix)
             if not exists:
                 raise missing
             try:
@@ -270,6 +267,10 @@ class IcebergSink(Sink):
                 if "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # the first commit is in progress, or failed
                     raise missing from error
                 raise explain_version(error) or self.explain(error) or error from error
+
+    def find_version(self, spark: SparkSession, table: Table) -> str | None:
+        with active(spark):
+            return handle.version if (handle := self._load(spark, table)) else None
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headrace_transforms.flatten import Flatten as Flatten
     from headrace_transforms.insert import Insert as Insert
     from headrace_transforms.keep import Keep as Keep
+    from headrace_transforms.lookup import Lookup as Lookup
     from headrace_transforms.mask import Mask as Mask
     from headrace_transforms.outbox import Outbox as Outbox
     from headrace_transforms.rename import Rename as Rename
@@ -36,6 +37,7 @@ _CLASSES = {
     "explode": "headrace_transforms.explode:Explode",
     "flatten": "headrace_transforms.flatten:Flatten",
     "filter": "headrace_transforms.filter:Filter",
+    "lookup": "headrace_transforms.lookup:Lookup",
     "mask": "headrace_transforms.mask:Mask",
 }
 

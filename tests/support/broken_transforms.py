@@ -166,6 +166,24 @@ class ChangesItsResultOnTheSecondCall(Trim):
         return super().apply(changes) if self.calls == 1 else self.map(changes, F.ltrim)
 
 
+@fails(BROKEN, "test_transform_is_deterministic")
+class LosesItsDataInTheNextBatch(Trim):
+    has_data = True
+
+    def begin_batch(self) -> None:
+        self.has_data = False
+
+    def apply(self, changes: Changes) -> Changes:
+        return super().apply(changes) if self.has_data else changes
+
+
+@fails(BROKEN, COUNT, ROWS, IMAGES, CASE, MISSING_IMAGE, METADATA)
+class JoinsTwoRowsPerKey(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result, two = super().apply(changes), changes.frame.sparkSession.range(2)
+        return replace(result, frame=result.frame.crossJoin(two.toDF("other")).drop("other"))
+
+
 class SaltedConfig(ExampleConfig):
     """String columns and a secret."""
 

@@ -51,8 +51,6 @@ WRITER_SCHEMAS = 1000
 SCHEMA_REFERENCES = 100
 #: Characters of the schema in a JSON record. A schema of a thousand columns has a few hundred thousand characters.
 EMBEDDED_SCHEMA_CHARACTERS = 1 << 20
-#: Bytes of a registry's response. The schema of a thousand columns has less than one megabyte.
-REGISTRY_RESPONSE_BYTES = 32 << 20
 
 # Descriptions of dead letters.
 

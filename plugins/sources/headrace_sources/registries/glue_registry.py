@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError
 from headrace_aws.clients import error_code, explain_error, make_client, open_session
-from headrace_sources.registries.registry_client import PAUSES
+from headrace_kafka.registry_client import PAUSES
 from headrace_sources.registries.schema_registry import SchemaRegistry, SchemaType
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from headrace.sdk import DataError
+from headrace_kafka.registry_client import RegistryClient
 from headrace_sources.kafka_connect.connect_schema import UnusableSchemaError
 from headrace_sources.limits import SCHEMA_REFERENCES
 from headrace_sources.registries.avro_references import collect_named_types, inline_named_types
-from headrace_sources.registries.registry_client import RegistryClient
 from headrace_sources.registries.schema_registry import SchemaRegistry, SchemaType
 
 #: What precedes the version in the address of Apicurio's own API.

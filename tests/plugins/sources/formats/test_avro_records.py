@@ -34,9 +34,9 @@ from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
+from headrace_kafka import registry_client as registry
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.limits import INFLATED_RECORD_BYTES, MISSING_SCHEMAS, SCHEMA_LEVELS
-from headrace_sources.registries import registry_client as registry
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.zlib import inflate

@@ -14,9 +14,10 @@ import pytest
 
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk import LoginError
-from headrace_sources.registries import http_registries, registry_client as client
+from headrace_kafka import registry_client as client
+from headrace_kafka.registry_client import RegistryClient
+from headrace_sources.registries import http_registries
 from headrace_sources.registries.http_registries import ConfluentRegistry
-from headrace_sources.registries.registry_client import RegistryClient
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

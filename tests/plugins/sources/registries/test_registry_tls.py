@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tests.plugins.sources.formats.test_avro_records import ROW, body, make_topic, read, session
 
 from headrace.errors import ConfigError, RetriableError
+from headrace_kafka import registry_client
 from headrace_sources.formats.avro import AvroFormat
-from headrace_sources.registries import registry_client
 from headrace_stack import SchemaRegistry
 from headrace_stack.servers import key_stores
 from headrace_stack.servers.json_http import request

@@ -12,6 +12,7 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import drop_tombstones
+from headrace.sdk.format import Format
 from headrace.sdk.positions import position
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
@@ -60,6 +61,7 @@ def make_changes(
     records: Iterable[Record],
     *,
     dialect: Dialect | None = None,
+    value_format: Format | None = None,
     keyed: bool = True,
     key: Collection[str] = (),
     with_row_before: bool = True,
@@ -67,12 +69,14 @@ def make_changes(
 ) -> dict[str, Changes]:
     """Return the changes of each topic.
 
-    ``keyed``: read the keys of the records; ``key``: key columns of a rule; ``tombstones``: keep tombstones.
+    ``value_format``: JSON by default; ``keyed``: read the keys of the records; ``key``: key columns of a rule; ``tombstones``: keep tombstones.
     """
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())
     found = {}
-    decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
+    decoder = RecordDecoder(
+        value_format or JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key
+    )
     for events in decoder.decode(context, make_topic_readers(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, with_row_before=with_row_before)
         frame = events.load(spark, schema)

@@ -7,7 +7,7 @@ each key into one task. A repeated batch repeats its records in the same order, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.sdk import (
@@ -16,6 +16,7 @@ from headrace.sdk import (
     ConfigError,
     HeadraceError,
     NoSuchTableError,
+    Plugin,
     Sink,
     Source,
     Table,
@@ -24,9 +25,11 @@ from headrace.sdk import (
 )
 from headrace.sdk.options import did_you_mean
 from headrace_kafka.kafka_client import KafkaClient
-from headrace_sinks.kafka.kafka_records import list_columns, make_records
+from headrace_sinks.file_formats import check_avro_columns
+from headrace_sinks.kafka.kafka_records import RecordEncoder, list_columns, make_records
 from headrace_sinks.kafka.kafka_sink_config import NAME, KafkaSinkConfig
 from headrace_sinks.kafka.kafka_sink_errors import explain_write_error
+from headrace_sinks.kafka.registered_avro import RegisteredAvro
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,10 +52,14 @@ class KafkaSink(KafkaClient, Sink):
         super().__init__(config, **options)
         #: Topics that exist.
         self._topics: set[str] = set()
+        self._avro = RegisteredAvro(self.config)
 
     def name_topic(self, table: str) -> str:
         """Return the topic of a table."""
         return self.config.topic.replace(NAME, table)
+
+    def parts(self) -> Sequence[Plugin]:
+        return [*super().parts(), *([self._avro] if self.config.has_avro else [])]
 
     def record_columns(self) -> Collection[str]:
         return list_columns(self.config)
@@ -86,11 +93,15 @@ class KafkaSink(KafkaClient, Sink):
                 fix="set `topic:`, or `target:` in `tables:`",
             )
 
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        if self.config.has_avro:
+            check_avro_columns(columns, "Avro")
+
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         topic = self.name_topic(table.name)
         self._check_topic(rows.sparkSession, topic)
         options = {f"kafka.{name}": value for name, value in self.client_options().items()}
-        records = make_records(rows, table, topic, self.config)
+        records = make_records(rows, table, RecordEncoder(topic, self.config, self._avro))
         records.write.format("kafka").options(**options).option("topic", topic).mode("append").save()
         return WriteResult()
 

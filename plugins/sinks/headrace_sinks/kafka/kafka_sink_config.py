@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import SinkConfig
 from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
+from headrace_sinks.kafka.registered_avro import RegisteredAvroOptions
 
 #: Placeholder in ``topic``.
 NAME = "{name}"
@@ -33,11 +34,12 @@ _REQUIRED = {
 }
 
 
-class KafkaSinkConfig(KafkaClientConfig, SinkConfig):
+class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
     """Kafka topics. Options of Kafka's producer (``kafka.*``) go next to these."""
 
     known_options = _PRODUCER_OPTIONS
     explained: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **RegisteredAvroOptions.explained,
         **explain_prefix(_PRODUCER_OPTIONS),
         **EXPLAINED_BROKERS,
         **dict.fromkeys(("transactional.id", "kafka.transactional.id"), _NO_TRANSACTIONS),
@@ -49,14 +51,17 @@ class KafkaSinkConfig(KafkaClientConfig, SinkConfig):
     topic: str = Field(NAME, min_length=1)
     """Topic of a table. ``{name}`` is the whole name of the table: the name of the source's topic, unless ``tables:`` sets another."""
 
-    keys_format: Literal["json", "bytes"] = Field("json", alias="keys.format")
-    """Format of record keys. ``json``: the key columns after the transforms. ``bytes``: the key as it arrived."""
+    keys_format: Literal["json", "avro", "bytes"] = Field("json", alias="keys.format")
+    """Format of record keys. ``json``, ``avro``: the key columns after the transforms. ``bytes``: the key as it arrived."""
+
+    value_format: Literal["json", "avro"] = Field("json", alias="value.format")
+    """Format of record values."""
 
     key_schemas_enable: bool = Field(True, alias="key.converter.schemas.enable")
     """Whether keys in JSON contain their schema, as in Kafka Connect's JsonConverter."""
 
     value_schemas_enable: bool = Field(True, alias="value.converter.schemas.enable")
-    """Whether values contain their schema, as in Kafka Connect's JsonConverter."""
+    """Whether values in JSON contain their schema, as in Kafka Connect's JsonConverter."""
 
     includeHeaders: bool = False  # noqa: N815 - Spark's name
     """Copy the headers of the records. Transforms do not change headers, so that masks require ``false``."""
@@ -72,6 +77,26 @@ class KafkaSinkConfig(KafkaClientConfig, SinkConfig):
                 return f"`{key}: {value}` is not supported: {reason}", "remove the option"
             return None
         return super().explain_key(key, value)
+
+    @property
+    def has_avro(self) -> bool:
+        """Whether keys or values are Avro."""
+        return "avro" in (self.keys_format, self.value_format)
+
+    @model_validator(mode="after")
+    def _check_registry(self) -> KafkaSinkConfig:
+        if self.has_avro and not self.registry:
+            raise ValueError("needs `registry:` for Avro, the address of the schema registry of the target")
+        named = [
+            field.alias or name
+            for name, field in RegisteredAvroOptions.model_fields.items()
+            if name in self.model_fields_set
+        ]
+        if named and not self.has_avro:
+            raise ValueError(
+                f"has {', '.join(named)} without Avro: write `value.format: avro`, or remove these options"
+            )
+        return self
 
     @field_validator("topic")
     @classmethod

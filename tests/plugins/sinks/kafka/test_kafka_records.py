@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from tests.support.records import make_changes
 
@@ -13,8 +18,10 @@ from headrace.sdk.changes import DELETED, KEY, POSITION
 from headrace.sdk.sink import Table
 from headrace.testing.tables import VALUES, plain
 from headrace_sinks import KafkaSink
-from headrace_sinks.kafka.kafka_records import make_records
+from headrace_sinks.kafka.kafka_records import RecordEncoder, make_records
+from headrace_sinks.kafka.registered_avro import RegisteredAvro
 from headrace_sources.dialects.flat import FlatDialect
+from headrace_sources.formats.avro import AvroFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,10 +34,15 @@ TABLE = Table("shop.orders", ("id",))
 _RECORD = f"{C.PARTITION} int, {C.OFFSET} bigint, {C.TOMBSTONE} boolean, {KEY} struct<id: int>"
 
 
+def encode(rows: DataFrame, table: Table = TABLE, **options: Any) -> DataFrame:
+    """Return the rows as records of a topic."""
+    config = KafkaSink({"bootstrap.servers": "broker:9092", **options}).config
+    return make_records(rows, table, RecordEncoder("replica.orders", config, RegisteredAvro(config)))
+
+
 def records(rows: DataFrame, **options: Any) -> list[Any]:
     """Return the rows as records of a topic, in the order of the tasks."""
-    sink = KafkaSink({"bootstrap.servers": "broker:9092", **options})
-    return make_records(rows, TABLE, "replica.orders", sink.config).collect()
+    return encode(rows, **options).collect()
 
 
 def make_rows(spark: SparkSession, *rows: tuple[int, str | None, int, int, bool, bool]) -> DataFrame:
@@ -43,7 +55,7 @@ def make_rows(spark: SparkSession, *rows: tuple[int, str | None, int, int, bool,
     return spark.createDataFrame(data, schema)
 
 
-PLAIN = {"key.converter.schemas.enable": False, "value.converter.schemas.enable": False}
+PLAIN: dict[str, Any] = {"key.converter.schemas.enable": False, "value.converter.schemas.enable": False}
 
 
 def test_deletes_and_tombstones_have_no_value(spark: SparkSession) -> None:
@@ -62,8 +74,7 @@ def test_records_of_a_key_are_in_one_task_in_the_order_of_the_source(spark: Spar
     # Positions sort as strings, and the order of the offsets differs: 10 is before 9.
     rows = make_rows(spark, *[(offset % 7, f"v{offset}", offset % 3, offset, False, False) for offset in range(200)])
     shuffled = rows.repartition(4, F.hash(C.OFFSET))
-    sink = KafkaSink({"bootstrap.servers": "broker:9092", **PLAIN})
-    made = make_records(shuffled, TABLE, "replica.orders", sink.config).withColumn("task", F.spark_partition_id())
+    made = encode(shuffled, **PLAIN).withColumn("task", F.spark_partition_id())
     tasks: dict[str, set[int]] = {}
     values: dict[tuple[str, int], list[int]] = {}
     for record in made.collect():
@@ -129,8 +140,82 @@ def test_times_without_schemas_are_text_in_utc(spark: SparkSession) -> None:
         f"date'2024-02-29' AS day, 1.10BD AS price, 0 AS {C.PARTITION}, 1L AS {C.OFFSET}, false AS {C.TOMBSTONE}, "
         f"false AS {DELETED}, '1' AS {POSITION}"
     )
-    sink = KafkaSink({"bootstrap.servers": "broker:9092", **PLAIN})
-    [record] = make_records(rows, Table("shop.orders"), "replica.orders", sink.config).collect()
+    [record] = encode(rows, Table("shop.orders"), **PLAIN).collect()
     assert record["value"] == (
         '{"moment":"2024-02-29T23:59:59.123456Z","local":"2024-02-29T01:02:03.000000","day":"2024-02-29","price":1.10}'
     )
+
+
+AVRO: dict[str, Any] = {"keys.format": "avro", "value.format": "avro", "registry": "http://registry:8081"}
+
+
+@pytest.fixture
+def subjects(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Replace the registry, and return the schemas by subject; test_kafka_sink_avro.py has a real registry."""
+    schemas: dict[str, str] = {}
+
+    def register(_: RegisteredAvro, subject: str, schema: str) -> int:
+        return 257 + list(schemas | {subject: schemas.setdefault(subject, schema)}).index(subject)
+
+    monkeypatch.setattr(RegisteredAvro, "register", register)
+    return schemas
+
+
+def make_typed_rows(spark: SparkSession) -> tuple[DataFrame, list[tuple[Any, ...]]]:
+    """Return rows with the values of all types, and the values."""
+    schema = ", ".join(f"{name} {sql_type}" for name, (sql_type, *_) in VALUES.items())
+    originals = [tuple(values[row] for _, *values in VALUES.values()) for row in range(3)]
+    rows = spark.createDataFrame(
+        [(*values, 0, offset, False, (values[0],), False, f"{offset}") for offset, values in enumerate(originals)],
+        f"{schema}, {_RECORD}, {DELETED} boolean, {POSITION} string",
+    )
+    return rows, originals
+
+
+def test_avro_values_are_read_back_as_they_were(spark: SparkSession, subjects: dict[str, str], tmp_path: Path) -> None:
+    rows, originals = make_typed_rows(spark)
+    found = sorted(records(rows, **AVRO), key=lambda record: bytes(record["key"]))
+    assert [bytes(record["key"]) for record in found] == [b"\0\0\0\1\1\2" + bytes([2 * id_]) for id_ in (1, 2, 3)]
+    assert {bytes(record["value"])[:5] for record in found} == {b"\0\0\0\1\2"}
+    (tmp_path / "value.avsc").write_text(subjects["replica.orders-value"])
+    made = [
+        {"topic": "replica.orders", "offset": number, "key": None, "value": bytes(record["value"])[5:]}
+        for number, record in enumerate(found)
+    ]
+    avro = AvroFormat({"schema.file": str(tmp_path / "value.avsc")})
+    changes = make_changes(spark, made, dialect=FlatDialect(), value_format=avro, keyed=False)["orders"]
+    read = [[plain(row[name]) for name in VALUES] for row in changes.frame.select(*VALUES).orderBy("id").collect()]
+    assert read == [[plain(value) for value in values] for values in originals]
+    assert [changes.frame.schema[name].dataType for name in VALUES] == [rows.schema[name].dataType for name in VALUES]
+
+
+def test_avro_of_another_reader_has_the_same_values_in_any_time_zone(
+    spark: SparkSession, subjects: dict[str, str]
+) -> None:
+    from headrace.spark.sessions import Sessions
+
+    session = Sessions(spark, {"spark.sql.session.timeZone": "America/New_York"}).of("kafka")
+    rows = session.sql(
+        "SELECT timestamp'2024-03-10 07:30:00.123456Z' AS moment, timestamp_ntz'2024-03-10 02:30:00.5' AS local, "
+        "date'1500-02-28' AS day, -1.10BD AS price, map(1, array(named_struct('at', timestamp'1969-12-31 23:59:59Z'))) AS deep, "
+        f"0 AS {C.PARTITION}, 1L AS {C.OFFSET}, false AS {C.TOMBSTONE}, false AS {DELETED}, '1' AS {POSITION}"
+    )
+    [record] = encode(rows, Table("shop.orders"), **AVRO).collect()
+    assert record["key"] is None
+    schema = json.loads(subjects["replica.orders-value"])
+    assert fastavro.schemaless_reader(io.BytesIO(bytes(record["value"])[5:]), schema, None) == {
+        "moment": "2024-03-10T07:30:00.123456Z",
+        "local": datetime(2024, 3, 10, 2, 30, 0, 500000),  # noqa: DTZ001 - the value has no time zone
+        "day": date(1500, 2, 28),
+        "price": Decimal("-1.10"),
+        "deep": {"1": [{"at": "1969-12-31T23:59:59Z"}]},
+    }
+
+
+def test_deletes_and_tombstones_in_avro_have_no_value(spark: SparkSession, subjects: dict[str, str]) -> None:
+    rows = make_rows(spark, (1, "a", 0, 1, False, False), (1, None, 0, 2, False, True), (1, None, 0, 3, True, False))
+    found = [record["value"] and bytes(record["value"]) for record in records(rows, **AVRO)]
+    assert found == [b"\0\0\0\1\2\2\2\2\2a", None, None]
+    [record] = records(make_rows(spark, (-1, "a", 0, 1, False, False)), **AVRO)
+    assert record["key"] is None
+    assert set(subjects) == {"replica.orders-key", "replica.orders-value"}

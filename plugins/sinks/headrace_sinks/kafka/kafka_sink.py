@@ -25,11 +25,13 @@ from headrace.sdk import (
 )
 from headrace.sdk.options import did_you_mean
 from headrace_kafka.kafka_client import KafkaClient
+from headrace_sinks.change_records import list_columns, make_records
 from headrace_sinks.file_formats import check_avro_columns
-from headrace_sinks.kafka.kafka_records import RecordEncoder, list_columns, make_records
-from headrace_sinks.kafka.kafka_sink_config import NAME, KafkaSinkConfig
+from headrace_sinks.kafka.kafka_records import choose_format
+from headrace_sinks.kafka.kafka_sink_config import KafkaSinkConfig
 from headrace_sinks.kafka.kafka_sink_errors import explain_write_error
 from headrace_sinks.kafka.registered_avro import RegisteredAvro
+from headrace_sinks.name_template import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +64,7 @@ class KafkaSink(KafkaClient, Sink):
         return [*super().parts(), *([self._avro] if self.config.has_avro else [])]
 
     def record_columns(self) -> Collection[str]:
-        return list_columns(self.config)
+        return list_columns(has_raw_keys=self.config.keys_format == "bytes", has_headers=self.config.includeHeaders)
 
     def notes(self) -> Iterable[str]:
         yield (
@@ -101,7 +103,7 @@ class KafkaSink(KafkaClient, Sink):
         topic = self.name_topic(table.name)
         self._check_topic(rows.sparkSession, topic)
         options = {f"kafka.{name}": value for name, value in self.client_options().items()}
-        records = make_records(rows, table, RecordEncoder(topic, self.config, self._avro))
+        records = make_records(rows, table, choose_format(topic, self.config, self._avro))
         records.write.format("kafka").options(**options).option("topic", topic).mode("append").save()
         return WriteResult()
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from headrace.sdk import SinkConfig
 from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
 from headrace_sinks.kafka.registered_avro import RegisteredAvroOptions
+from headrace_sinks.name_template import NAME, NameTemplate
 
-#: Placeholder in ``topic``.
-NAME = "{name}"
 #: Options of Kafka's producer that users write without Spark's prefix.
 _PRODUCER_OPTIONS = (
     *CLIENT_OPTIONS,
@@ -48,7 +47,7 @@ class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
     }
     passthrough: ClassVar[tuple[str, ...]] = ("kafka.*",)
 
-    topic: str = Field(NAME, min_length=1)
+    topic: NameTemplate = Field(NAME, min_length=1)
     """Topic of a table. ``{name}`` is the whole name of the table: the name of the source's topic, unless ``tables:`` sets another."""
 
     keys_format: Literal["json", "avro", "bytes"] = Field("json", alias="keys.format")
@@ -97,10 +96,3 @@ class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
                 f"has {', '.join(named)} without Avro: write `value.format: avro`, or remove these options"
             )
         return self
-
-    @field_validator("topic")
-    @classmethod
-    def _check_placeholders(cls, value: str) -> str:
-        if set("{}$") & set(value.replace(NAME, "")):
-            raise ValueError(f"{value!r} has an unknown placeholder: the only one is {NAME}")
-        return value

@@ -18,7 +18,8 @@ from headrace.sdk.changes import DELETED, KEY, POSITION
 from headrace.sdk.sink import Table
 from headrace.testing.tables import VALUES, plain
 from headrace_sinks import KafkaSink
-from headrace_sinks.kafka.kafka_records import RecordEncoder, make_records
+from headrace_sinks.change_records import make_records
+from headrace_sinks.kafka.kafka_records import choose_format
 from headrace_sinks.kafka.registered_avro import RegisteredAvro
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.avro import AvroFormat
@@ -37,7 +38,7 @@ _RECORD = f"{C.PARTITION} int, {C.OFFSET} bigint, {C.TOMBSTONE} boolean, {KEY} s
 def encode(rows: DataFrame, table: Table = TABLE, **options: Any) -> DataFrame:
     """Return the rows as records of a topic."""
     config = KafkaSink({"bootstrap.servers": "broker:9092", **options}).config
-    return make_records(rows, table, RecordEncoder("replica.orders", config, RegisteredAvro(config)))
+    return make_records(rows, table, choose_format("replica.orders", config, RegisteredAvro(config)))
 
 
 def records(rows: DataFrame, **options: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from headrace_sinks.kafka.connect_json import describe_schema
+from headrace_sinks.connect_json import describe_schema
 from headrace_sources.kafka_connect.connect_schema import parse_connect_schema
 from headrace_sources.kafka_connect.connect_types import table_type
 

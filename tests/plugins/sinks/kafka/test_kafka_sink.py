@@ -248,7 +248,7 @@ def run_and_kill(kafka: Kafka, file: Path, topic: str, seconds: float) -> None:
             return sum(kafka.end_offsets(topic).values()) > before or process.poll() is not None
 
         try:
-            until(has_written, "the first record of the run", seconds=240)
+            until(has_written, "the first record of the run", seconds=180)
             assert process.poll() is None, log.read_text()[-3000:]
             time.sleep(seconds)
         finally:
@@ -258,6 +258,7 @@ def run_and_kill(kafka: Kafka, file: Path, topic: str, seconds: float) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # five starts of the program
 def test_last_record_of_each_key_is_equal_after_kills(
     kafka: Kafka, topic: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -20,6 +20,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("dialect", "jdbc"): {},
     ("sink", "console"): {},
     ("sink", "kafka"): {"bootstrap.servers": "broker:9092"},
+    ("sink", "kinesis"): {"stream": "replica.{name}", "region": "eu-west-1"},
     ("auth", "msk-iam"): {"region": "eu-west-1"},
     ("filesystem", "s3a"): {},
     ("catalog", "glue"): {"region": "eu-west-1"},

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headrace_sinks.hudi import HudiSink as HudiSink
     from headrace_sinks.iceberg import IcebergSink as IcebergSink
     from headrace_sinks.kafka import KafkaSink as KafkaSink
+    from headrace_sinks.kinesis import KinesisSink as KinesisSink
     from headrace_sinks.s3.s3_sink import S3Sink as S3Sink
 
 #: Name of a sink in a pipeline file → module and class.
@@ -24,6 +25,7 @@ _CLASSES = {
     "files": "headrace_sinks.files:FilesSink",
     "s3": "headrace_sinks.s3.s3_sink:S3Sink",
     "kafka": "headrace_sinks.kafka:KafkaSink",
+    "kinesis": "headrace_sinks.kinesis:KinesisSink",
     "console": "headrace_sinks.console:ConsoleSink",
 }
 #: Name of a catalog under ``sync:`` → module and class.

@@ -55,6 +55,11 @@ class KinesisConfig(IdentityConfig):
     """With ``SubscribeToShard``: name of the consumer, unique per pipeline. A run registers a missing consumer and never removes it.
     """
 
+    @property
+    def named_streams(self) -> list[str]:
+        """Names and ARNs of streams."""
+        return [self.stream]
+
     @model_validator(mode="after")
     def _name_goes_with_type(self) -> KinesisConfig:
         if (self.consumer_type == "SubscribeToShard") != (self.consumer_name is not None):

@@ -64,6 +64,9 @@ class KinesisSource(RangedSource):
     def extras(self) -> Sequence[str]:
         return ("aws",)
 
+    def named_topics(self) -> Sequence[str]:
+        return [self._stream.name]
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         client = self._stream.make_client()
         summary = read_summary(self._stream, client)

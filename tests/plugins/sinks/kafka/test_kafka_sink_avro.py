@@ -62,19 +62,23 @@ def avro(registry: SchemaRegistry) -> dict[str, Any]:
     return {"keys.format": "avro", "value.format": "avro", "registry": registry.ccompat_url}
 
 
+def set_compatibility(registry: SchemaRegistry, subject: str, level: str) -> None:
+    """Set the compatibility of a subject that has a schema."""
+    assert request("PUT", f"{registry.ccompat_url}/config/{subject}", {"compatibility": level})[0] == 200
+
+
 def test_topic_is_read_into_an_equal_table_and_its_schema_evolves(
     kafka: Kafka, registry: SchemaRegistry, topic: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     for name in topic, f"replica.{topic}":
         kafka.create_topic(name, partitions=2)
-    for part in "key", "value":
-        compatibility = {"compatibility": "FULL_TRANSITIVE"}
-        request("PUT", f"{registry.ccompat_url}/config/replica.{topic}-{part}", compatibility)
     replica = Pipeline.from_dict(config(kafka, tmp_path, topic, avro(registry), transforms=TRANSFORMS))
     updates = [typed_change("u", id_, lsn) for lsn in range(10, 30) for id_ in (3, 4, 5)]
     deletes = [typed_change("d", 3, 70), Record(None, key=encode({"id": 3}))]
     produce(kafka, topic, typed_change("c", 1, 1), typed_change("c", 2, 2), *updates, *deletes)
     replica.run(spark)
+    for part in "key", "value":
+        set_compatibility(registry, f"replica.{topic}-{part}", "FULL_TRANSITIVE")
     produce(kafka, topic, typed_change("u", 1, 80, level=7), typed_change("u", 4, 81, level=None))
     replica.run(spark)
     subjects = f"{registry.ccompat_url}/subjects/replica.{topic}"
@@ -102,7 +106,7 @@ def test_refused_schema_stops_the_table_before_its_first_record(
     assert (
         request("POST", f"{registry.ccompat_url}/subjects/{subject}/versions", {"schema": json.dumps(other)})[0] == 200
     )
-    request("PUT", f"{registry.ccompat_url}/config/{subject}", {"compatibility": "BACKWARD"})
+    set_compatibility(registry, subject, "BACKWARD")
     produce(kafka, topic, change("c", 1, "arp", 1))
     pipeline = Pipeline.from_dict(config(kafka, tmp_path, topic, avro(registry)))
     with pytest.raises(DataError, match=f"the schema of {subject} was refused") as caught:
@@ -111,6 +115,6 @@ def test_refused_schema_stops_the_table_before_its_first_record(
     assert "409" in str(caught.value)
     assert "compatibility of the subject" in str(caught.value.fix)
     assert sum(kafka.end_offsets(f"replica.{topic}").values()) == 0
-    request("PUT", f"{registry.ccompat_url}/config/{subject}", {"compatibility": "NONE"})
+    set_compatibility(registry, subject, "NONE")
     pipeline.run(spark)
     assert len(kafka.read(f"replica.{topic}")) == 1

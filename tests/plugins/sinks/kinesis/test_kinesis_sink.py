@@ -84,12 +84,14 @@ def test_rows_are_replicated_in_the_order_of_their_key_and_read_back(
 
 @pytest.mark.nightly
 def test_wrong_input_is_reported(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
-    kinesis.put(stream, change("c", 1, "secret" * 200_000, lsn=1))
+    kinesis.put(stream, change("c", 1, "secret" * 100_000, lsn=1))
     with pytest.raises(ConfigError, match="no such stream") as missing:
         Pipeline.from_dict(config(kinesis, tmp_path / "missing", stream, stream="missing")).run(spark)
     assert "Kinesis stream missing" in str(missing.value)
+    larger = config(kinesis, tmp_path / "large", stream)
+    larger["transforms"].append({"compute": {"columns": {"copy": "concat(title, title)"}}})
     with pytest.raises(DataError, match="bytes with its key, and the stream allows 1,048,576") as large:
-        Pipeline.from_dict(config(kinesis, tmp_path / "large", stream)).run(spark)
+        Pipeline.from_dict(larger).run(spark)
     assert f"Kinesis stream replica.{stream}" in str(large.value)
     assert "secret" not in str(large.value)
     assert not read(kinesis, f"replica.{stream}")

@@ -233,17 +233,26 @@ def test_defaults_of_expressions(importer: Any, monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(
-    ("tables", "stream"), [("inventory.orders", "tutorial.inventory.orders"), ("inventory.*", "${env:KINESIS_STREAM}")]
+    ("tables", "streams"),
+    [
+        ("inventory.orders", {"stream": "tutorial.inventory.orders"}),
+        (
+            "inventory.orders,inventory.lines",
+            {"subscribe": ["tutorial.inventory.orders", "tutorial.inventory.lines"]},
+        ),
+        ("inventory.*", {"subscribePattern": "tutorial[.](?:inventory.*)"}),
+    ],
 )
-def test_kinesis_sink_with_a_stream_for_each_table(tables: str, stream: str, importer: Any, tmp_path: Path) -> None:
+def test_kinesis_sink_with_a_stream_for_each_table(
+    tables: str, streams: dict[str, Any], importer: Any, tmp_path: Path
+) -> None:
     text = (
         "debezium.sink.type=kinesis\ndebezium.source.connector.class=io.debezium.connector.mysql.MySqlConnector\n"
         f"debezium.source.topic.prefix=tutorial\ndebezium.source.table.include.list={tables}\n"
     )
     (tmp_path / "a.properties").write_text(text)
     result = importer.run(tmp_path / "a.properties")
-    assert yaml.safe_load(result.pipeline)["source"]["kinesis"] == {"stream": stream}
-    assert ("one pipeline for each stream" in str(result.report)) is stream.startswith("$")
+    assert yaml.safe_load(result.pipeline)["source"]["kinesis"] == streams
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
         raise ConfigError("no input is a connector", where=inputs.workers[0].place, fix=fix)
     if inputs.has_kinesis and len(inputs.sources) > 1:
         fix = "import each source into a pipeline file of its own"
-        raise ConfigError("a pipeline reads one stream", where=_list_places(inputs.sources), fix=fix)
+        raise ConfigError("two sources write to Kinesis", where=_list_places(inputs.sources), fix=fix)
     draft, clients = Block(), [*inputs.sinks, *inputs.sources, *inputs.workers]
     inputs.replaces_jdbc = not keep_transforms and _can_replace_jdbc(inputs)
     is_routed = _is_routed(inputs) and not keep_transforms

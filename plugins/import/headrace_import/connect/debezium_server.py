@@ -20,8 +20,6 @@ from headrace_import.settings import Settings
 _SOURCE, _FORMAT, _SINK, _TYPE = "debezium.source.", "debezium.format.", "debezium.sink.", "debezium.sink.type"
 _PRODUCER = f"{_SINK}kafka.producer."
 _ICEBERG = f"{_SINK}iceberg."
-#: Stream of a pattern of tables.
-_STREAM = "${env:KINESIS_STREAM}"
 _KINESIS = {"region": "region", "endpoint": "endpoint.url", "credentials.profile": "profile"}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.connect.avro.AvroConverter"}
@@ -163,11 +161,10 @@ class DebeziumServer:
         block = Block(comment=self.others.cite(_TYPE))
         if stream := self.find_stream():
             block.add("stream", stream, f"{topics.comment}; the router sends all tables to this stream")
+        elif len(topics.names) == 1 and not topics.pattern:
+            block.add("stream", topics.names[0], topics.comment)
         else:
-            block.add("stream", topics.names[0] if topics.names else _STREAM, topics.comment)
-            if len(topics.names) != 1:
-                fix = "write one pipeline for each stream (KINESIS_STREAM is its name), or send all tables to one stream with a RegexRouter"
-                self.others.add_to_do([_TYPE], "a pipeline reads one stream, and each table has its own", fix)
+            topics.write(block)
         for option, name in _KINESIS.items():
             if self.others.get(f"{_SINK}kinesis.{option}"):
                 block.add(

@@ -82,8 +82,10 @@ class KinesisSink(Sink):
     def check_source(self, source: Source, tables: Iterable[str], spark: SparkSession | None = None) -> None:
         if source.name != self.name:
             return
-        read = [TargetStream.of(name, source.config) for name in source.config.named_streams]
+        named, pattern = source.config.named_streams, source.config.subscribePattern
         for stream in map(self.find_stream, tables):
+            is_matched = pattern is not None and re.fullmatch(pattern, stream.name) is not None
+            read = [TargetStream.of(name, source.config) for name in [*named, *([stream.name] if is_matched else [])]]
             if any(_is_same(one, stream, spark) for one in read):
                 raise ConfigError(
                     f"the source reads the stream {stream.name}, to which the sink writes: each record would return without an end",

@@ -1,4 +1,4 @@
-"""Source plugin ``kinesis``: records of a stream, in ranges of its shards.
+"""Source plugin ``kinesis``: records of streams, in ranges of their shards.
 
 Kinesis does not report the current end of a shard, so a range is determined by reading it once on executors. The records
 stay cached until the batch ends. A range that is repeated after a crash is read again up to the records in its offset.
@@ -6,43 +6,36 @@ stay cached until the batch ends. A range that is repeated after a crash is read
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import HeadraceError, Offset, RangedSource, SourceContext
+from headrace.sdk import DataError, HeadraceError, Offset, RangedSource, RetriableError, SourceContext
 from headrace.sdk.sessions import move_to_session
 from headrace_sources.kinesis.fan_out_consumer import find_consumer, read_state
+from headrace_sources.kinesis.fetched_range import FetchedRange, fail_records, make_tasks, select_records
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
-from headrace_sources.kinesis.kinesis_errors import find_carried
-from headrace_sources.kinesis.kinesis_stream import KinesisStream, read_summary
-from headrace_sources.kinesis.range_planner import Planner, plan_range
-from headrace_sources.kinesis.shard_positions import find_read, from_offset, partition_of
-from headrace_sources.kinesis.shard_reader import SCHEMA, Mark, Reading, read_shards
+from headrace_sources.kinesis.kinesis_errors import error_of_json, find_carried
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, NoSuchStreamError, read_summary
+from headrace_sources.kinesis.range_planner import Found, Planner
+from headrace_sources.kinesis.shard_positions import find_failures, find_read_streams, pick_stream
+from headrace_sources.kinesis.shard_reader import SCHEMA, Reading, read_shards
+from headrace_sources.kinesis.stream_planner import StreamPlanner, plan_range
+from headrace_sources.kinesis.stream_reader import read_streams
+from headrace_sources.kinesis.stream_selection import StreamSelection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Seconds between two reads of an idle stream, and the shortest interval between subscriptions to a shard.
+#: Seconds between two reads of an idle stream, and the shortest interval between subscriptions to a shard. Kinesis accepts five
+#: reads per second of a shard, from all its readers.
 _IDLE_SECONDS, _SUBSCRIBE_SECONDS = 1.0, 5.0
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """Cached records of a range."""
-
-    start: Offset
-    end: Offset
-    records: DataFrame
-    #: Lag behind the newest record in milliseconds.
-    behind: int
-
-
 class KinesisSource(RangedSource):
-    """Plugin of ``kinesis: {stream: shop.public.orders, region: eu-west-1}``. The topic is the name of the stream."""
+    """Plugin of ``kinesis: {stream: shop.public.orders, region: eu-west-1}``. The topics are the names of the streams."""
 
     name = "kinesis"
     api_version = 1
@@ -51,33 +44,35 @@ class KinesisSource(RangedSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._stream = KinesisStream.of(self.config)
-        self._client: Any = None
+        self._selection = StreamSelection(self.config, self._open_client)
+        #: Region and identity → client of this run.
+        self._clients: dict[KinesisStream, Any] = {}
         self._planner: Planner | None = None
         self._spark: SparkSession | None = None
-        #: Records and lag of the last read, and both with their range.
-        self._read: tuple[DataFrame, int] | None = None
-        self._kept: _Kept | None = None
+        #: Records of the last read, and its range.
+        self._fetched: FetchedRange | None = None
+        self._range: tuple[Offset, Offset] | None = None
         self._cached: list[DataFrame] = []
-        self._idle_until = self._subscribe_at = 0.0
+        self._subscribe_at = 0.0
 
     def extras(self) -> Sequence[str]:
         return ("aws",)
 
     def named_topics(self) -> Sequence[str]:
-        return [self._stream.name]
+        return [] if self._selection.pattern else self._selection.find()
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        client = self._stream.make_client()
-        summary = read_summary(self._stream, client)
-        shards, hours = summary["OpenShardCount"], summary["RetentionPeriodHours"]
-        state = f"{summary['StreamStatus']}, {shards} open shard{'s' * (shards != 1)}, records kept for {hours} hours"
-        yield "source kinesis", f"{self._stream.where}: {state}"
-        if name := self.config.consumer_name:
-            yield "source kinesis", f"consumer {name}: {read_state(self._stream, client, name)}"
+        self._clients.clear()
+        names = self._selection.find()
+        yield "source kinesis", f"{self._selection.service.where}: {len(names)} stream{'s' * (len(names) != 1)}"
+        for name in names:
+            yield f"topic {name}", self._describe(self._selection.open(name))
+        if not names:
+            yield "topics", f"the stream waits: {self._selection.reject_nothing()}"
 
     def open(self, spark: SparkSession) -> None:
-        self._spark, self._planner, self._client, self._idle_until = spark, None, None, 0.0
+        self._spark, self._planner = spark, None
+        self._clients.clear()
 
     def initial(self) -> Offset:
         return self._open_planner().find_begin()
@@ -87,98 +82,148 @@ class KinesisSource(RangedSource):
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
         self._forget()
-        if time.monotonic() < self._idle_until:
-            return start
         end = self._open_planner().find_end(start, limit)
-        if end == start:
-            self._idle_until = max(time.monotonic() + _IDLE_SECONDS, self._subscribe_at)
-        elif self._read is not None:
-            self._kept = _Kept(start, end, *self._read)
+        self._range = (start, end)
         return end
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        if kept := self._find_kept(start, end):
-            return kept.records
-        is_lenient = not self.config.fail_on_data_loss
-        readings = plan_range(self._stream, self._open_client(), start, end, is_lenient=is_lenient)
-        return self._select(self._run(spark, readings))
+        names = find_read_streams(start, end)
+        if fetched := self._find_fetched((start, end)):
+            return fetched.select_all(names)
+        frames = [self._repeat(spark, name, start, end) for name in names]
+        return reduce(lambda a, b: a.unionByName(b), frames or [self._read_again(spark, self._selection.service, [])])
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        if context.replay is None and context.range is not None:
-            start, end = map(from_offset, context.range)
-            if not find_read(start, end):
-                return {}
-        return {self._stream.name: partial(move_to_session, frame)}
+        found: dict[str, Callable[[SparkSession], DataFrame]] = {}
+        if context.replay is not None:
+            spans = [span for of in context.replay.values() for span in of]
+            found = {name: partial(_move_topic, frame, name) for name in context.replay}
+        else:
+            spans = [context.range] if context.range else []
+            fetched = self._find_fetched(context.range)
+            for name in (name for span in spans for name in find_read_streams(*span)):
+                found[name] = partial(_move_fetched, fetched, name) if fetched else partial(_move_topic, frame, name)
+        if self.config.fail_on_data_loss:
+            failures = {name: fields for span in spans for name, fields in find_failures(*span).items()}
+            found |= {name: partial(_raise, error_of_json(fields)) for name, fields in failures.items()}
+        return found
+
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        if context.range is None:
+            return None
+        return {topic: [pick_stream(offset, topic) for offset in context.range] for topic in topics}
 
     def lag_ms(self, context: SourceContext) -> Mapping[str, int]:
-        kept = self._find_kept(*context.range) if context.range else None
-        return {self._stream.name: kept.behind} if kept else {}
+        fetched = self._find_fetched(context.range)
+        return fetched.behind if fetched else {}
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return find_carried(error)
 
-    def _find_kept(self, start: Offset, end: Offset) -> _Kept | None:
+    def _describe(self, stream: KinesisStream) -> str:
+        """Describe the state of a stream."""
+        client = self._open_client(stream)
+        summary = read_summary(stream, client)
+        shards, hours = summary["OpenShardCount"], summary["RetentionPeriodHours"]
+        state = f"{summary['StreamStatus']}, {shards} open shard{'s' * (shards != 1)}, records kept for {hours} hours"
+        name = self.config.consumer_name
+        return f"{state}; consumer {name}: {read_state(stream, client, name)}" if name else state
+
+    def _find_fetched(self, span: tuple[Offset, Offset] | None) -> FetchedRange | None:
         """Return the cached records of a range; None if it is not the last one."""
-        kept = self._kept
-        return kept if kept is not None and (kept.start, kept.end) == (start, end) else None
+        return self._fetched if span is not None and self._range == tuple(span) else None
 
     def _open_planner(self) -> Planner:
         """Return the planner of this run."""
         if self._planner is None:
-            self._planner = Planner(self._stream, self.config, self._open_client(), self._find)
+            idle = _SUBSCRIBE_SECONDS if self.config.consumer_name else _IDLE_SECONDS
+            self._planner = Planner(self._selection, self.config, self._open_stream, self._fetch, idle)
         return self._planner
 
-    def _open_client(self) -> Any:
-        """Return the client of this run."""
-        if self._client is None:
-            self._client = self._stream.make_client()
-        return self._client
+    def _open_stream(self, stream: KinesisStream) -> StreamPlanner:
+        return StreamPlanner(stream, self.config, self._open_client(stream))
 
-    def _find(self, readings: Sequence[Reading]) -> list[Mark]:
+    def _open_client(self, stream: KinesisStream) -> Any:
+        """Return the client of a stream in this run."""
+        if stream.service not in self._clients:
+            self._clients[stream.service] = stream.make_client()
+        return self._clients[stream.service]
+
+    def _fetch(self, work: Sequence[tuple[KinesisStream, Sequence[Reading]]]) -> Found:
         """Read shards, cache the records and return the end of each shard."""
         assert self._spark is not None, "open() was not called"
-        frame = self._run(self._spark, readings)
-        rows = frame.where("mark IS NOT NULL").select("mark").collect()
-        marks = [Mark(**json.loads(row["mark"])) for row in rows]
-        records = self._select(frame, {partition_of(mark.shard): mark.number for mark in marks})
-        self._read = records, max((mark.behind for mark in marks), default=0)
-        return marks
+        parts, errors = [], {}
+        for stream, readings in work:
+            try:
+                parts.append((self._find_consumer(stream), readings))
+            except (NoSuchStreamError, RetriableError) as error:
+                errors[stream.name] = error
+        if not parts:
+            return Found({}, errors)
+        self._await_subscriptions()
+        tasks = make_tasks(parts, self._spark.sparkContext.defaultParallelism)
+        frame = self._run(self._spark, len(tasks), partial(read_streams, tasks, nonce=time.time_ns()))
+        self._fetched = FetchedRange.of(frame, parts)
+        return replace(self._fetched.found, errors={**self._fetched.found.errors, **errors})
 
-    def _run(self, spark: SparkSession, readings: Sequence[Reading]) -> DataFrame:
-        """Return a cached frame of records and marks; the first action on it reads the shards."""
+    def _repeat(self, spark: SparkSession, name: str, start: Offset, end: Offset) -> DataFrame:
+        """Return the records of a stream in a range that was read before. If they are lost, the frame fails, and only its tables do."""
+        stream, is_lenient = self._selection.open(name), not self.config.fail_on_data_loss
+        try:
+            readings = plan_range(stream, self._open_client(stream), start, end, is_lenient=is_lenient)
+            if readings:
+                stream = self._find_consumer(stream)
+                self._await_subscriptions()
+        except (DataError, NoSuchStreamError) as error:
+            lost = error.to_lost() if isinstance(error, NoSuchStreamError) else error
+            return self._read_again(spark, stream, []) if is_lenient else fail_records(spark, name, lost)
+        return self._read_again(spark, stream, readings)
+
+    def _read_again(self, spark: SparkSession, stream: KinesisStream, readings: Sequence[Reading]) -> DataFrame:
+        """Return the records of the readings of a stream."""
+        from pyspark.sql import functions as F
+
         number = max(1, min(len(readings), spark.sparkContext.defaultParallelism))
         tasks = [readings[first::number] for first in range(number)]
-        read = partial(read_shards, self._find_stream(), tasks, nonce=time.time_ns())
-        frame = spark.range(0, number, 1, number).mapInArrow(read, SCHEMA)
+        frame = self._run(spark, number, partial(read_shards, stream, tasks, nonce=time.time_ns()))
+        return select_records(frame, F.lit(stream.name))
+
+    def _run(self, spark: SparkSession, tasks: int, read: Callable[[Iterable[Any]], Iterable[Any]]) -> DataFrame:
+        """Return a cached frame of records and marks; the first action on it reads the shards."""
+        frame = spark.range(0, tasks, 1, tasks).mapInArrow(read, SCHEMA)
         self._cached.append(frame.persist())
         return frame
 
-    def _find_stream(self) -> KinesisStream:
-        """Return the stream for executors. With a consumer, wait until it can subscribe again."""
+    def _find_consumer(self, stream: KinesisStream) -> KinesisStream:
+        """Return the stream for executors, with the consumer of the options."""
         if (name := self.config.consumer_name) is None:
-            return self._stream
-        consumer = find_consumer(self._stream, self._open_client(), name)
-        time.sleep(max(0.0, self._subscribe_at - time.monotonic()))
-        self._subscribe_at = time.monotonic() + _SUBSCRIBE_SECONDS
-        return replace(self._stream, consumer=consumer)
+            return stream
+        return replace(stream, consumer=find_consumer(stream, self._open_client(stream), name))
 
-    def _select(self, frame: DataFrame, numbers: Mapping[int, int] | None = None) -> DataFrame:
-        """Return the records, up to ``numbers`` (partition → last number) of the range.
-
-        If Spark recomputes a lost partition, the read can return newer records.
-        """
-        from pyspark.sql import functions as F
-
-        records = frame.where("mark IS NULL")
-        if numbers:
-            last = F.create_map(*[F.lit(value).cast("bigint") for pair in numbers.items() for value in pair])
-            records = records.where(F.col("offset") <= last[F.col("partition").cast("bigint")])
-        topic = F.lit(self._stream.name).alias("topic")
-        return records.select("key", "value", "headers", topic, "partition", "offset", "timestamp")
+    def _await_subscriptions(self) -> None:
+        """With a consumer, wait until it can subscribe again."""
+        if self.config.consumer_name is not None:
+            time.sleep(max(0.0, self._subscribe_at - time.monotonic()))
+            self._subscribe_at = time.monotonic() + _SUBSCRIBE_SECONDS
 
     def _forget(self) -> None:
         """Release the cached records of the last batch."""
         for frame in self._cached:
             frame.unpersist()
         self._cached.clear()
-        self._read = self._kept = None
+        self._fetched = self._range = None
+
+
+def _move_topic(frame: DataFrame, topic: str, session: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return move_to_session(frame.where(F.col("topic") == topic), session)
+
+
+def _move_fetched(fetched: FetchedRange, topic: str, session: SparkSession) -> DataFrame:
+    return move_to_session(fetched.select(topic), session)
+
+
+def _raise(error: HeadraceError, _: SparkSession) -> DataFrame:
+    """Raise the error of a stream, which becomes that of its tables."""
+    raise error

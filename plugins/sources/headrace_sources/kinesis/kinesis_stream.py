@@ -26,6 +26,18 @@ _ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\
 _PAUSES = (0.5, 1.0, 2.0)
 
 
+class NoSuchStreamError(ConfigError):
+    """A stream does not exist."""
+
+    def to_lost(self) -> DataError:
+        """Return the error of a stream that the checkpoint has, so that it existed."""
+        fix = (
+            "remove the stream from the options of the source and its tables from `tables:`, or set "
+            "`fail.on.data.loss: false` to continue without its unread records"
+        )
+        return DataError("the stream was deleted: its unread records are lost", where=self.where, fix=fix)
+
+
 @dataclass(frozen=True)
 class KinesisStream:
     """Stream, region and identity. Executors receive it."""
@@ -39,17 +51,24 @@ class KinesisStream:
     identity: Identity = field(default_factory=Identity)
 
     @classmethod
-    def of(cls, config: KinesisConfig) -> KinesisStream:
-        """Create it from the options. An ARN contains the region."""
-        match = _ARN.fullmatch(config.stream)
-        name, region = (match["name"], config.region or match["region"]) if match else (config.stream, config.region)
-        arn = config.stream if match else None
+    def of(cls, config: KinesisConfig, stream: str) -> KinesisStream:
+        """Create it from the options and a name or an ARN. An ARN contains the region."""
+        match = _ARN.fullmatch(stream)
+        name, region = (match["name"], config.region or match["region"]) if match else (stream, config.region)
+        arn = stream if match else None
         return cls(name, region, config.endpoint_url, arn, identity=config.identity(region))
+
+    @property
+    def service(self) -> KinesisStream:
+        """All streams of the region and the identity: they share clients."""
+        return replace(self, name="", arn=None, consumer=None)
 
     @property
     def where(self) -> str:
         """Description in errors."""
-        return ", ".join(filter(None, [f"Kinesis stream {self.name}", self.region, self.endpoint]))
+        return ", ".join(
+            filter(None, [f"Kinesis stream {self.name}".removesuffix(" stream "), self.region, self.endpoint])
+        )
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -87,7 +106,7 @@ class KinesisStream:
         if "shardId-" in message:
             fix = "set `fail.on.data.loss: false` to continue without it, or start with a new checkpoint"
             return DataError(f"a shard no longer exists: {error}", where=self.where, fix=fix)
-        return ConfigError("no such stream", where=self.where, fix="correct `stream` or `region`")
+        return NoSuchStreamError("no such stream", where=self.where, fix="correct `stream` or `region`")
 
     def _explain_position(self, error: Exception) -> DataError:
         message = f"the position of the checkpoint is not in the stream, which was created again: {error}"
@@ -96,9 +115,22 @@ class KinesisStream:
 
 
 @lru_cache(maxsize=8)
-def keep_client(stream: KinesisStream) -> Any:
+def keep_client(service: KinesisStream) -> Any:
     """Return the client of this Python process of an executor; creating one takes longer than most requests."""
-    return stream.make_client("an executor")
+    return service.make_client("an executor")
+
+
+def list_streams(service: KinesisStream, client: Any) -> list[str]:
+    """Return the names of all streams that can be read."""
+    found: list[dict[str, Any]] = []
+    parameters: dict[str, Any] = {}
+    while True:
+        response = call(service, client.list_streams, "ListStreams", "StreamNames", **parameters)
+        found += response.get("StreamSummaries") or [{"StreamName": name} for name in response["StreamNames"]]
+        if not response.get("HasMoreStreams"):
+            break
+        parameters = {"ExclusiveStartStreamName": found[-1]["StreamName"]}
+    return [stream["StreamName"] for stream in found if stream.get("StreamStatus") not in ("CREATING", "DELETING")]
 
 
 def list_shards(stream: KinesisStream, client: Any) -> tuple[list[Shard], int]:

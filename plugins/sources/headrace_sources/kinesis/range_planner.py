@@ -1,261 +1,276 @@
-"""Planner of the next range of a stream: readable shards, their ends, and detection of expired records."""
+"""Planner of the next range of several streams: shares, new streams, and streams that fail alone."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 
-from headrace.sdk import ConfigError, DataError, Offset
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, Offset, RetriableError
+from headrace_sources.kinesis.fetch_shares import FetchLimit, FetchShares
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
-from headrace_sources.kinesis.kinesis_stream import KinesisStream, list_shards, read_summary
-from headrace_sources.kinesis.shard_positions import (
-    Shard,
-    ShardPosition,
-    ShardPositions,
-    find_lost,
-    find_read,
-    find_readable,
-    find_stale,
-    from_offset,
-    has_all_children,
-    is_in,
-    note_shards,
-    order_children,
-    to_offset,
-)
-from headrace_sources.kinesis.shard_reader import Mark, Reading
+from headrace_sources.kinesis.kinesis_errors import error_of_json, error_to_json
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, NoSuchStreamError
+from headrace_sources.kinesis.shard_positions import StreamPosition, from_offset, to_offset
+from headrace_sources.kinesis.shard_reader import MAX_BYTES, Mark, Reading
+from headrace_sources.kinesis.stream_planner import StreamPlan, StreamPlanner
+from headrace_sources.kinesis.stream_selection import StreamSelection
 
 _LOG = logging.getLogger(__name__)
-_HOUR = 3_600_000
-#: Pauses in seconds before a list of shards that may lag behind is requested again.
-LIST_PAUSES = (0.5, 1.0, 2.0, 4.0)
-#: Milliseconds by which the two clocks of the driver may differ until the time of the service is requested again.
-_DRIFT = 60_000
+#: Seconds after which a stream's part of a batch ends, if there are other streams.
+STREAM_SECONDS = 10.0
+#: Seconds before a busy stream is read again: the first pause, and the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """Result of reading several streams: marks and errors by stream."""
+
+    marks: Mapping[str, Sequence[Mark]]
+    errors: Mapping[str, HeadraceError] = field(default_factory=dict)
+
+
+#: Reads the readings of streams.
+ReadStreams = Callable[[Sequence[tuple[KinesisStream, Sequence[Reading]]]], Found]
+
+
+@dataclass
+class _Pause:
+    """Pause of a stream whose last request failed."""
+
+    error: RetriableError
+    seconds: float
+    ends_at: float
 
 
 class Planner:
-    """Planner of the ranges of one run. ``read`` reads shards and returns their ends."""
+    """Planner of the ranges of one run."""
 
     def __init__(
         self,
-        stream: KinesisStream,
+        selection: StreamSelection,
         config: KinesisConfig,
-        client: Any,
-        read: Callable[[Sequence[Reading]], Iterable[Mark]],
-        clock: Callable[[], int] = lambda: round(time.monotonic() * 1000),
-        wall_clock: Callable[[], int] = lambda: round(time.time() * 1000),
+        open_planner: Callable[[KinesisStream], StreamPlanner],
+        read: ReadStreams,
+        idle_seconds: float,
     ) -> None:
-        """``clock``: counts milliseconds from any time on, and stops while the machine is suspended. ``wall_clock``: may be wrong."""
-        self._stream, self._config, self._client, self._read = stream, config, client, read
-        self._clock, self._wall_clock = clock, wall_clock
-        #: Milliseconds from the clock to the time of the service, by which records expire, and to the wall clock.
-        self._ahead: int | None = None
-        self._wall_ahead = 0
-        self._shards: Sequence[Shard] | None = None
-        self._retention = 0
-        #: Shard → time at which this run last read it to its end.
-        self._seen: dict[str, int] = {}
-        #: Bound of an available-now run in milliseconds, and the shards that were read up to it.
-        self._until: int | None = None
-        self._finished: set[str] = set()
+        """``read``: reads shards and returns their ends; ``idle_seconds``: between two reads of a stream without new records."""
+        self._selection, self._config, self._open_planner, self._read = selection, config, open_planner, read
+        self._idle_seconds = idle_seconds
+        self._shares = FetchShares(FetchLimit(config.max_fetch_records_per_shard, MAX_BYTES))
+        self._planners: dict[str, StreamPlanner] = {}
+        #: Streams of the last search, and the time of the next one.
+        self._names: list[str] = []
+        self._search_at = 0.0
+        self._is_bounded = False
+        #: Stream → earliest time of its next read.
+        self._due: dict[str, float] = {}
+        self._pauses: dict[str, _Pause] = {}
+        #: Streams that were deleted during the run.
+        self._deleted: set[str] = set()
 
     def find_begin(self) -> Offset:
-        """Return the first offset of a stream without a checkpoint."""
-        shards, now = self._list_shards()
-        begin = self._config.begin(now)
-        if begin.since is not None and begin.since > now:
-            fix = "set a timestamp in the past, or `starting.position: LATEST`"
-            raise ConfigError("`starting.timestamp` is in the future", where=self._stream.where, fix=fix)
-        if begin.since is not None and begin.since < self._find_oldest():
-            self._report_early_start()
-        return to_offset(self._stream.name, note_shards({}, shards, begin))
+        """Return the first offset of streams without a checkpoint."""
+        self._search()
+        return to_offset({name: StreamPosition(self._plan_for(name).find_begin()) for name in self._names})
 
     def bound(self) -> None:
         """Restrict the run to records that have arrived by now."""
-        # The time of the service is rounded down to a second.
-        self._until = self._list_shards()[1] + 1000
-        self._finished.clear()
+        self._search()
+        if not self._names:
+            raise self._selection.reject_nothing()
+        self._is_bounded = True
+        self._planners.clear()
+        for name in self._names:
+            with suppress(NoSuchStreamError):  # The next range tells whether it was deleted.
+                self._plan_for(name)
 
     def find_end(self, start: Offset, limit: int | None) -> Offset:
         """Return the end of the range after ``start`` with at most ``limit`` records; ``start`` if there is no record."""
-        before = read_places(self._stream, start)
-        self._list_again(before)
-        if lost := find_lost(before, self._list):
-            return to_offset(self._stream.name, self._replace_lost(before, lost))
-        places = self._look(before)
-        readable = [shard for shard in find_readable(places, self._list) if shard not in self._finished]
-        marks = self._find(places, readable, limit) if readable else {}
-        return to_offset(self._stream.name, self._advance(before, places, marks))
+        before = from_offset(start)
+        selected = [name for name in before if self._selection.matches(name)]
+        if before and not selected:
+            raise self._reject_checkpoint(before)
+        if joined := self._join(before):
+            # A range that is repeated needs the beginning of each shard, so it becomes an offset before a record is read.
+            return to_offset({**before, **joined})
+        round_ = _Round(before, selected, is_lenient=not self._config.fail_on_data_loss)
+        plans: dict[str, StreamPlan] = {}
+        for name in self._list_due(round_):
+            with round_.isolate(name):
+                plans[name] = self._plan_for(name).plan(before[name].shards)
+        found = self._read_shares(plans, limit, is_alone=len(selected) == 1)
+        round_.errors |= found.errors
+        for name in plans.keys() - found.errors.keys():
+            with round_.isolate(name):
+                self._advance(round_, name, plans[name], found.marks.get(name, ()))
+        self._note_pauses(round_)
+        end = round_.finish()
+        self._deleted |= before.keys() - end.keys()
+        for name in round_.failed:  # The next plan of the stream lists its shards again.
+            self._planners.pop(name, None)
+        return to_offset(end)
 
-    @property
-    def _list(self) -> Sequence[Shard]:
-        """Listed shards. The list is read again after a shard ended; otherwise there are no new shards."""
-        if self._shards is None:
-            self._shards, _ = self._list_shards()
-        return self._shards
+    def _join(self, before: Mapping[str, StreamPosition]) -> dict[str, StreamPosition]:
+        """Return the positions of streams that are not in the checkpoint yet."""
+        if self._is_bounded or time.monotonic() < self._search_at:
+            names = self._names if self._is_bounded else []
+        else:
+            names = self._search_again()
+        return {name: position for name in names if name not in before and (position := self._begin_new(name))}
 
-    def _list_again(self, places: ShardPositions) -> None:
-        """List the shards again if the list lacks children of finished shards, or unfinished shards.
+    def _begin_new(self, name: str) -> StreamPosition | None:
+        """Return the position of a new stream; None if a stream of a pattern cannot be read, which is logged."""
+        try:
+            begin = self._plan_for(name).find_begin(is_new=True)
+        except LoginError:
+            raise
+        except HeadraceError as error:
+            is_optional = name in self._deleted or (self._selection.pattern is not None and not self._is_bounded)
+            if not is_optional:
+                raise
+            _LOG.warning("the stream %s is not read yet: %s", name, error)
+            return None
+        _LOG.info("the stream %s joins", name)
+        return StreamPosition(begin)
 
-        A list can lag behind the shards for some time. Other shards do not wait for children, but the end of an available-now run does.
-        """
-        if not has_all_children(places, self._list):
-            self._shards = None
-            if self._until is not None:
-                self._shards = _await(self._list, self._request_list, partial(has_all_children, places))
-        unfinished = {shard for shard, place in places.items() if not place.is_done}
-        self._shards = _await(self._list, self._request_list, partial(_has_listed, unfinished))
+    def _search_again(self) -> list[str]:
+        """Return the streams, or the known ones if AWS is busy."""
+        try:
+            self._search()
+        except RetriableError as error:
+            if not self._names:
+                raise
+            self._search_at = time.monotonic() + self._config.stream_poll_interval / 1000
+            _LOG.warning("the search for new streams is repeated later: %s", error)
+        return self._names
 
-    def _request_list(self) -> list[Shard]:
-        return self._list_shards()[0]
+    def _search(self) -> None:
+        self._names = self._selection.find()
+        self._search_at = time.monotonic() + self._config.stream_poll_interval / 1000
 
-    def _list_shards(self) -> tuple[list[Shard], int]:
-        """Return all listed shards, and the time of the service in milliseconds."""
-        shards, now = list_shards(self._stream, self._client)
-        clock = self._clock()
-        self._ahead, self._wall_ahead = now - clock, self._wall_clock() - clock
-        return shards, now
+    def _plan_for(self, name: str) -> StreamPlanner:
+        """Return the planner of a stream."""
+        if name not in self._planners:
+            planner = self._open_planner(self._selection.open(name))
+            if self._is_bounded:
+                planner.bound()
+            self._planners[name] = planner
+        return self._planners[name]
 
-    def _now(self) -> int:
-        """Return the time of the service, continued by the clock. It is requested again after the machine was suspended."""
-        if self._ahead is None or abs(self._wall_clock() - self._clock() - self._wall_ahead) > _DRIFT:
-            self._list_shards()
-        assert self._ahead is not None
-        return self._clock() + self._ahead
+    def _list_due(self, round_: _Round) -> list[str]:
+        """Return the streams to read now."""
+        now = time.monotonic()
+        healthy = [name for name in round_.selected if name not in round_.failed]
+        paused = {name for name in healthy if (pause := self._pauses.get(name)) and now < pause.ends_at}
+        idle = set() if self._is_bounded else {name for name in healthy if now < self._due.get(name, 0.0)}
+        return [name for name in healthy if name not in paused | idle]
 
-    def _replace_lost(self, places: ShardPositions, lost: Sequence[str]) -> ShardPositions:
-        """Return positions at the oldest records in place of lost ones. DataError if `fail.on.data.loss` is true.
-
-        They become an offset before a record is read, because a range that is repeated needs the beginning of each shard.
-        """
-        reason = "these shards no longer exist, or the stream was created again"
-        _report_lost(self._stream, lost, reason, is_lenient=not self._config.fail_on_data_loss)
-        kept = {shard: place for shard, place in places.items() if shard not in lost}
-        return note_shards(kept, self._list, ShardPosition())
-
-    def _look(self, places: ShardPositions) -> ShardPositions:
-        """Return the positions of the listed shards. DataError if records expired and `fail.on.data.loss` is true."""
-        places = note_shards(places, self._list, ShardPosition())
-        oldest = self._find_oldest()
-        if stale := find_stale(places, find_readable(places, self._list), self._seen, oldest):
-            reason = f"the last read was before the retention of {self._retention} hours"
-            _report_lost(self._stream, stale, reason, is_lenient=not self._config.fail_on_data_loss)
-            self._seen |= dict.fromkeys(stale, self._now())
-        return places
-
-    def _find_oldest(self) -> int:
-        """Return the time before which records have expired, in milliseconds."""
-        self._retention = self._retention or read_summary(self._stream, self._client)["RetentionPeriodHours"]
-        return self._now() - self._retention * _HOUR
-
-    def _report_early_start(self) -> None:
-        """Raise ConfigError for a start before the oldest record. With `fail.on.data.loss: false`, log a warning."""
-        message = (
-            f"`starting.timestamp` is before the retention of {self._retention} hours: records after it have expired"
+    def _read_shares(self, plans: Mapping[str, StreamPlan], limit: int | None, *, is_alone: bool) -> Found:
+        """Read the planned shards within their shares."""
+        most = FetchLimit(1 << 62 if limit is None else limit, self._config.max_fetch_bytes)
+        shares = self._shares.divide(
+            most, {n: [one.shard for one in plan.readings] for n, plan in plans.items() if plan.readings}
         )
-        if self._config.fail_on_data_loss:
-            fix = (
-                "set a later timestamp or `starting.position: TRIM_HORIZON`, or set `fail.on.data.loss: false` to start "
-                "with the oldest record"
-            )
-            raise ConfigError(message, where=self._stream.where, fix=fix)
-        _LOG.warning("%s: %s. The run starts with the oldest record", self._stream.where, message)
+        if not shares:
+            return Found({})
+        seconds = None if is_alone else STREAM_SECONDS
+        work = []
+        for name, of in shares.items():
+            limited = [
+                replace(one, most_records=part.records, most_bytes=part.bytes, seconds=seconds)
+                for one, part in zip(plans[name].readings, of, strict=True)
+            ]
+            work.append((self._plan_for(name).stream, limited))
+        return self._read(work)
 
-    def _find(self, places: ShardPositions, readable: Sequence[str], limit: int | None) -> dict[str, Mark]:
-        """Read the available records of some shards."""
-        began, most = self._now(), self._config.max_fetch_records_per_shard
-        if limit is not None:
-            most = min(most, max(1, limit // len(readable)))
-        hash_keys = {shard.id: shard.hash_keys for shard in self._list}
-        readings = [
-            Reading(shard, places[shard], until=self._until, most_records=most, hash_keys=hash_keys[shard])
-            for shard in readable
-        ]
-        marks = {mark.shard: mark for mark in self._read(readings)}
-        at_end = [shard for shard, mark in marks.items() if mark.is_at_end]
-        self._seen |= dict.fromkeys(at_end, began if self._until is None else min(began, self._until))
-        if self._until is not None:
-            self._finished.update(at_end)
-        return marks
+    def _advance(self, round_: _Round, name: str, plan: StreamPlan, marks: Sequence[Mark]) -> None:
+        """Add the position of a stream after its part of the range."""
+        before = round_.before[name].shards
+        end = self._plan_for(name).advance(before, plan, marks)
+        round_.end[name] = StreamPosition(end)
+        for mark in marks:
+            self._shares.note(name, mark.shard, FetchLimit(mark.records, mark.bytes), is_at_end=mark.is_at_end)
+        is_idle = end == before and all(mark.is_at_end for mark in marks)
+        self._due[name] = time.monotonic() + self._idle_seconds if is_idle else 0.0
 
-    def _advance(self, start: ShardPositions, places: ShardPositions, marks: Mapping[str, Mark]) -> ShardPositions:
-        """Return the positions after a range; ``start`` if no change needs a new offset."""
-        end = dict(places)
-        firsts = {shard.id: str(shard.first) for shard in self._list}
-        for shard, mark in marks.items():
-            end[shard] = replace(end[shard], sequence=mark.sequence, number=mark.number, is_done=mark.is_done)
-            if mark.is_done and mark.sequence is None:
-                end[shard] = replace(end[shard], first=firsts[shard])
-        if any(mark.is_done for mark in marks.values()):
-            self._shards = None
-            end = note_shards(end, self._list, ShardPosition())
-        end = order_children(end, self._list)
-        seen = {shard: self._seen[shard] for shard, mark in marks.items() if mark.is_at_end and not mark.is_done}
-        # After an hour without records, a new offset records that the shard was read.
-        is_old = any(now - (end[shard].read_until or 0) > _HOUR for shard, now in seen.items())
-        if end == start and not is_old:
-            return start
-        return {**end, **{shard: replace(end[shard], seen=now) for shard, now in seen.items()}}
+    def _note_pauses(self, round_: _Round) -> None:
+        """Pause the streams whose requests failed for now. Raise the error if the range cannot continue without them."""
+        for name in round_.attempted - round_.errors.keys():
+            self._pauses.pop(name, None)
+        now = time.monotonic()
+        for name, error in round_.errors.items():
+            if isinstance(error, RetriableError):
+                last = self._pauses.get(name)
+                seconds = min(2 * last.seconds, _LONGEST_PAUSE) if last else _FIRST_PAUSE
+                self._pauses[name] = _Pause(error, seconds, now + seconds)
+                if len(round_.selected) > 1:
+                    _LOG.warning("the stream %s is read again in %.0f s: %s", name, seconds, error)
+        healthy = [name for name in round_.selected if name not in round_.failed]
+        paused = [self._pauses[name] for name in healthy if name in self._pauses]
+        if paused and not round_.has_changed() and (self._is_bounded or len(paused) == len(healthy)):
+            for pause in paused:
+                pause.ends_at = 0.0  # The caller pauses.
+            raise paused[0].error
 
-
-def plan_range(stream: KinesisStream, client: Any, start: Offset, end: Offset, *, is_lenient: bool) -> list[Reading]:
-    """Return the readings that repeat a range. DataError if its records are lost; ``is_lenient`` leaves them out."""
-    before, after = read_places(stream, start), from_offset(end)
-    shards = find_read(before, after)
-    listed = {shard.id: shard for shard in _await_shards(stream, client, shards)} if shards else {}
-    begins = {shard: before.get(shard, ShardPosition()) for shard in shards}
-    lost = [name for name in shards if not all(is_in(place, listed.get(name)) for place in (begins[name], after[name]))]
-    if lost:
-        reason = "these shards no longer exist, or the stream was created again"
-        _report_lost(stream, lost, reason, is_lenient=is_lenient)
-    return [
-        Reading(name, begins[name], after[name].sequence, is_lenient=is_lenient, hash_keys=listed[name].hash_keys)
-        for name in shards
-        if name not in lost
-    ]
+    def _reject_checkpoint(self, before: Mapping[str, StreamPosition]) -> ConfigError:
+        message = f"the checkpoint belongs to the stream{'s' * (len(before) != 1)} {', '.join(before)}"
+        return ConfigError(message, where=self._selection.where, fix="use a new checkpoint")
 
 
-def _await_shards(stream: KinesisStream, client: Any, wanted: Collection[str]) -> Sequence[Shard]:
-    """Return all listed shards, after ``wanted`` are listed or some seconds have passed."""
+class _Round:
+    """One range while it is planned: positions by stream, and the streams that fail alone."""
 
-    def request() -> list[Shard]:
-        return list_shards(stream, client)[0]
+    def __init__(self, before: Mapping[str, StreamPosition], selected: Sequence[str], *, is_lenient: bool) -> None:
+        """``is_lenient``: the options accept lost records."""
+        self.before, self.selected, self._is_lenient = before, selected, is_lenient
+        self.end = dict(before)
+        self.errors: dict[str, HeadraceError] = {}
+        self.attempted: set[str] = set()
+        #: Streams that failed in an earlier range, and are not read until the options accept lost records.
+        self.failed = {
+            name: error_of_json(failure)
+            for name in selected
+            if (failure := before[name].failure) is not None and not is_lenient
+        }
 
-    return _await(request(), request, partial(_has_listed, wanted))
+    @contextmanager
+    def isolate(self, name: str) -> Iterator[None]:
+        """Note the error of a stream if the other streams can continue."""
+        self.attempted.add(name)
+        try:
+            yield
+        except LoginError:
+            raise
+        except (DataError, NoSuchStreamError, RetriableError) as error:
+            self.errors[name] = error
 
+    def has_changed(self) -> bool:
+        """Return whether the range has an end, or a new failure."""
+        return self.end != dict(self.before) or any(not isinstance(e, RetriableError) for e in self.errors.values())
 
-def _await(
-    shards: Sequence[Shard], request: Callable[[], Sequence[Shard]], is_complete: Callable[[Sequence[Shard]], bool]
-) -> Sequence[Shard]:
-    """Return a list of shards, which is requested again for some seconds until it is complete."""
-    for pause in LIST_PAUSES:
-        if is_complete(shards):
-            break
-        time.sleep(pause)
-        shards = request()
-    return shards
+    def finish(self) -> dict[str, StreamPosition]:
+        """Return the end of the range with the streams that failed. Raise the error if no stream is left."""
+        for name, error in self.errors.items():
+            if isinstance(error, DataError | NoSuchStreamError):
+                self._fail(name, error)
+            elif not isinstance(error, RetriableError):
+                raise error
+        if self.failed and len(self.failed) == len(self.selected):
+            raise next(iter(self.failed.values()))
+        return self.end
 
-
-def _has_listed(wanted: Collection[str], shards: Sequence[Shard]) -> bool:
-    return {shard.id for shard in shards}.issuperset(wanted)
-
-
-def _report_lost(stream: KinesisStream, shards: Sequence[str], reason: str, *, is_lenient: bool) -> None:
-    names = ", ".join(shards[:5]) + ", …" * (len(shards) > 5)
-    message = f"unread records of {names} may be lost: {reason}"
-    if not is_lenient:
-        fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest record"
-        raise DataError(message, where=stream.where, fix=fix)
-    _LOG.warning("%s: %s. The run continues with the oldest record", stream.where, message)
-
-
-def read_places(stream: KinesisStream, offset: Offset) -> dict[str, ShardPosition]:
-    """Return the positions in an offset of this stream."""
-    if offset["stream"] != stream.name:
-        message = f"the checkpoint belongs to the stream {offset['stream']}"
-        raise ConfigError(message, where=stream.where, fix="use a new checkpoint")
-    return from_offset(offset)
+    def _fail(self, name: str, error: HeadraceError) -> None:
+        """Set a stream aside: its tables get the error, and the others continue."""
+        self.failed[name] = error
+        if isinstance(error, NoSuchStreamError) and self._is_lenient:
+            _LOG.warning("%s: the stream was deleted; the run continues without it", error.where)
+            del self.end[name]
+            return
+        failure = error_to_json(error.to_lost() if isinstance(error, NoSuchStreamError) else error)
+        if self._is_lenient and self.before[name].failure == failure:
+            raise error  # A new list of shards did not help.
+        self.end[name] = replace(self.end[name], failure=failure)

@@ -40,9 +40,10 @@ class PolledPages:
     gap = 0.2
     pause = 0.4
 
-    def __init__(self, stream: KinesisStream, client: Any, shard: str) -> None:
+    def __init__(self, stream: KinesisStream, client: Any, shard: str, resume: str | None = None) -> None:
+        """``resume``: iterator of an earlier page."""
         self._stream, self._client, self._shard = stream, client, shard
-        self._iterator: str | None = None
+        self._iterator = resume
         self.operation = ""
 
     def read(self, place: ShardPosition, limit: int) -> dict[str, Any]:
@@ -73,14 +74,15 @@ class SubscribedPages:
     pause = 1.0
     operation: ClassVar[str] = "SubscribeToShard"
 
-    def __init__(self, stream: KinesisStream, client: Any, shard: str) -> None:
+    def __init__(self, stream: KinesisStream, client: Any, shard: str, resume: str | None = None) -> None:
+        """``resume``: continuation sequence number of an earlier page."""
         self._stream, self._client, self._shard = stream, client, shard
         #: Event stream of the client, and its iterator.
         self._response: Any = None
         self._events: Iterator[dict[str, Any]] = iter(())
         self._has_page = False
         #: Continuation sequence number; it advances without records.
-        self._seen: str | None = None
+        self._seen = resume
 
     def read(self, place: ShardPosition, limit: int) -> dict[str, Any]:
         try:
@@ -110,6 +112,6 @@ class SubscribedPages:
         self._response = None
 
 
-def open_pages(stream: KinesisStream, client: Any, shard: str) -> Pages:
-    """Return the pages of a shard, through the consumer of the stream if it has one."""
-    return (SubscribedPages if stream.consumer else PolledPages)(stream, client, shard)
+def open_pages(stream: KinesisStream, client: Any, shard: str, resume: str | None = None) -> Pages:
+    """Return the pages of a shard, through the consumer of the stream if it has one. ``resume``: ``NextShardIterator`` of an earlier page."""
+    return (SubscribedPages if stream.consumer else PolledPages)(stream, client, shard, resume)

@@ -1,4 +1,4 @@
-"""Positions and order of the shards of a stream: the offset of the source.
+"""Positions and order of the shards of streams: the offset of the source.
 
 The number of a record is its arrival in milliseconds and a counter in the lowest 20 bits. It is higher than the numbers of all
 earlier records of the shard and its parents. The reason is in docs/decisions/0035.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.sdk import DataError, Offset
+from headrace.sdk import ConfigError, DataError, Offset
 
 #: Bits of the counter of records in one millisecond.
 COUNT_BITS = 20
@@ -151,14 +151,57 @@ def find_stale(places: ShardPositions, readable: Sequence[str], seen: Mapping[st
     return found
 
 
-def to_offset(stream: str, places: ShardPositions) -> Offset:
-    """Convert positions to a JSON offset."""
-    return {"stream": stream, "shards": {shard: _to_json(place) for shard, place in places.items()}}
+@dataclass(frozen=True)
+class StreamPosition:
+    """Position in a stream."""
+
+    shards: ShardPositions
+    #: Fields of the DataError because of which the stream is not read.
+    failure: Mapping[str, Any] | None = None
 
 
-def from_offset(offset: Offset) -> dict[str, ShardPosition]:
-    """Return the positions in an offset."""
-    return {shard: ShardPosition(**place) for shard, place in offset["shards"].items()}
+def to_offset(streams: Mapping[str, StreamPosition]) -> Offset:
+    """Convert the positions of streams to a JSON offset."""
+    return {"streams": {name: _stream_to_json(position) for name, position in streams.items()}}
+
+
+def from_offset(offset: Offset) -> dict[str, StreamPosition]:
+    """Return the positions of the streams in an offset."""
+    if "streams" not in offset:
+        message = "the checkpoint is of an older headrace version, which read one Kinesis stream"
+        raise ConfigError(message, where="source kinesis", fix="use a new checkpoint, which reads the stream again")
+    return {
+        name: StreamPosition(
+            {shard: ShardPosition(**place) for shard, place in part["shards"].items()}, part.get("failure")
+        )
+        for name, part in offset["streams"].items()
+    }
+
+
+def pick_stream(offset: Offset, stream: str) -> Offset:
+    """Return the part of an offset that belongs to one stream."""
+    return {"streams": {name: part for name, part in offset["streams"].items() if name == stream}}
+
+
+def find_read_streams(start: Offset, end: Offset) -> list[str]:
+    """Return the streams with records between two offsets."""
+    before, nothing = from_offset(start), StreamPosition({})
+    return [name for name, now in from_offset(end).items() if find_read(before.get(name, nothing).shards, now.shards)]
+
+
+def find_failures(start: Offset, end: Offset) -> dict[str, Mapping[str, Any]]:
+    """Return the streams that failed between two offsets, with the fields of their errors."""
+    before, nothing = from_offset(start), StreamPosition({})
+    return {
+        name: now.failure
+        for name, now in from_offset(end).items()
+        if now.failure is not None and now.failure != before.get(name, nothing).failure
+    }
+
+
+def _stream_to_json(position: StreamPosition) -> dict[str, Any]:
+    shards = {shard: _to_json(place) for shard, place in position.shards.items()}
+    return {"shards": shards} if position.failure is None else {"shards": shards, "failure": dict(position.failure)}
 
 
 def _to_json(place: ShardPosition) -> dict[str, Any]:

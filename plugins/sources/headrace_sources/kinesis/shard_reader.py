@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -19,10 +20,10 @@ from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, HashKeys, Sh
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Spark schema of the batches. The last row of a shard has a ``mark`` and no record.
+#: Spark schema of the batches. The last row of a shard has a ``mark`` and no record. ``reading``: its number in the batch.
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset bigint, "
-    "timestamp timestamp, mark string"
+    "timestamp timestamp, reading int, mark string"
 )
 SEQUENCE_HEADER, SUB_SEQUENCE_HEADER = "kinesis.sequence.number", "kinesis.sub.sequence.number"
 #: Bytes of a shard after which a range ends: half a minute at 2 MB/s.
@@ -41,6 +42,13 @@ class Reading:
     #: Without ``end``: arrival bound in milliseconds (exclusive), and the approximate maximum of records.
     until: int | None = None
     most_records: int = 1 << 62
+    most_bytes: int = MAX_BYTES
+    #: Without ``end``: seconds after which the reading ends, so that other streams do not wait. A shard that only fails then has an error.
+    seconds: float | None = None
+    #: Iterator of an earlier reading that ended without a record.
+    resume: str | None = None
+    #: Number of the reading in its batch.
+    number: int = 0
     #: With ``end``: continue if records expired.
     is_lenient: bool = False
     #: Hash keys of the shard. Aggregated records outside of them are skipped.
@@ -60,6 +68,11 @@ class Mark:
     is_at_end: bool = False
     #: Lag behind the newest record in milliseconds, as reported by Kinesis.
     behind: int = 0
+    #: Records and bytes that were read.
+    records: int = 0
+    bytes: int = 0
+    #: Iterator from which the next reading resumes, if no record tells its place.
+    resume: str | None = None
 
 
 def read_shards(
@@ -72,16 +85,21 @@ def read_shards(
     with carry_errors():
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_readings(stream, keep_client(stream), tasks[number])
+                yield from read_readings(stream, keep_client(stream.service), tasks[number])
 
 
 def read_readings(stream: KinesisStream, client: Any, readings: Sequence[Reading]) -> Iterator[pa.RecordBatch]:
     """Yield the pages of several shards. A busy shard does not delay the others."""
+    pages = read_pages(stream, client, readings)
+    for rows in pages if stream.consumer else _read_ahead(pages):
+        yield rows.to_batch()
+
+
+def read_pages(stream: KinesisStream, client: Any, readings: Sequence[Reading]) -> Iterator[Rows]:
+    """Yield the pages of several shards as rows."""
     readers = [ShardReader(stream, client, reading) for reading in readings]
     try:
-        pages = _read_by_arrival(readers) if stream.consumer else _read_ahead(_read_in_turn(readers))
-        for rows in pages:
-            yield rows.to_batch()
+        yield from (_read_by_arrival if stream.consumer else _read_in_turn)(readers)
     finally:
         for reader in readers:
             reader.close()
@@ -124,7 +142,7 @@ class ShardReader:
 
     def __init__(self, stream: KinesisStream, client: Any, reading: Reading) -> None:
         self._stream, self._reading = stream, reading
-        self._pages = open_pages(stream, client, reading.shard)
+        self._pages = open_pages(stream, client, reading.shard, reading.resume)
         self._sequence, self._number = reading.begin.sequence, reading.begin.number
         self._records = self._bytes = 0
         #: Time of the first of the last failed requests.
@@ -132,18 +150,20 @@ class ShardReader:
         self._pause = self._pages.pause
         #: Earliest time of the next request.
         self.due = time.monotonic()
+        self._ends_at = self.due + (math.inf if reading.seconds is None else reading.seconds)
+        self._timeout = min(_TIMEOUT, _TIMEOUT if reading.seconds is None else reading.seconds)
         self.is_finished = False
 
     def read_page(self) -> Rows:
         """Wait until the next page is due and return its records; no records if the shard is busy."""
         time.sleep(max(0.0, self.due - time.monotonic()))
-        rows = Rows(partition_of(self._reading.shard), self._reading.hash_keys)
+        rows = Rows(partition_of(self._reading.shard), self._reading.hash_keys, self._reading.number)
         page = self._fetch()
         if page is not None and (mark := self._take(page, rows)):
             self.close()
             self._check_end()
             self.is_finished = True
-            rows.marks.append(mark)
+            rows.marks.append(json.dumps(vars(mark)))
         return rows
 
     def close(self) -> None:
@@ -162,7 +182,7 @@ class ShardReader:
             now = time.monotonic()
             # Time in which other shards are read does not count.
             self._failing_since = requested if self._failing_since is None else self._failing_since
-            if not isinstance(explained, RetriableError) or now - self._failing_since > _TIMEOUT:
+            if not isinstance(explained, RetriableError) or now - self._failing_since > self._timeout:
                 if isinstance(explained, LoginError):
                     keep_client.cache_clear()  # The next client reads the current credentials.
                 raise explained.at(self._stream.where) from error
@@ -187,17 +207,26 @@ class ShardReader:
             self._bytes += len(record["Data"])
             if record["SequenceNumber"] == reading.end or (reading.end is None and self._is_full):
                 return self._mark(behind=behind + _arrival(records[-1]) - arrival)
-        if page.get("NextShardIterator") is None:
+        return self._end_after(page.get("NextShardIterator"), behind)
+
+    def _end_after(self, iterator: str | None, behind: int) -> Mark | None:
+        """Return the mark after a whole page; None if another page follows. ``iterator``: that of the next page."""
+        if iterator is None:
             return self._mark(is_done=True, is_at_end=True)
         # An empty page is not the end: the next record can be hours later.
-        return None if behind else self._mark(is_at_end=True)
+        if not behind:
+            return self._mark(is_at_end=True)
+        if self._reading.end is not None or time.monotonic() < self._ends_at:
+            return None
+        return self._mark(behind=behind, resume=None if self._records else iterator)
 
     @property
     def _is_full(self) -> bool:
-        return self._records >= self._reading.most_records or self._bytes >= MAX_BYTES
+        return self._records >= self._reading.most_records or self._bytes >= self._reading.most_bytes
 
     def _mark(self, **how: Any) -> Mark:
-        return Mark(self._reading.shard, self._sequence, self._number, **how)
+        place = (self._reading.shard, self._sequence, self._number)
+        return Mark(*place, records=self._records, bytes=self._bytes, **how)
 
     def _check_end(self) -> None:
         """Raise DataError if the last record of a range has expired."""
@@ -224,13 +253,16 @@ class Rows:
     partition: int
     #: Hash keys of the shard.
     hash_keys: HashKeys = ALL_HASH_KEYS
+    #: Number of the reading in its batch.
+    reading: int = 0
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     #: Sequence number, and the index in an aggregated record.
     sequences: list[tuple[str, int | None]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    #: JSON of marks.
+    marks: list[str] = field(default_factory=list)
 
     def add(self, record: dict[str, Any], arrival: int, number: int) -> int:
         """Add a plain or aggregated record after ``number``; return the number of the last row."""
@@ -256,7 +288,8 @@ class Rows:
             "partition": pa.array([self.partition] * (len(self.keys) + len(nulls)), pa.int32()),
             "offset": pa.array([*self.numbers, *nulls], pa.int64()),
             "timestamp": pa.array([*times, *nulls], pa.timestamp("us", tz="UTC")),
-            "mark": pa.array([None] * len(self.keys) + [json.dumps(vars(mark)) for mark in self.marks], pa.string()),
+            "reading": pa.array([self.reading] * (len(self.keys) + len(nulls)), pa.int32()),
+            "mark": pa.array([None] * len(self.keys) + self.marks, pa.string()),
         }
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

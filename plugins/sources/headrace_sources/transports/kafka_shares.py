@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace_kafka.kafka_admin import Offsets
+from headrace_sources.equal_shares import share
 from headrace_sources.transports.kafka_offsets import EARLIEST, Ranges, list_ranges, pin_ranges, read_end, read_start
 
 if TYPE_CHECKING:
@@ -141,16 +142,6 @@ def share_offsets(start: Offsets, planned_end: Offsets, bounds: Offsets) -> Offs
         topic: {p: known[topic][p] + taken[topic][p] if p in known.get(topic, {}) else last for p, last in ends.items()}
         for topic, ends in planned_end.items()
     }
-
-
-def share(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Divide a limit into equal shares. A share is at most the wanted number; the others get the rest."""
-    parts = {}
-    for number, name in enumerate(sorted(wanted, key=wanted.__getitem__)):
-        equal = -(-limit // (len(wanted) - number))  # rounded up, in favor of small shares
-        parts[name] = min(wanted[name], equal)
-        limit -= parts[name]
-    return parts
 
 
 def _drop_recreated(start: Offsets, planned_start: Offsets, planned_end: Offsets) -> Offsets:

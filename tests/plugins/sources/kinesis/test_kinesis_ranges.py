@@ -27,16 +27,25 @@ from hypothesis import given, settings, strategies as st
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace.errors import LoginError
 from headrace_aws.identity import Identity
-from headrace_sources.kinesis import kinesis_stream, range_planner, shard_reader as reading
+from headrace_sources.kinesis import kinesis_stream, shard_reader as reading, stream_planner
 from headrace_sources.kinesis.fan_out_consumer import read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
 from headrace_sources.kinesis.kinesis_stream import KinesisStream, keep_client
 from headrace_sources.kinesis.kpl_aggregation import MAGIC, split
-from headrace_sources.kinesis.range_planner import Planner, plan_range
+from headrace_sources.kinesis.range_planner import Found, Planner
 from headrace_sources.kinesis.shard_pages import PolledPages, SubscribedPages
-from headrace_sources.kinesis.shard_positions import ALL_HASH_KEYS, COUNT_BITS, ShardPosition, partition_of, to_offset
+from headrace_sources.kinesis.shard_positions import (
+    ALL_HASH_KEYS,
+    COUNT_BITS,
+    ShardPosition,
+    StreamPosition,
+    partition_of,
+    to_offset,
+)
 from headrace_sources.kinesis.shard_reader import Mark, Reading, read_readings
+from headrace_sources.kinesis.stream_planner import StreamPlanner, plan_range
+from headrace_sources.kinesis.stream_selection import StreamSelection
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 STREAM = KinesisStream("orders", "eu-west-1")
@@ -53,7 +62,7 @@ def _no_pauses() -> Iterator[None]:
         for kind in (PolledPages, SubscribedPages):
             patch.setattr(kind, "gap", 0.0)
             patch.setattr(kind, "pause", 0.0)
-        patch.setattr(range_planner, "LIST_PAUSES", ())
+        patch.setattr(stream_planner, "LIST_PAUSES", ())
         yield
 
 
@@ -204,7 +213,8 @@ class Run:
     """Pipeline with only the source. Its offset is kept when the planner is replaced."""
 
     def __init__(self, model: Model, stream: KinesisStream = STREAM, /, **options: Any) -> None:
-        self.model, self.stream, self.config = model, stream, KinesisConfig(stream="orders", **options)
+        self.model, self.stream = model, stream
+        self.config = KinesisConfig(stream="orders", region="eu-west-1", **options)
         self.restart()
         self.offset = self.planner.find_begin()
         self.rows: list[Row] = []
@@ -218,13 +228,21 @@ class Run:
         def wall_clock() -> int:
             return self.model.now + clock_error
 
-        self.planner = Planner(
-            STREAM, self.config, self.model, self._read, lambda: wall_clock() - self.suspended, wall_clock
-        )
+        def open_planner(_: KinesisStream) -> StreamPlanner:
+            return StreamPlanner(STREAM, self.config, self.model, lambda: wall_clock() - self.suspended, wall_clock)
 
-    def _read(self, readings: Sequence[Reading]) -> list[Mark]:
+        selection = StreamSelection(self.config, lambda _: self.model)
+        self.planner = Planner(selection, self.config, open_planner, self._read, idle_seconds=0.0)
+
+    def _read(self, work: Sequence[tuple[KinesisStream, Sequence[Reading]]]) -> Found:
+        ((_, readings),) = work
         self._found, marks = read_rows(self.model, readings, self.stream)
-        return marks
+        return Found({"orders": marks})
+
+    @property
+    def shards(self) -> Any:
+        """Positions of the shards in the offset."""
+        return self.offset["streams"]["orders"]["shards"]
 
     def batch(self, limit: int | None = None) -> bool:
         """Read one batch, and return whether there was one."""
@@ -329,11 +347,11 @@ def test_finished_shard_is_dropped_when_no_longer_listed() -> None:
     model.put("key 0")
     run = Run(model)
     run.read_everything()
-    assert run.offset["shards"][shard_id(0)]["is_done"]
+    assert run.shards[shard_id(0)]["is_done"]
     model.shards[shard_id(0)].is_listed = False
     run.restart()
     run.batch()
-    assert shard_id(0) not in run.offset["shards"]
+    assert shard_id(0) not in run.shards
     model.put("key 0")
     assert by_key(run.read_everything()) == model.put_order
 
@@ -359,7 +377,7 @@ def test_list_without_a_known_shard_is_requested_again(monkeypatch: pytest.Monke
     model.put("key 0")
     model.split(shard_id(0))
     model.put("key 5")
-    monkeypatch.setattr(range_planner, "LIST_PAUSES", (0.5,))
+    monkeypatch.setattr(stream_planner, "LIST_PAUSES", (0.5,))
     monkeypatch.setattr(time, "sleep", lambda _: show(model, 1, 2))
     show(model, 1, 2, is_listed=False)
     run = Run(model)
@@ -538,7 +556,7 @@ def test_recreated_stream_is_detected() -> None:
     with pytest.raises(DataError, match=r"of shardId-000000000000, .* may be lost: these shards no longer exist"):
         run.batch()
     with pytest.raises(ConfigError, match="the checkpoint belongs to the stream invoices"):
-        Planner(STREAM, run.config, model, lambda _: []).find_end(to_offset("invoices", {}), None)
+        run.planner.find_end(to_offset({"invoices": StreamPosition({})}), None)
 
 
 def check_repeats(run: Run) -> None:
@@ -1040,7 +1058,7 @@ def test_invalid_response_gives_the_error_of_boto3(clients: tuple[Any, Any], bod
 
 def test_options() -> None:
     arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/shop.public.orders"
-    assert KinesisStream.of(KinesisConfig(stream=arn)) == KinesisStream(
+    assert StreamSelection(KinesisConfig(stream=arn), lambda _: None).open("shop.public.orders") == KinesisStream(
         "shop.public.orders", "eu-central-1", arn=arn, identity=Identity("eu-central-1")
     )
     with pytest.raises(ValueError, match="require each other"):

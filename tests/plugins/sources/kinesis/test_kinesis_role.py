@@ -127,7 +127,7 @@ def test_driver_and_executors_read_as_the_role(
         assert caller.get_caller_identity()["Arn"] == "arn:aws:sts::123456789012:assumed-role/reader/orders"
     source = pipeline.plan.source
     assert isinstance(source, KinesisSource)
-    assert SECRET not in repr(source.config) + repr(source._stream) + repr(pipeline)
+    assert SECRET not in repr(source.config) + repr(source._selection) + repr(pipeline)
 
 
 @pytest.mark.nightly
@@ -147,7 +147,7 @@ def test_profile_that_assumes_a_role(kinesis: Kinesis, proxy: RecordingProxy, st
     profiles += ["[reader]", f"role_arn = {ROLE}", "source_profile = default", "region = us-east-1"]
     (tmp_path / "credentials").write_text("\n".join(profiles))
     source = KinesisSource(stream=stream, profile="reader", **{"endpoint.url": proxy.endpoint_url})
-    assert source._stream.make_client().describe_stream_summary(StreamName=stream)
+    assert source._selection.open(stream).make_client().describe_stream_summary(StreamName=stream)
     ((key, token),) = proxy.keys.items()
     assert (key.startswith("ASIA"), bool(token)) == (True, True)
 
@@ -212,11 +212,11 @@ def test_keys_are_renewed_before_expiry(monkeypatch: pytest.MonkeyPatch) -> None
 def test_role_errors_during_a_run(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:
     sts = StubbedSts(monkeypatch)
     source = KinesisSource(stream="orders", region="eu-west-1", **{"role.arn": ROLE, "external.id": "x-1"})
-    client = source._stream.make_client()
+    client = source._selection.open("orders").make_client()
     sts.answers.add_client_error("assume_role", code, "no")
     with pytest.raises(ConfigError) as caught:
         client.list_shards(StreamName="orders")
-    assert str(source._stream.explain(caught.value, "ListShards")).startswith(message)
+    assert str(source._selection.open("orders").explain(caught.value, "ListShards")).startswith(message)
 
 
 @pytest.mark.parametrize(

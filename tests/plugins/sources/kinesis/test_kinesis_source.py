@@ -203,7 +203,9 @@ def test_shards_split_and_merge_during_and_between_runs(
     shards = kinesis.shards(stream)
     assert len(shards) == 1 + 4 * 5
     # All closed shards were read to their ends.
-    done = [shard for shard, position in offset_of(tmp_path)["shards"].items() if position.get("is_done")]
+    done = [
+        shard for shard, position in offset_of(tmp_path)["streams"][stream]["shards"].items() if position.get("is_done")
+    ]
     assert sorted(done) == sorted({shard["ShardId"] for shard in shards} - set(writer.open_shards()))
 
 
@@ -380,8 +382,9 @@ def test_configuration_errors(
 ) -> None:
     where = f"{kinesis.endpoint_url}: no such stream\n  fix: correct `stream` or `region`"
     assert config_error(job(kinesis, "nothing", tmp_path), spark) == f"Kinesis stream nothing, {where}"
-    item = next(item for item in job(kinesis, stream, tmp_path).check(spark, connect=True) if "source" in item.what)
-    assert "ACTIVE, 1 open shard, records kept for 24 hours" in item.found
+    found = {item.what: item.found for item in job(kinesis, stream, tmp_path).check(spark, connect=True)}
+    assert found["source kinesis"] == f"Kinesis, {kinesis.endpoint_url}: 1 stream"
+    assert found[f"topic {stream}"] == "ACTIVE, 1 open shard, records kept for 24 hours"
     with HtmlServer() as address:
         message = config_error(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
         assert "the response is not from AWS\n  fix: check the endpoint" in message
@@ -409,7 +412,7 @@ def test_missing_credentials_on_executors(
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setitem(spark.sparkContext.environment, name, str(tmp_path / "none"))
     message = config_error(job(kinesis, stream, tmp_path), spark)
-    place = f"Kinesis stream {stream}, {kinesis.endpoint_url}, on an executor"
+    place = f"Kinesis, {kinesis.endpoint_url}, on an executor"
     assert message.startswith(f"{place}: no AWS credentials found: Unable to locate credentials\n")
     assert "\n  fix: set a role, a profile or keys; the sources are AWS_ACCESS_KEY_ID and" in message
 

@@ -11,9 +11,9 @@ from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace import DataError
-from headrace_sources.kinesis import range_planner
+from headrace_sources.kinesis import stream_planner
 from headrace_sources.kinesis.kinesis_stream import KinesisStream
-from headrace_sources.kinesis.range_planner import plan_range
+from headrace_sources.kinesis.stream_planner import plan_range
 from headrace_stack import Kinesis
 
 pytestmark = [pytest.mark.dist]
@@ -70,7 +70,7 @@ def test_recreated_stream(kinesis_run: tuple[Kinesis, Run], shards: int) -> None
 def kinesis_run(server: Kinesis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Kinesis, Run]]:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(range_planner, "LIST_PAUSES", ())
+    monkeypatch.setattr(stream_planner, "LIST_PAUSES", ())
     server.create_stream(STREAM, 2)
     stream = KinesisStream(STREAM, server.region, server.endpoint_url)
     yield server, Run(Service(stream.make_client()), stream, **{"fail.on.data.loss": False})  # type: ignore[arg-type]

@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from headrace_kafka.kafka_admin import Offsets
+from headrace_sources.equal_shares import share
 from headrace_sources.transports.kafka_offsets import Ranges
-from headrace_sources.transports.kafka_shares import KEPT_BATCHES, FairShares, share
+from headrace_sources.transports.kafka_shares import KEPT_BATCHES, FairShares
 
 WANTED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 200), min_size=1)
 

@@ -50,6 +50,7 @@ ONE_SINK_CASES = (
     "test_input_is_read_once",
     "test_large_batch_is_not_collected_in_the_driver",
     "test_pickled_sink_finds_the_table",
+    "test_rows_that_the_source_no_longer_has_are_removed",
     "test_write_uses_the_session_of_the_rows",
 )
 

@@ -82,6 +82,9 @@ class Events:
     by_offset: bool = False
     #: Whether the fields come from the records alone (``RecordReader.is_inferred``).
     is_inferred: bool = False
+    #: Loads the rows that the source has at that moment, like ``load``. After the batch, stored rows of the topic whose keys are not
+    #: among them are removed. Only for topics whose events are read from current rows, and if ``Source.finds_missing_rows``.
+    load_current: Callable[[SparkSession, StructType], DataFrame] | None = None
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:

@@ -44,6 +44,8 @@ class Source(Plugin, ABC):
     #: True when the frames of a batch hold undecoded records (the columns of ``RangedSource.read``): the core decodes key and value
     #: with the formats of the pipeline file. False when the source decodes its records in ``events``.
     yields_records: bool = True
+    #: Whether events may have ``load_current``: each sink must then keep one row per key.
+    finds_missing_rows: bool = False
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Return each topic of a batch with a function that reads its records in a session. Only for sources that yield records.

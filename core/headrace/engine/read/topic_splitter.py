@@ -45,6 +45,12 @@ class SplitRules:
 
     @classmethod
     def of_topic(cls, plan: Plan, events: Events, by: Sequence[str]) -> SplitRules:
+        if plan.source.finds_missing_rows:
+            raise DataError(
+                "the source compares the keys of whole topics to find missing rows, and `route.by.field` splits the topic",
+                where=f"topic {events.topic}",
+                fix="remove `route.by.field`, or remove the comparison from the options of the source",
+            )
         row_fields = plan.row_fields(events.schema)
         is_in_row = _names_row_column(plan, events, by)
 

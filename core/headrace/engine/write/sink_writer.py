@@ -63,10 +63,10 @@ class SinkWriter:
                 deletes = deletes_before(stored, table_plan.table.key, truncates, sources)
                 self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
 
-    def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
-        """Remove the rows of tombstones."""
+    def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str) -> WriteResult:
+        """Remove rows of a table. ``mark``: the one of this step."""
         session = self._session(table_plan.table.name, sink, "truncate")
-        rows, batch = move_to_session(deletes, session), self._batch(table_plan.marks.tombstones, table_plan, "upsert")
+        rows, batch = move_to_session(deletes, session), self._batch(mark, table_plan, "upsert")
         with tag_jobs(session, self._plan.checkpoint, table_plan.table.name):
             return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 

@@ -51,6 +51,10 @@ class BatchMarks:
     def tombstones(self) -> str:
         return f"{self.pipeline}/tombstones"
 
+    @property
+    def missing(self) -> str:
+        return f"{self.pipeline}/missing"
+
     def dead_letters(self, table: str) -> str:
         return f"{self.pipeline}/dead_letters/{table}"
 
@@ -98,6 +102,12 @@ class TablePlan:
             )
         if upserts:
             _check_key_columns(table, changes)
+        if plan.source.finds_missing_rows and len(upserts) < len(modes):
+            raise DataError(
+                "the source compares keys to find missing rows, and its events have no key",
+                where=f"table {table}",
+                fix="name the key columns: `tables: - {source: …, key: [id]}`",
+            )
         columns = tuple(changes.event_columns)
         reject_reserved_names(columns, table, plan.sinks)
         if any(sink.capabilities.upsert for sink in modes):
@@ -177,6 +187,7 @@ def check_capabilities(plan: Plan) -> None:
     """Raise ConfigError if a sink lacks a capability that the pipeline needs, as far as known without Spark."""
     for variant in plan.variants:
         _check_modes(variant)
+        _check_missing_rows(variant)
         for sink in variant.sinks:
             _check_record_columns(variant, sink)
     _check_places(plan)
@@ -203,6 +214,19 @@ def _check_modes(plan: Plan) -> None:
                 where=f"sink {plan.name_of(sink)}",
                 fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it "
                 "out; in `filter`, set `updates: drop`",
+            )
+
+
+def _check_missing_rows(plan: Plan) -> None:
+    """Raise ConfigError if the source finds missing rows, and a sink cannot remove them: only rows with keys can be compared."""
+    if not plan.source.finds_missing_rows:
+        return
+    for sink in plan.sinks:
+        if sink.config.mode in ("append", "changelog") or not (sink.capabilities.upsert and sink.capabilities.delete):
+            raise ConfigError(
+                "the source compares keys to find missing rows, and the sink does not keep one row per key",
+                where=f"sink {plan.name_of(sink)}",
+                fix="set `mode: upsert`, use a sink of tables, or remove the comparison from the options of the source",
             )
 
 

@@ -18,11 +18,13 @@ from headrace.engine.read.change_reader import ChangeReader, drop_tombstone_rows
 from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected_half, is_rejected_half_error
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
+from headrace.engine.write.missing_rows import remove_missing
 from headrace.engine.write.rejects import Rejected, Rejects
+from headrace.engine.write.removed_rows import Removed, merge_removed
 from headrace.engine.write.row_metrics import Counts, RowCounter, origin_aggregates, table_progress
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
-from headrace.engine.write.tombstone_rows import Removed, remove_rows
+from headrace.engine.write.tombstone_rows import remove_rows
 from headrace.engine.write.unsupported_rows import reject_unsupported
 from headrace.engine.write.upsert_steps import (
     accept_rows,
@@ -152,6 +154,7 @@ class TableWriter:
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
                 removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks, counts.newest_ms)
+        removed = merge_removed(removed, remove_missing(target, table_plan, state, self._reader, self._sinks))
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         seconds = time.monotonic() - started
         return _progress(self._plan, table_plan, results, counts, rejected, removed, readable, seconds, note)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.engine.write.removed_rows import Removed
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import POSITION
-from headrace.sdk.sink import Sink, WriteResult
+from headrace.sdk.sink import Sink
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import materialize
 from headrace.upsert.table_state import TableState
@@ -19,19 +19,6 @@ from headrace.upsert.tombstones import deletes_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True)
-class Removed:
-    """Number of rows that tombstones removed from a sink's table, and the result of the write."""
-
-    rows: int
-    result: WriteResult
-
-    def add_to(self, result: WriteResult) -> WriteResult:
-        """Return the result of the batch's write, combined with the result of this removal."""
-        size = None if result.bytes is None else result.bytes + (self.result.bytes or 0)
-        return replace(result, version=self.result.version or result.version, bytes=size)
 
 
 def remove_rows(
@@ -57,4 +44,7 @@ def remove_rows(
             # This precedes the tables: once a row is removed, a repeated batch would not find the delete to remember.
             rows = reduce(lambda a, b: a.unionByName(b), [deletes[sink] for sink in counts])
             deleted.remember(rows, key, table_plan.marks.batch, newest_change)
-        return {sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink])) for sink, count in counts.items()}
+        mark = table_plan.marks.tombstones
+        return {
+            sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink], mark)) for sink, count in counts.items()
+        }

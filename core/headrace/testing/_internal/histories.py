@@ -135,6 +135,28 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete")
+    def test_rows_that_the_source_no_longer_has_are_removed(self, stream: Stream) -> None:
+        database = Database()
+        for key in (1, 2, 3):
+            database.insert(_TABLE, {"id": key, "name": "a"})
+        stream.apply(*database.log)
+        database.update(_TABLE, {"id": 2, "name": "b"})
+        database.insert(_TABLE, {"id": 4, "name": "c"})
+        *_, update, insert = database.log
+        del database.tables[_TABLE][1], database.tables[_TABLE][3]  # without a change
+        stream.apply(update, current={_TABLE: database.rows(_TABLE)})
+        assert stream.rows(_TABLE) == [{"id": 2, "name": "b"}]
+        stream.restart()
+        stream.apply_again()
+        assert stream.rows(_TABLE) == [{"id": 2, "name": "b"}]
+        database.insert(_TABLE, {"id": 3, "name": "d"})
+        stream.apply(insert, database.log[-1])
+        stream.apply(current={_TABLE: database.rows(_TABLE)})
+        assert stream.rows(_TABLE) == database.rows(_TABLE)
+        stream.apply(current={_TABLE: []})
+        assert stream.rows(_TABLE) == []
+
+    @claims("upsert", "delete")
     def test_truncated_table_rejects_older_rows(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a"})

@@ -149,9 +149,10 @@ class Stream:
         self.maintained: list[Maintained] = []
         self.restart()
 
-    def apply(self, *changes: Change) -> None:
-        """Apply the next batch."""
+    def apply(self, *changes: Change, current: Mapping[str, Sequence[Row]] | None = None) -> None:
+        """Apply the next batch. ``current``: table → the rows with whose keys the stored rows are compared."""
         self._source.batches.append(changes)
+        self._source.current.append(current or {})
         self.apply_again()
 
     def apply_again(self) -> None:
@@ -198,10 +199,13 @@ class _ChangeSource(RangedSource):
     name = "kit"
     api_version = 1
     yields_records = False
+    finds_missing_rows = True
 
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[Sequence[Change]] = []
+        #: Batch → table → its current rows.
+        self.current: list[Mapping[str, Sequence[Row]]] = []
 
     def initial(self) -> Offset:
         return {}
@@ -218,7 +222,10 @@ class _ChangeSource(RangedSource):
         for change in self.batches[context.batch]:
             tables[change.table].append(change)
         so_far = [change for batch in self.batches[: context.batch + 1] for change in batch]
-        return [_events(table, changes, so_far) for table, changes in tables.items()]
+        current = self.current[context.batch]
+        return [
+            _events(table, tables[table], so_far, current.get(table)) for table in dict.fromkeys([*tables, *current])
+        ]
 
 
 class _ChangeDialect(Dialect):
@@ -273,7 +280,9 @@ class _ChangeDialect(Dialect):
         )
 
 
-def _events(table: str, changes: Sequence[Change], so_far: Sequence[Change]) -> Events:
+def _events(
+    table: str, changes: Sequence[Change], so_far: Sequence[Change], current: Sequence[Row] | None = None
+) -> Events:
     """Return the events of a topic. ``so_far``: all changes up to this batch, which define the columns."""
     from pyspark.sql import types as T
 
@@ -286,7 +295,11 @@ def _events(table: str, changes: Sequence[Change], so_far: Sequence[Change]) -> 
     key = T.StructType([T.StructField(KEY, T.IntegerType())])
     fields = {"op": T.StringType(), "at": T.LongType(), "row": row, "new": T.IntegerType()}
     value = T.StructType([T.StructField(name, data_type) for name, data_type in fields.items()])
-    return Events(table, value, partial(_load, changes=changes, key=key), key)
+    found = Events(table, value, partial(_load, changes=changes, key=key), key)
+    if current is None:
+        return found
+    found_rows = [Change(table, "r", 0, current_row[KEY], current_row) for current_row in current]
+    return replace(found, load_current=partial(_load, changes=found_rows, key=key))
 
 
 def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change], key: StructType) -> DataFrame:

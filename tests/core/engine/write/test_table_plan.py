@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -132,6 +133,26 @@ def test_sink_without_a_required_capability_is_rejected_before_the_start() -> No
     with pytest.raises(ConfigError, match="it appends, so it cannot remove rows"):
         check_capabilities(plan(files(), transforms=(Unwrap(),)))
     check_capabilities(plan(files(mode="changelog"), transforms=(Unwrap(),)))
+
+
+class ComparedSource(FilesSource):
+    """Source that finds missing rows by their keys."""
+
+    finds_missing_rows = True
+
+
+@pytest.mark.parametrize("sink", [files(), ConsoleSink(mode="append"), ConsoleSink(mode="changelog")])
+def test_source_that_compares_keys_needs_one_row_per_key(sink: Sink) -> None:
+    source = ComparedSource(path="x", format="json")
+    with pytest.raises(
+        ConfigError, match=f"sink {sink.name}: the source compares keys .* does not keep one row per key"
+    ):
+        check_capabilities(replace(plan(sink), source=source))
+    compared = replace(plan(ConsoleSink()), source=source)
+    check_capabilities(compared)
+    assert TablePlan.decide(compared, "t", changes("id"), MARKS).upsert_sinks
+    with pytest.raises(DataError, match="its events have no key"):
+        TablePlan.decide(compared, "t", changes("id", key=None), MARKS)
 
 
 def test_two_sinks_in_one_place_are_rejected() -> None:

@@ -39,8 +39,7 @@ class JdbcDialect(Dialect):
         from pyspark.sql import functions as F
 
         details = F.col(E.VALUE).getField(DETAILS)
-        # Only rows have details: a truncate has an error in their place.
-        row, deleted = F.col(E.VALUE).getField(ROW), F.coalesce(details.getField("deleted"), F.lit(False))
+        row, deleted = F.col(E.VALUE).getField(ROW), details.getField("deleted")
         names = events.schema[ROW].dataType.names  # type: ignore[attr-defined]
         cells = {name: row.getField(name).alias(name) for name in names}
         own = find_key_columns(events.topic, frame, key, names) or record_key_names(frame)

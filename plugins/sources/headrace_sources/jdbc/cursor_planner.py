@@ -48,6 +48,13 @@ class TableRange:
     polled: float = 0.0
     #: When the clock of the database was set back last.
     era: str = ""
+    #: Whether the keys of the table are compared after the range, and the database's clock at the last comparison, in seconds.
+    compares_keys: bool = False
+    compared: float = 0.0
+    #: With numbers: the lowest number when the range was planned.
+    lowest: int | None = None
+    #: Whether the range has no rows, because the table could not be read when it was planned.
+    is_unreadable: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the range as a part of an offset."""
@@ -80,6 +87,7 @@ class CursorPlanner:
         self._seen: dict[str, _Seen] = {}
         self._null_counts: dict[str, int] = {}
         self._bounds: dict[str, Cursor | None] = {}
+        self._lowest: dict[str, int | None] = {}
         self._clock: datetime | None = None
 
     def plan(self, table: CursorTable, run: RunQuery, start: TableRange | None, clock: datetime) -> TableRange | None:
@@ -89,18 +97,37 @@ class CursorPlanner:
         read = max(start.read + 1 if start else 0, round(clock.timestamp() * 1_000_000))
         if not table.query.columns:
             return self._plan_load(table, read)
+        if start is not None and start.upto is None:  # No row has been read yet.
+            start = None
         if table.may_be_null:
             self._check_nulls(table, run)
         if not self._config.has_timestamp:
-            return self._plan_numbers(table, run, start, read)
-        return self._plan_times(table, run, start, self._to_cursor_zone(table, clock), read)
+            planned = self._plan_numbers(table, run, start, read)
+        else:
+            planned = self._plan_times(table, run, start, self._to_cursor_zone(table, clock), read)
+        return self._add_comparison(start, planned, read, clock.timestamp())
 
     def _plan_load(self, table: CursorTable, read: int) -> TableRange | None:
         """Return a range of all rows; in a bounded run only once."""
         if self._is_bounded and table.name in self._bounds:
             return None
         self._bounds[table.name] = None
-        return TableRange(None, None, read)
+        return TableRange(None, None, read, compares_keys=self._config.delete_missing)
+
+    def _add_comparison(
+        self, start: TableRange | None, planned: TableRange | None, read: int, now: float
+    ) -> TableRange | None:
+        """Return the range with a comparison of keys if one is due; without new rows, a range that has only the comparison."""
+        pause = self._config.reconcile_seconds
+        if pause is None or (start is None and planned is None):
+            return planned
+        compared = now if start is None else start.compared
+        if 0 <= now - compared < pause:  # The clock may have gone back.
+            return planned and replace(planned, compared=compared)
+        if planned is None:
+            assert start is not None, "a first comparison is not due before the first rows"
+            planned = replace(start, after=start.upto, read=read)
+        return replace(planned, compares_keys=True, compared=now)
 
     def _plan_numbers(
         self, table: CursorTable, run: RunQuery, start: TableRange | None, read: int
@@ -114,8 +141,13 @@ class CursorPlanner:
         after = None if old is None else [int(old[0]) - self._config.id_window]
         if old is not None and after is not None and after[0] >= int(highest[0]) < int(old[0]):
             raise _explain_wrap(table, int(highest[0]), int(old[0]))
+        lowest = _read_number(run(table.query.lowest()))
+        before = self._lowest.get(table.name, start.lowest if start else None)
+        if before is not None and after is not None and lowest < before and lowest <= after[0]:
+            raise _explain_low_number(table, lowest, before)
+        self._lowest[table.name] = lowest
         newest = _read_cursor(run(table.query.newest(old, highest, self._config.limit)))
-        return self._make_range(table, run, start, TableRange(after, newest, read))
+        return self._make_range(table, run, start, TableRange(after, newest, read, lowest=lowest))
 
     def _plan_times(
         self, table: CursorTable, run: RunQuery, start: TableRange | None, now: datetime, read: int
@@ -229,6 +261,15 @@ def _read_number(rows: Sequence[Sequence[str | None]]) -> int:
 
 def _read_fingerprint(rows: Sequence[Sequence[str | None]]) -> str:
     return " ".join(value or "" for value in rows[0])
+
+
+def _explain_low_number(table: CursorTable, lowest: int, before: int) -> ConfigError:
+    return ConfigError(
+        f"the lowest value of {table.query.columns[0]} is {lowest}, after {before} before: the numbers start again, for example with "
+        "a sequence that cycles, and rows with low numbers would be lost",
+        where=f"source jdbc, {table.name}",
+        fix="use `mode: timestamp` or a column that only increases, with a new checkpoint",
+    )
 
 
 def _explain_wrap(table: CursorTable, highest: int, old: int) -> ConfigError:

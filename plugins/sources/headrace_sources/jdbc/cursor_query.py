@@ -20,9 +20,17 @@ class CursorQuery:
     #: First column as a number; empty without a cursor.
     number: str = ""
 
+    def everything(self) -> str:
+        """Return a query of all rows, including those without a cursor."""
+        return f"SELECT * FROM {self.relation}"
+
+    def nothing(self) -> str:
+        """Return a query without rows. It fails if the relation cannot be read."""
+        return f"{self.everything()} WHERE 1 = 0"
+
     def rows(self, after: Cursor | None, upto: Cursor | None) -> str:
         """Return a query of the rows after a cursor, up to and including another."""
-        return f"SELECT * FROM {self.relation}{self._where(after, upto)}"
+        return f"{self.everything()}{self._where(after, upto)}"
 
     def newest(self, after: Cursor | None, upto: Cursor | None, limit: int | None = None) -> str:
         """Return a query of the highest cursor in a range, or among its first ``limit`` rows."""
@@ -39,6 +47,10 @@ class CursorQuery:
     def fingerprint(self, after: Cursor | None, upto: Cursor | None) -> str:
         """Return a query of the number of rows in a range and the sum of their cursors, which change with the rows."""
         return f"SELECT count(*), sum({self.number}) FROM {self.relation}{self._where(after, upto)}"
+
+    def lowest(self) -> str:
+        """Return a query of the lowest value of the first column."""
+        return f"SELECT min({self.columns[0]}) FROM {self.relation}"
 
     def count_nulls(self) -> str:
         """Return a query of the number of rows that have no cursor."""

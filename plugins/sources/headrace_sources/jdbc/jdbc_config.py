@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from headrace.sdk import Config
+from headrace.sdk.interval import Interval, seconds_of
 from headrace_sources.jdbc.database_kinds import find_kind, list_prefixes
 
 Mode = Literal["bulk", "incrementing", "timestamp", "timestamp+incrementing"]
@@ -161,9 +162,22 @@ class JdbcConfig(Config):
     delete_missing: bool = Field(False, alias="delete.missing")
     """With ``bulk``: remove the rows that the database no longer returns. A load without rows empties the table."""
 
+    reconcile: Interval | None = None
+    """With the other modes: pause between two comparisons of keys, such as ``1 hour``. A comparison reads all keys of a table, and removes
+    the rows that the database no longer has. Default: no comparison.
+    """
+
     @property
     def has_timestamp(self) -> bool:
         return self.mode.startswith("timestamp")
+
+    @property
+    def finds_missing_rows(self) -> bool:
+        return self.delete_missing or self.reconcile is not None
+
+    @property
+    def reconcile_seconds(self) -> float | None:
+        return None if self.reconcile is None else seconds_of(self.reconcile)
 
     @property
     def has_incrementing(self) -> bool:
@@ -186,7 +200,14 @@ class JdbcConfig(Config):
     def _only_loads_find_missing_rows(self) -> JdbcConfig:
         if self.delete_missing and self.mode != "bulk":
             raise ValueError(
-                f"`mode: {self.mode}` does not read all rows", "remove `delete.missing`, or write `mode: bulk`"
+                f"`mode: {self.mode}` does not read all rows",
+                "write `reconcile: 1 hour` in place of `delete.missing`, or `mode: bulk`",
+            )
+        if self.reconcile_seconds == 0:
+            raise ValueError("a pause of 0 seconds would read all keys without end", "write `reconcile: 1 hour`")
+        if self.reconcile is not None and self.mode == "bulk":
+            raise ValueError(
+                "`mode: bulk` reads all rows each time", "write `delete.missing: true` in place of `reconcile`"
             )
         return self
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, Events, RejectReason, events as E
+from headrace.sdk import ConfigError, Events, events as E
 from headrace.sdk.columns import quote_name
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.jdbc import DETAILS, ROW
@@ -36,7 +36,7 @@ class JdbcRows:
         """Return the events of ranges of a table."""
         from pyspark.sql import types as T
 
-        row = self._read(spark, table, ranges[0], {}).schema
+        row = self._read(spark, table, table.cursor.query.everything(), {}).schema
         divisions = [self._divide(spark, table, planned, row) for planned in ranges]
         details = T.StructType([T.StructField("changed_ms", T.LongType()), T.StructField("deleted", T.BooleanType())])
         schema = T.StructType([T.StructField(ROW, row), T.StructField(DETAILS, details)])
@@ -44,20 +44,38 @@ class JdbcRows:
 
         def load(session: SparkSession, wanted: StructType) -> DataFrame:
             frames = [
-                self._load(table, planned, self._read(session, table, planned, division), wanted)
+                self._load(table, planned, self._read_range(session, table, planned, division), wanted)
                 for planned, division in zip(ranges, divisions, strict=True)
             ]
-            if self._config.delete_missing:
-                frames += [_make_truncate(session, frames[0].schema, planned) for planned in ranges]
             return reduce(lambda a, b: a.unionByName(b), frames)
 
-        return Events(table.topic, schema, load, key)
+        is_compared = self._config.finds_missing_rows and any(planned.compares_keys for planned in ranges)
+        current = partial(self._load_current, table, row) if is_compared else None
+        return Events(table.topic, schema, load, key, load_current=current)
 
-    def _read(
+    def _load_current(self, table: JdbcTable, row: StructType, session: SparkSession, wanted: StructType) -> DataFrame:
+        """Return all rows at this moment as events. Spark reads only the columns that the caller uses."""
+        everything = TableRange(None, None, 0)
+        # The connections read at different times. A row that moves between their divisions meanwhile would be in none.
+        has_fixed_divisions = self._find_partition_column(table) in table.key
+        division = self._divide(session, table, everything, row) if has_fixed_divisions else {}
+        frame = self._read(session, table, table.cursor.query.everything(), division)
+        return self._load(table, everything, frame, wanted)
+
+    def _read_range(
         self, spark: SparkSession, table: JdbcTable, planned: TableRange, division: Mapping[str, str]
     ) -> DataFrame:
-        """Return the rows of a range, with the column types that tables get. ``division``: options that divide it."""
-        query = table.cursor.query.rows(planned.after, planned.upto)
+        query = table.cursor.query
+        rows = query.nothing() if planned.is_unreadable else query.rows(planned.after, planned.upto)
+        return self._read(spark, table, rows, division)
+
+    def _find_partition_column(self, table: JdbcTable) -> str | None:
+        """Return the column by which ranges are divided among connections; None without one."""
+        name = self._config.partition_column or self._config.incrementing_column
+        return name or (table.key[0] if len(table.key) == 1 else None)
+
+    def _read(self, spark: SparkSession, table: JdbcTable, query: str, division: Mapping[str, str]) -> DataFrame:
+        """Return the rows of a query, with the column types that tables get. ``division``: options that divide it."""
         options = {**self._database.reader_options(), **division, "dbtable": f"({query}) r"}
         if table.instants and self._database.kind.returns_instants:
             options["customSchema"] = ", ".join(f"{quote_name(name)} TIMESTAMP_LTZ" for name in sorted(table.instants))
@@ -81,8 +99,7 @@ class JdbcRows:
         """Return the options with which several connections read a range; empty if one connection reads it."""
         from pyspark.sql import types as T
 
-        name = self._config.partition_column or self._config.incrementing_column
-        name = name or (table.key[0] if len(table.key) == 1 else None)
+        name = self._find_partition_column(table)
         if self._config.partitions == 1 or name is None:
             return {}
         if name not in row.names or not isinstance(row[name].dataType, T.NumericType):
@@ -168,15 +185,6 @@ class JdbcRows:
         else:
             is_deleted = mark if isinstance(kind, T.BooleanType) else mark.isNotNull()
         return F.coalesce(is_deleted, F.lit(False))
-
-
-def _make_truncate(session: SparkSession, schema: StructType, planned: TableRange) -> DataFrame:
-    """Return a truncate before the first row of a load: rows of earlier loads that are missing in this one are removed."""
-    from pyspark.sql import functions as F
-
-    values = {E.ERROR: F.lit(RejectReason.TRUNCATED), E.PLACE: sortable(F.lit(planned.read))}
-    nulls = {field.name: F.lit(None).cast(field.dataType) for field in schema}
-    return session.range(1).select(*[values.get(name, null).alias(name) for name, null in nulls.items()])
 
 
 def _as_utc(column: Column) -> Column:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.sdk import ConfigError, Events, HeadraceError, Offset, RangedSource, SourceContext
+from headrace.sdk import ConfigError, Events, HeadraceError, LoginError, Offset, RangedSource, SourceContext
 from headrace_sources.jdbc.cursor_planner import CursorPlanner, TableRange
 from headrace_sources.jdbc.database_kinds import KINDS
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
@@ -44,12 +46,14 @@ class JdbcSource(RangedSource):
         own = (kind.jar,) if kind.jar and self._database.driver == kind.driver else ()
         self.jars = dict.fromkeys(_LINES, own)  # type: ignore[misc]
         self.jvm_class = self._database.driver  # type: ignore[misc]
+        self.finds_missing_rows = self.config.finds_missing_rows
         self._rows = JdbcRows(self.config, self._database)
         self._planner = CursorPlanner(self.config)
         self._spark: SparkSession | None = None
         self._tables: dict[str, JdbcTable] = {}
         self._search_at = self._poll_at = 0.0
         self._is_bounded = False
+        self._lost: set[str] = set()
 
     def notes(self) -> Iterator[str]:
         config = self.config
@@ -57,7 +61,9 @@ class JdbcSource(RangedSource):
         if has_window:
             option = "timestamp.window.interval.ms" if config.has_timestamp else "incrementing.window"
             yield f"rows within `{option}` are read again: a table in mode append gets them again"
-        if not config.deleted_column and not config.delete_missing:
+        if config.reconcile is not None:
+            yield f"`reconcile`: every {config.reconcile}, all keys of the tables are read, in the database and in the lake"
+        elif not config.deleted_column and not config.delete_missing:
             yield "deleted rows stay in the tables: a query does not return them"
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
@@ -85,14 +91,39 @@ class JdbcSource(RangedSource):
         ranges = dict(start["topics"])
         with self._database.connect(self._spark) as session:
             clock = session.read_clock()
-            for table in self._find_tables(session):
+            tables = self._find_tables(session)
+            self._report_lost(ranges.keys() - self._tables.keys())
+            for table in tables:
                 known = TableRange.of_json(ranges[table.topic]) if table.topic in ranges else None
-                planned = self._planner.plan(table.cursor, session.run, known, clock)
+                planned = self._plan(table, session, known, clock)
                 if planned is not None:
                     ranges[table.topic] = planned.to_json()
         has_more = ranges != start["topics"] and (self.config.limit is not None or self._is_bounded)
         self._poll_at = 0.0 if has_more else time.monotonic() + self.config.poll_interval / 1000
         return {**start, "topics": ranges}
+
+    def _plan(
+        self, table: JdbcTable, session: JdbcSession, known: TableRange | None, clock: datetime
+    ) -> TableRange | None:
+        """Return the next range of a table. For a table that cannot be read, a range whose table fails, and the others continue."""
+        try:
+            return self._planner.plan(table.cursor, session.run, known, clock)
+        except Exception as error:
+            explained = None if isinstance(error, HeadraceError) else explain_jdbc_error(error, self._database.where)
+            if not isinstance(explained, ConfigError) or isinstance(explained, LoginError):
+                raise
+            self._search_at = 0.0
+            if known is None:
+                return TableRange(None, None, round(clock.timestamp() * 1_000_000), is_unreadable=True)
+            if known.is_unreadable:  # Its table has failed, and reads this range until it succeeds.
+                return None
+            return replace(known, after=known.upto, read=known.read + 1, compares_keys=False, is_unreadable=True)
+
+    def _report_lost(self, topics: Iterable[str]) -> None:
+        """Log each topic whose table is no longer in the database, or no longer selected."""
+        for topic in sorted({*topics} - self._lost):
+            _LOG.warning("source jdbc, topic %s: its table no longer exists, or is not selected. Its rows stay", topic)
+        self._lost.update(topics)
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         # The rows of each table have columns of their own: ``events`` reads them.

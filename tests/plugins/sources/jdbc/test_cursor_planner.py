@@ -236,6 +236,100 @@ def test_numbers_that_start_again_are_an_error() -> None:
     assert "set `incrementing.window` to more than 488" in str(error.value)
 
 
+@pytest.mark.parametrize("low", [1, -(2**31)])
+def test_low_numbers_of_a_sequence_that_cycles_are_an_error(low: int) -> None:
+    orders = Orders("incrementing", **{"incrementing.window": 10})
+    for number in (2**31 - 100, 2**31 - 1):
+        orders.put(number)
+    assert orders.poll() == [2**31 - 100, 2**31 - 1]
+    assert orders.poll() is None
+    orders.put(low)
+    with pytest.raises(ConfigError) as error:
+        orders.poll()
+    assert f'the lowest value of "id" is {low}, after {2**31 - 100} before' in str(error.value)
+    orders.start()
+    with pytest.raises(ConfigError, match="a sequence that cycles"):
+        orders.poll()
+
+
+def test_low_number_of_a_late_transaction_is_no_error() -> None:
+    orders = Orders("incrementing", **{"incrementing.window": 10})
+    orders.put(7)
+    orders.put(12)
+    assert orders.poll() == [7, 12]
+    orders.put(5)
+    assert orders.poll() == [5, 7, 12]
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "timestamp", "timestamp+incrementing"])
+def test_keys_are_compared_when_the_pause_has_passed(mode: str) -> None:
+    orders = Orders(mode, reconcile="1 hour")
+
+    def poll_after(minutes: float) -> tuple[list[int] | None, bool]:
+        orders.clock += timedelta(minutes=minutes)
+        before = orders.last
+        rows = orders.poll()
+        assert (orders.last is before) == (rows is None)
+        return rows, bool(rows is not None and orders.last and orders.last.compares_keys)
+
+    assert poll_after(0) == (None, False), "an empty table has no rows to remove"
+    orders.put(1, -100)
+    assert poll_after(90) == ([1], False), "the pause begins with the first rows"
+    assert poll_after(59) == (None, False)
+    orders.start()
+    assert poll_after(1) == ([], True), "a comparison without new rows is a range of its own"
+    assert poll_after(59) == (None, False)
+    orders.put(2, 3 * 3600)
+    assert poll_after(1) == ([1, 2], True)
+    orders.execute("delete from orders")
+    poll_after(1)
+    assert poll_after(60) == ([], True), "an emptied table is compared, too"
+    assert poll_after(-240)[1], "after the clock went back, nothing is known about the pause"
+    assert poll_after(30)[1] is False
+
+
+def test_keys_are_compared_once_in_a_bounded_run() -> None:
+    orders = Orders("incrementing", **{"reconcile": "1 hour", "batch.max.rows": 1, "incrementing.window": 0})
+    orders.put(1)
+    assert orders.poll() == [1]
+    orders.clock += timedelta(hours=2)
+    orders.put(2)
+    orders.put(3)
+    orders.start(is_bounded=True)
+    found = []
+    while (rows := orders.poll()) is not None:
+        assert orders.last is not None
+        found.append((rows, orders.last.compares_keys))
+    assert found == [([2], True), ([3], False)]
+
+
+def test_option_that_is_added_later_takes_effect_at_the_next_poll() -> None:
+    orders = Orders("incrementing")
+    orders.put(1)
+    assert orders.poll() == [1]
+    assert orders.last is not None
+    assert not orders.last.compares_keys
+    orders.config = JdbcConfig.model_validate({**orders.config.model_dump(by_alias=True), "reconcile": "1 hour"})
+    orders.start()
+    assert orders.poll() == []
+    assert orders.last.compares_keys
+
+
+def test_load_compares_keys_each_time_with_delete_missing() -> None:
+    orders = Orders("bulk", **{"delete.missing": True})
+    for _ in range(2):
+        orders.poll()
+        assert orders.last is not None
+        assert orders.last.compares_keys
+
+
+def test_table_that_could_not_be_read_is_read_from_its_beginning() -> None:
+    orders = Orders("timestamp+incrementing")
+    orders.last = TableRange(None, None, 5, is_unreadable=True)
+    orders.put(1, -5)
+    assert orders.poll() == [1]
+
+
 def test_rows_without_a_cursor_are_an_error_with_their_number() -> None:
     orders = Orders("timestamp+incrementing")
     orders.put(1, -1)

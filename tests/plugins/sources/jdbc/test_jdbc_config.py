@@ -56,7 +56,18 @@ def test_columns_go_with_the_mode() -> None:
 
 def test_only_a_load_finds_missing_rows() -> None:
     by_number = {"mode": "incrementing", "incrementing.column.name": "id"}
-    assert "does not read all rows" in refuse(**by_number, **{"delete.missing": True})
+    assert "write `reconcile: 1 hour` in place of `delete.missing`" in refuse(**by_number, **{"delete.missing": True})
+    assert "write `delete.missing: true` in place of `reconcile`" in refuse(reconcile="1 hour")
+    assert "read all keys without end" in refuse(**by_number, reconcile="0 seconds")
+    assert "'hourly' is not an interval" in refuse(**by_number, reconcile="hourly")
+
+
+def test_options_that_find_missing_rows_are_declared_and_described() -> None:
+    by_number = JdbcSource({**PLAIN, "mode": "incrementing", "incrementing.column.name": "id", "reconcile": "6 hours"})
+    assert by_number.finds_missing_rows
+    assert any("every 6 hours, all keys of the tables are read" in note for note in by_number.notes())
+    assert JdbcSource({**PLAIN, "delete.missing": True}).finds_missing_rows
+    assert not JdbcSource(PLAIN).finds_missing_rows
 
 
 @pytest.mark.parametrize("query", ["delete from orders", "call sales()", "-- select\nupdate orders set a = 1", ""])

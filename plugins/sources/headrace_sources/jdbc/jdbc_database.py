@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import HeadraceError
+from headrace.sdk.columns import quote_name
 from headrace_sources.jdbc.database_kinds import DatabaseKind, find_kind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
 from headrace_sources.jdbc.jdbc_errors import explain_jdbc_error
@@ -67,9 +68,14 @@ class JdbcDatabase:
             if connection is not None:
                 connection.close()
 
-    def reader_options(self) -> dict[str, str]:
-        """Return the options of Spark's reader, without the query."""
+    def reader_options(self, instants: Collection[str] = ()) -> dict[str, str]:
+        """Return the options of Spark's reader, without the query. ``instants``: columns of times that have a time zone."""
         login = {"user": self._config.user, "password": self._password}
+        # Spark 4 reads them as instants in any case. It takes the time that the driver of MariaDB returns for one of the JVM's time zone.
+        kind = "TIMESTAMP_LTZ" if self.kind.returns_instants else "TIMESTAMP_NTZ"
+        types = (
+            {"customSchema": ", ".join(f"{quote_name(name)} {kind}" for name in sorted(instants))} if instants else {}
+        )
         return {
             "url": self.kind.spark_url(self._config.url),
             "driver": self.driver,
@@ -77,6 +83,7 @@ class JdbcDatabase:
             "fetchsize": "10000",
             "sessionInitStatement": self.kind.use_utc,
             "preferTimestampNTZ": "true",
+            **types,
             **{name: value for name, value in login.items() if value is not None},
             **self._config.options(),
         }

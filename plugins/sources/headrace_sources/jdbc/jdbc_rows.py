@@ -76,9 +76,7 @@ class JdbcRows:
 
     def _read(self, spark: SparkSession, table: JdbcTable, query: str, division: Mapping[str, str]) -> DataFrame:
         """Return the rows of a query, with the column types that tables get. ``division``: options that divide it."""
-        options = {**self._database.reader_options(), **division, "dbtable": f"({query}) r"}
-        if table.instants and self._database.kind.returns_instants:
-            options["customSchema"] = ", ".join(f"{quote_name(name)} TIMESTAMP_LTZ" for name in sorted(table.instants))
+        options = {**self._database.reader_options(table.instants), **division, "dbtable": f"({query}) r"}
         frame = spark.read.format("jdbc").options(**options).load()
         kinds = {field.name: field.dataType for field in frame.schema}
         return frame.select(*[self._convert(name, kind, table.instants).alias(name) for name, kind in kinds.items()])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +13,14 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until_tables
 
 from headrace import ConfigError, HeadraceError, Pipeline
-from headrace.errors import LoginError
+from headrace.errors import LoginError, RetriableError
 from headrace.sdk import SchemaLog, SourceContext
 from headrace_sources.jdbc.jdbc_database import JdbcSession
 from headrace_sources.jdbc.jdbc_source import JdbcSource
 from headrace_stack import MariaDb, Postgres
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
 WITH_BOTH = {
@@ -64,7 +62,7 @@ def schema(postgres: Postgres) -> str:
     return name
 
 
-def test_tables_equal_the_database_after_changes_late_commits_and_soft_deletes(
+def test_tables_equal_the_database_after_changes_late_commits_and_deletes(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
 ) -> None:
     def database(table: str) -> list[tuple[Any, ...]]:
@@ -80,19 +78,21 @@ def test_tables_equal_the_database_after_changes_late_commits_and_soft_deletes(
         return [(row["id"], row["name"], *rest) for row, *rest in zip(rows, amounts, placed, strict=True)]
 
     tables = {"table.include.list": f"{schema}[.](orders|items)", "deleted.column.name": "deleted"}
-    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, **tables})
+    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, **tables, "reconcile": "1 ms"})
     pipeline.run(spark)
     assert {table: lake(table) for table in ("orders", "items")} == {t: database(t) for t in ("orders", "items")}
     # The row 4 has the time of a transaction that began before the newest row that was read.
     postgres.execute(
         f"insert into {schema}.orders values (4, 'late', 4, false, null, now() - interval '80 seconds');"
         f"update {schema}.orders set name = 'eins', updated_at = now() where id = 1;"
-        f"update {schema}.orders set deleted = true, updated_at = now() where id = 2"
+        f"update {schema}.orders set deleted = true, updated_at = now() where id = 2;"
+        f"insert into {schema}.items values (8, 'eight'); delete from {schema}.items where id = 7"
     )
-    pipeline.run(spark)
+    summary = pipeline.run(spark)
     assert lake("orders") == database("orders")
     assert [row[0] for row in lake("orders")] == [1, 4]
-    assert lake("items") == database("items")
+    assert lake("items") == database("items") == [(8, "eight")]
+    assert [table.applied for table in summary.tables if table.table == "shop.shop_items"] == [2]
 
 
 @pytest.mark.nightly
@@ -182,6 +182,17 @@ def test_wrong_input_is_an_error_with_a_fix(spark: SparkSession, postgres: Postg
     assert isinstance(wrong, LoginError)
     assert "wrong" not in str(wrong)
     assert "no table matches 'ordres'" in str(refuse(**{"table.whitelist": "ordres"}))
+    host = refuse(**{"connection.url": "jdbc:postgresql://unknown.invalid:5432/shop"})
+    assert isinstance(host, RetriableError)
+    assert "unknown.invalid" in str(host)
+    deletes = f"with gone as (delete from {schema}.items returning *) select * from gone"
+    source = JdbcSource(login(postgres, mode="bulk", query=deletes, **{"topic.prefix": "t"}))
+    source.open(spark)
+    context = SourceContext(spark, SchemaLog(), range=(source.initial(), source.latest(source.initial(), None)))
+    (failed,) = source.events(context, spark.range(0))
+    explained = source.explain(failed.error) if failed.error else None
+    assert "data-modifying statement must be at the top level" in str(explained)
+    assert postgres.query(f"select count(*) from {schema}.items") == [(1,)]
     double = f"select o.id, i.id from {schema}.orders o, {schema}.items i"
     assert "two columns of the name 'id'" in str(refuse(query=double, **{"topic.prefix": "t"}))
     missing = {**WITH_BOTH, "timestamp.column.name": "changed_at", "table.include.list": f"{schema}[.]orders"}
@@ -193,6 +204,83 @@ def test_wrong_input_is_an_error_with_a_fix(spark: SparkSession, postgres: Postg
     driver = refuse(driver="com.acme.Driver")
     assert isinstance(driver, ConfigError)
     assert "the driver is missing: com.acme.Driver" in str(driver)
+
+
+@pytest.mark.nightly
+def test_table_that_may_not_be_read_does_not_stop_the_others(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    def lake(table: str) -> list[int]:
+        return [row["id"] for row in pipelines.rows(pipeline, spark, f"shop.shop_{table}", key="id")]
+
+    postgres.execute(
+        f"create role r{schema} login password 'reader'; grant usage on schema {schema} to r{schema};"
+        f"grant select on {schema}.orders to r{schema}"
+    )
+    reader = {"connection.user": f"r{schema}", "connection.password": "reader"}
+    pipeline = make_pipeline(
+        tmp_path, postgres, {**WITH_BOTH, **reader, "table.include.list": f"{schema}[.](orders|items)"}
+    )
+    with pytest.raises(ConfigError) as error:
+        pipeline.run(spark)
+    assert "permission denied for table items" in str(error.value)
+    assert "grant SELECT to `connection.user`" in str(error.value)
+    assert lake("orders") == [1, 2]
+    postgres.execute(f"insert into {schema}.orders (id) values (3)")
+    with pytest.raises(ConfigError, match="permission denied"):
+        pipeline.run(spark)
+    assert lake("orders") == [1, 2, 3]
+    postgres.execute(f"grant select on {schema}.items to r{schema}")
+    pipeline.run(spark)
+    assert (lake("orders"), lake("items")) == ([1, 2, 3], [7])
+
+
+@pytest.mark.nightly
+def test_table_that_is_dropped_during_a_run_does_not_stop_the_others(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lake(table: str) -> list[int]:
+        return [row["id"] for row in pipelines.rows(pipeline, spark, f"shop.shop_{table}", key="id")]
+
+    pipeline = make_pipeline(
+        tmp_path, postgres, {**WITH_BOTH, "table.include.list": f"{schema}[.].*", "poll.interval.ms": 100}
+    )
+    pipeline.run(spark)
+    with stop_at_end(pipeline.start(spark, "100 ms")) as query:
+        until_tables(query, lambda: (lake("orders"), [1, 2]), "first rows")
+        postgres.execute(f"drop table {schema}.items; insert into {schema}.orders (id) values (3)")
+        until_tables(query, lambda: (lake("orders"), [1, 2, 3]), "rows after the drop")
+        until_tables(query, lambda: ([t.table for t in query.status.tables if t.error], ["shop.shop_items"]), "failure")
+        postgres.execute(f"insert into {schema}.orders (id) values (4)")
+        until_tables(query, lambda: (lake("orders"), [1, 2, 3, 4]), "later rows")
+    assert "topic shop_items: its table no longer exists" in caplog.text
+    assert lake("items") == [7]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sink", [*pipelines.TABLE_SINKS, "delta"])
+def test_hard_deletes_are_found_by_masked_keys_in_each_sink(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str, sink: str
+) -> None:
+    options = {"mode": "incrementing", "incrementing.column.name": "id", "reconcile": "1 ms"}
+    source = {"jdbc": {**login(postgres), **options, "table.include.list": f"{schema}[.](orders|items)"}}
+    pipeline = pipelines.pipeline(
+        tmp_path,
+        sink,
+        source=source,
+        tables=[{"source": "*", "target": "shop.{topic}", "key": ["number"]}],
+        transforms=[{"rename": {"renames": "id:number"}}, {"filter": {"condition": "number <> 5"}}],
+    )
+    postgres.execute(f"insert into {schema}.items select i, 'many' from generate_series(1, 6) i")
+    pipeline.run(spark)
+    postgres.execute(f"delete from {schema}.items where id in (2, 7); delete from {schema}.orders")
+    pipeline.run(spark)
+    assert [row["number"] for row in pipelines.rows(pipeline, spark, "shop.items", key="number")] == [1, 3, 4, 6]
+    assert pipelines.rows(pipeline, spark, "shop.orders", key="number") == []
+    postgres.execute(f"insert into {schema}.items values (9, 'new'); insert into {schema}.orders (id) values (9)")
+    pipeline.run(spark)
+    assert [row["number"] for row in pipelines.rows(pipeline, spark, "shop.items", key="number")] == [1, 3, 4, 6, 9]
+    assert [row["number"] for row in pipelines.rows(pipeline, spark, "shop.orders", key="number")] == [9]
 
 
 @pytest.mark.nightly
@@ -270,32 +358,87 @@ def test_changes_after_the_clock_went_back_replace_earlier_ones(
 
 
 @pytest.mark.nightly
+def test_comparison_reads_only_keys(spark: SparkSession, postgres: Postgres, schema: str) -> None:
+    postgres.execute(f"insert into {schema}.items select i, 'many ' || i from generate_series(100, 499) i")
+    options = {"mode": "bulk", "table.include.list": f"{schema}[.]items", "numPartitions": 4, "delete.missing": True}
+
+    def load(**changed: Any) -> DataFrame:
+        source = JdbcSource(login(postgres, **options, **changed))
+        source.open(spark)
+        context = SourceContext(spark, SchemaLog(), range=(source.initial(), source.latest(source.initial(), None)))
+        (events,) = source.events(context, spark.range(0))
+        assert events.load_current is not None
+        return events.load_current(spark, events.schema).select("key.*")
+
+    keys = load()
+    assert keys.rdd.getNumPartitions() == 4
+    assert "ReadSchema: struct<id:int>" in keys._jdf.queryExecution().toString()
+    assert sorted(row["id"] for row in keys.collect()) == [7, *range(100, 500)]
+    postgres.execute(f"alter table {schema}.items add column shelf int not null default 1")
+    assert load(partitionColumn="shelf").rdd.getNumPartitions() == 1, "a row may move to another shelf meanwhile"
+
+
+#: Procedure of a writer: a transaction of each kind, which commits up to three seconds after its time.
+CHURN = """
+    create table {schema}.done (writer int, transactions int);
+    create procedure {schema}.churn(writer int, seconds int) language plpgsql as $$
+    declare
+        until_time timestamptz := clock_timestamp() + seconds * interval '1 second';
+        key int;
+        dice float;
+        transactions int := 0;
+    begin
+        while clock_timestamp() < until_time loop
+            key := 1000 + floor(random() * 2000)::int;
+            dice := random();
+            if dice < 0.2 then
+                delete from {schema}.items where id = key;
+            elsif dice < 0.3 then
+                update {schema}.items set deleted = true, updated_at = clock_timestamp() where id = key;
+            else
+                insert into {schema}.items values (key, md5(random()::text), false, clock_timestamp())
+                    on conflict (id) do update set name = excluded.name, deleted = false, updated_at = clock_timestamp();
+            end if;
+            perform pg_sleep(case when random() < 0.02 then random() * 3 else random() * 0.08 end);
+            commit;
+            transactions := transactions + 1;
+        end loop;
+        insert into {schema}.done values (writer, transactions);
+    end $$
+"""
+
+
+@pytest.mark.nightly
 @pytest.mark.slow
-def test_table_under_transactions_that_commit_late_equals_the_database(
+def test_table_under_500_transactions_a_second_equals_the_database(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
 ) -> None:
+    """Inserts, updates, soft and hard deletes that commit late, from 40 connections for a minute."""
+    seconds, writers, fixed = 60, 40, range(100, 300)
+
     def write(writer: int) -> None:
-        random, connection = Random(writer), postgres.connect()
-        for number in range(20):
-            key = 1000 * writer + number % 8
-            connection.run("begin")
-            connection.run(
-                f"insert into {schema}.items (id, name, updated_at) values ({key}, 'first', clock_timestamp()) on conflict (id)"
-                f" do update set name = 'change {number}', updated_at = clock_timestamp(), deleted = {number % 7 == 6}"
-            )
-            time.sleep(random.uniform(0, 1.5))
-            connection.run("commit")
+        connection = postgres.connect()
+        connection.run(f"call {schema}.churn({writer}, {seconds})")
         connection.close()
 
     def database() -> list[tuple[Any, ...]]:
         return postgres.query(f"select id, name from {schema}.items where not deleted order by id")
 
     def lake() -> list[tuple[Any, ...]]:
-        return [(row["id"], row["name"]) for row in pipelines.rows(pipeline, spark, "shop.shop_items", key="id")]
+        rows = [(row["id"], row["name"]) for row in pipelines.rows(pipeline, spark, "shop.shop_items", key="id")]
+        assert {number for number, _ in rows} >= {*fixed}, "rows that no transaction changes are always readable"
+        return rows
 
+    postgres.execute(CHURN.format(schema=schema))
+    postgres.execute(f"insert into {schema}.items select i, 'fixed' from generate_series({fixed[0]}, {fixed[-1]}) i")
     options = {**WITH_BOTH, "table.include.list": f"{schema}[.]items", "deleted.column.name": "deleted"}
-    pipeline = make_pipeline(tmp_path, postgres, {**options, "timestamp.window.interval.ms": 5000})
+    pauses = {"timestamp.window.interval.ms": 6000, "reconcile": "5 seconds"}
+    pipeline = make_pipeline(tmp_path, postgres, {**options, **pauses})
     pipeline.run(spark)
-    with ThreadPoolExecutor() as pool, stop_at_end(pipeline.start(spark, "100 ms")) as query:
-        list(pool.map(write, range(1, 6)))
+    with ThreadPoolExecutor(writers) as pool, stop_at_end(pipeline.start(spark, "100 ms")) as query:
+        written = [pool.submit(write, writer) for writer in range(writers)]
+        until_tables(query, lambda: (all(one.done() for one in written) and bool(lake()), True), "writers")
+        assert [one.exception() for one in written] == [None] * writers
         until_tables(query, lambda: (lake(), database()), "iceberg")
+    ((transactions,),) = postgres.query(f"select sum(transactions) from {schema}.done")
+    assert transactions > 300 * seconds

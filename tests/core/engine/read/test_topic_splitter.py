@@ -17,7 +17,9 @@ from tests.support.unreachable_format import UnreachableFormat
 
 from headrace import ConfigError, DataError, Pipeline, RetriableError
 from headrace.engine.commands.replay import replay
-from headrace.engine.read.topic_splitter import keep_known_types
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.read.topic_splitter import SplitRules, keep_known_types
 from headrace.progress.model import BatchProgress
 from headrace.sdk.events import Events
 from headrace.sdk.schema_log import SchemaLog, part_subject
@@ -382,3 +384,19 @@ def test_resync_waits_for_records_that_do_not_name_their_table(spark: SparkSessi
     run(pipeline, spark)
     with pytest.raises(ConfigError, match="1 of its records since the snapshot started are dead letters"):
         pipeline.resync("shop.orders", spark=spark)
+
+
+class ComparedSource(FilesSource):
+    """Source that finds missing rows by their keys."""
+
+    finds_missing_rows = True
+
+
+def test_topic_whose_keys_are_compared_is_not_split() -> None:
+    """A part without records in a batch would not be compared."""
+    source, sink = ComparedSource(path="x", format="json"), FilesSink(path="lake")
+    plan = Plan("shop", source, (sink,), "checkpoint", Routes([]), ())
+    with pytest.raises(
+        DataError, match=r"topic shop: the source compares the keys of whole topics .* `route\.by\.field`"
+    ):
+        SplitRules.of_topic(plan, Events.of_failure("shop", RuntimeError()), ("row.region",))

@@ -112,18 +112,20 @@ class JdbcSource(RangedSource):
             explained = None if isinstance(error, HeadraceError) else explain_jdbc_error(error, self._database.where)
             if not isinstance(explained, ConfigError) or isinstance(explained, LoginError):
                 raise
-            self._search_at = 0.0
+            if (
+                known is not None and known.is_unreadable
+            ):  # Its table has failed, and reads this range until it succeeds.
+                return None
+            self._search_at = 0.0  # The table may have been dropped.
             if known is None:
                 return TableRange(None, None, round(clock.timestamp() * 1_000_000), is_unreadable=True)
-            if known.is_unreadable:  # Its table has failed, and reads this range until it succeeds.
-                return None
             return replace(known, after=known.upto, read=known.read + 1, compares_keys=False, is_unreadable=True)
 
     def _report_lost(self, topics: Iterable[str]) -> None:
         """Log each topic whose table is no longer in the database, or no longer selected."""
         for topic in sorted({*topics} - self._lost):
             _LOG.warning("source jdbc, topic %s: its table no longer exists, or is not selected. Its rows stay", topic)
-        self._lost.update(topics)
+        self._lost = {*topics}
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         # The rows of each table have columns of their own: ``events`` reads them.

@@ -21,8 +21,8 @@ class DatabaseKind:
     has_catalogs: bool
     #: Names of the types of times that have a time zone.
     instant_types: tuple[str, ...]
-    #: Whether the driver returns instants for these types; otherwise it returns the time in the time zone of the session.
-    returns_instants: bool
+    #: Names of the types of times that are read as texts. Spark converts the driver's times with the time zone of the JVM.
+    text_types: tuple[str, ...]
     #: Databases or schemas that belong to the database itself.
     own_schemas: tuple[str, ...]
 
@@ -43,7 +43,7 @@ _MYSQL = DatabaseKind(
     "UNIX_TIMESTAMP({})",
     has_catalogs=True,
     instant_types=("timestamp",),
-    returns_instants=False,
+    text_types=("timestamp", "datetime"),
     own_schemas=("information_schema", "mysql", "performance_schema", "sys"),
 )
 _MARIADB = replace(
@@ -61,7 +61,7 @@ KINDS = (
         "EXTRACT(EPOCH FROM {})",
         has_catalogs=False,
         instant_types=("timestamptz",),
-        returns_instants=True,
+        text_types=(),
         own_schemas=("information_schema", "pg_catalog"),
     ),
     _MARIADB,

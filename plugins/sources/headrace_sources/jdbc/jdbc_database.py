@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -68,14 +68,10 @@ class JdbcDatabase:
             if connection is not None:
                 connection.close()
 
-    def reader_options(self, instants: Collection[str] = ()) -> dict[str, str]:
-        """Return the options of Spark's reader, without the query. ``instants``: columns of times that have a time zone."""
+    def reader_options(self, types: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the options of Spark's reader, without the query. ``types``: column → its type, if it is not that of the reader."""
         login = {"user": self._config.user, "password": self._password}
-        # Spark 4 reads them as instants in any case. It takes the time that the driver of MariaDB returns for one of the JVM's time zone.
-        kind = "TIMESTAMP_LTZ" if self.kind.returns_instants else "TIMESTAMP_NTZ"
-        types = (
-            {"customSchema": ", ".join(f"{quote_name(name)} {kind}" for name in sorted(instants))} if instants else {}
-        )
+        custom = ", ".join(f"{quote_name(name)} {kind}" for name, kind in sorted((types or {}).items()))
         return {
             "url": self.kind.spark_url(self._config.url),
             "driver": self.driver,
@@ -83,7 +79,7 @@ class JdbcDatabase:
             "fetchsize": "10000",
             "sessionInitStatement": self.kind.use_utc,
             "preferTimestampNTZ": "true",
-            **types,
+            **({"customSchema": custom} if custom else {}),
             **{name: value for name, value in login.items() if value is not None},
             **self._config.options(),
         }
@@ -134,8 +130,8 @@ class JdbcSession:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
     @property
-    def instant_types(self) -> tuple[str, ...]:
-        return self._kind.instant_types
+    def kind(self) -> DatabaseKind:
+        return self._kind
 
     def write_seconds(self, time: str) -> str:
         """Return a time in SQL as a number of seconds."""

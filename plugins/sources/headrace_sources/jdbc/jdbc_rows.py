@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -76,17 +76,18 @@ class JdbcRows:
 
     def _read(self, spark: SparkSession, table: JdbcTable, query: str, division: Mapping[str, str]) -> DataFrame:
         """Return the rows of a query, with the column types that tables get. ``division``: options that divide it."""
-        options = {**self._database.reader_options(table.instants), **division, "dbtable": f"({query}) r"}
+        types = {name: "STRING" if name in table.texts else "TIMESTAMP_LTZ" for name in table.instants | table.texts}
+        options = {**self._database.reader_options(types), **division, "dbtable": f"({query}) r"}
         frame = spark.read.format("jdbc").options(**options).load()
         kinds = {field.name: field.dataType for field in frame.schema}
-        return frame.select(*[self._convert(name, kind, table.instants).alias(name) for name, kind in kinds.items()])
+        return frame.select(*[self._convert(name, kind, table).alias(name) for name, kind in kinds.items()])
 
-    def _convert(self, name: str, kind: DataType, instants: Collection[str]) -> Column:
+    def _convert(self, name: str, kind: DataType, table: JdbcTable) -> Column:
         from pyspark.sql import functions as F, types as T
 
         column, mapping = F.col(quote_name(name)), self._config.numeric_mapping
-        if name in instants and isinstance(kind, T.TimestampNTZType):
-            return _as_utc(column)
+        if name in table.texts:
+            return _as_utc(column) if name in table.instants else column.cast("timestamp_ntz")
         if isinstance(kind, T.DecimalType) and mapping != "none" and kind.precision <= 18:
             if kind.scale == 0:
                 return column.cast("int" if kind.precision <= 9 else "bigint")

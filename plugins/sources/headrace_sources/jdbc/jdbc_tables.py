@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.sdk import ConfigError
 from headrace.sdk.options import did_you_mean
@@ -25,6 +25,8 @@ class JdbcTable:
     key: tuple[str, ...]
     #: Columns that hold instants: times with a time zone.
     instants: frozenset[str]
+    #: Columns of times that are read as texts.
+    texts: frozenset[str]
     #: Whether an index starts with the first column of the cursor; None if this is unknown.
     is_indexed: bool | None = None
 
@@ -36,7 +38,9 @@ def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
     known = session.list_tables(config.catalog, config.schema_pattern, config.table_types)
     chosen = choose_tables(config, known)
     _check_topics(chosen)
-    return [_open_table(config, session, table) for table in chosen]
+    found = {table: session.list_columns(table) for table in chosen}
+    # A table that was dropped meanwhile has no columns.
+    return [_open_table(config, session, table, columns) for table, columns in found.items() if columns]
 
 
 def choose_tables(config: JdbcConfig, known: Sequence[TableName]) -> list[TableName]:
@@ -102,14 +106,16 @@ def _open_query(config: JdbcConfig, session: JdbcSession, query: str) -> JdbcTab
     return _open(config, session, config.topic_prefix, "query", f"({query}) q", columns, ())
 
 
-def _open_table(config: JdbcConfig, session: JdbcSession, table: TableName) -> JdbcTable:
-    columns, key = session.list_columns(table), session.list_key_columns(table)
+def _open_table(
+    config: JdbcConfig, session: JdbcSession, table: TableName, columns: Sequence[DatabaseColumn]
+) -> JdbcTable:
+    key = session.list_key_columns(table)
     topic, relation = f"{config.topic_prefix}{table.name}", session.quote_table(table)
     opened = _open(config, session, topic, table.full_name, relation, columns, key)
     if not cursor_names(config):
         return opened
     is_indexed = cursor_names(config)[0] in session.list_leading_columns(table)
-    return JdbcTable(opened.topic, opened.cursor, opened.key, opened.instants, is_indexed)
+    return replace(opened, is_indexed=is_indexed)
 
 
 def _open(
@@ -127,7 +133,10 @@ def _open(
         if column not in by_name:
             where = f"source jdbc, {name}"
             raise ConfigError(f"no such column: {column!r}", where=where, fix=did_you_mean(column, by_name))
-    instants = frozenset(c.name for c in columns if c.type_name.lower() in session.instant_types)
+    instants, texts = (
+        frozenset(column.name for column in columns if column.type_name.lower() in types)
+        for types in (session.kind.instant_types, session.kind.text_types)
+    )
     times = config.timestamp_columns
     if len({name in instants for name in times}) > 1:
         fix = "use one column, or columns of one type"
@@ -140,7 +149,7 @@ def _open(
     query = CursorQuery(relation, tuple(expressions), number)
     has_zone = bool(times) and times[0] in instants
     cursor = CursorTable(name, query, has_zone=has_zone, may_be_null=may_be_null)
-    return JdbcTable(topic, cursor, tuple(key), instants)
+    return JdbcTable(topic, cursor, tuple(key), instants, texts)
 
 
 def cursor_names(config: JdbcConfig) -> list[str]:

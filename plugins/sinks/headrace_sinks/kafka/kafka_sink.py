@@ -95,7 +95,7 @@ class KafkaSink(KafkaClient, Sink):
                 fix="set `topic:`, or `target:` in `tables:`",
             )
 
-    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+    def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         if self.config.has_avro:
             check_avro_columns(columns, "Avro")
 

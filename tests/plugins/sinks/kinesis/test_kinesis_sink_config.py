@@ -12,6 +12,7 @@ from headrace import ConfigError, Pipeline
 from headrace.pipeline import check_before_session
 from headrace.sdk.sink import Table
 from headrace_sinks import KinesisSink
+from headrace_sources.kinesis.kinesis_source import KinesisSource
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream"
 
@@ -49,6 +50,7 @@ def pipeline(folder: Path, source: dict[str, Any], **sink: Any) -> Pipeline:
     [
         ({}, {"stream": "shop.orders"}),
         ({"stream": f"{ARN}/shop.orders", "region": None}, {"stream": "shop.orders"}),
+        ({"stream": None, "subscribe": ["shop.items", "shop.orders"]}, {"stream": "shop.orders"}),
         ({"consumer.type": "SubscribeToShard", "consumer.name": "etl"}, {"stream": f"{ARN}/shop.orders"}),
     ],
 )
@@ -69,6 +71,13 @@ def test_loop_is_rejected_before_a_session(source: dict[str, Any], sink: dict[st
 )
 def test_other_streams_are_no_loop(source: dict[str, Any], sink: dict[str, Any], tmp_path: Path) -> None:
     check_before_session(pipeline(tmp_path, source, **sink))
+
+
+def test_loop_through_a_pattern_is_rejected_before_a_write() -> None:
+    source = KinesisSource(subscribePattern=r"shop\..*", region="eu-west-1")
+    KinesisSink(stream="replica.{name}", region="eu-west-1").check_source(source, ["shop.orders"])
+    with pytest.raises(ConfigError, match=r"the source reads the stream shop\.orders"):
+        KinesisSink(stream="{name}", region="eu-west-1").check_source(source, ["shop.orders"])
 
 
 def test_delivery_is_noted_and_sink_can_be_pickled() -> None:

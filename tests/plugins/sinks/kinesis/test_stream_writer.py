@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_sinks.kinesis import stream_writer
-from headrace_sinks.kinesis.stream_writer import StreamWriter
+from headrace_sinks.kinesis.stream_writer import StreamWriter, send_records
 from headrace_sinks.kinesis.target_stream import TargetStream
 
 STREAM = TargetStream("orders", "eu-west-1")
@@ -130,3 +132,18 @@ def test_records_beyond_the_limits_are_reported_without_their_content() -> None:
     client = PutRecords()
     write(client, [("ž" * 256, b"")])
     assert client.stored == {"ž" * 256: [b""]}
+
+
+def test_error_of_a_task_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = PutRecords()
+    monkeypatch.setattr(TargetStream, "keep_client", lambda stream: client)
+    small, large = ({"key": [key], "value": [b"x" * size]} for key, size in (("a", 1), ("b", 100)))
+    batches = [pa.RecordBatch.from_pydict(columns) for columns in (small, large)]
+    [row] = send_records(batches[:1], STREAM, record_bytes=50)
+    assert row.to_pydict() == {"error": [None]}
+    assert client.stored == {"a": [b"x"]}
+    [row] = send_records(batches, STREAM, record_bytes=50)
+    error = pickle.loads(row.to_pydict()["error"][0])
+    assert type(error) is DataError
+    assert "a record has 101 bytes with its key, and the stream allows 50" in str(error)
+    assert "Kinesis stream orders, eu-west-1" in str(error)

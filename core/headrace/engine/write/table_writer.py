@@ -140,14 +140,9 @@ class TableWriter:
             if is_cached:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.
-            results = self._sinks.write(table_plan, frames)
-            state.modes.note({self._mode_key(sink): mode for sink, mode in table_plan.modes.items()})
-            readable = time.time()
-            was_read = is_cached or not all(result.skipped for result in results)
-            counts = counter.collect(was_read=was_read)
-            # Without counts from Spark, waiting for them again is useless.
-            if was_read and counts.rows_in is not None:
-                counts = counts.with_filtered(balance.count_filtered())
+            results, counts, readable = self._write_frames(
+                table_plan, frames, state, counter, balance, is_cached=is_cached
+            )
             if table_plan.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch, counts.newest_ms)
             note = self._note_origins(changes, table_plan, state, counts, origins)
@@ -158,6 +153,27 @@ class TableWriter:
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         seconds = time.monotonic() - started
         return _progress(self._plan, table_plan, results, counts, rejected, removed, readable, seconds, note)
+
+    def _write_frames(
+        self,
+        table_plan: TablePlan,
+        frames: dict[TableMode, DataFrame],
+        state: TableState,
+        counter: RowCounter,
+        balance: TransformCounter,
+        *,
+        is_cached: bool,
+    ) -> tuple[list[WriteResult], Counts, float]:
+        """Write the rows to all sinks; return the results, the counts, and the time from which the rows can be read."""
+        results = self._sinks.write(table_plan, frames)
+        state.modes.note({self._mode_key(sink): mode for sink, mode in table_plan.modes.items()})
+        readable = time.time()
+        was_read = is_cached or not all(result.skipped for result in results)
+        counts = counter.collect(was_read=was_read)
+        # Without counts from Spark, waiting for them again is useless.
+        if was_read and counts.rows_in is not None:
+            counts = counts.with_filtered(balance.count_filtered())
+        return results, counts, readable
 
     @contextmanager
     def _upsert_rows(

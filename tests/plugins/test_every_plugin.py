@@ -30,7 +30,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
 TESTED_ELSEWHERE = {
     *(("source", name) for name in ("jdbc", "kafka", "kinesis")),
     *(("transform", name) for name in ("cast", "compute", "drop", "filter", "flatten", "insert", "keep", "timestamp")),
-    *(("transform", name) for name in ("expand", "explode", "mask", "outbox", "rename", "unwrap")),
+    *(("transform", name) for name in ("expand", "explode", "lookup", "mask", "outbox", "rename", "unwrap")),
     *(("dialect", name) for name in ("debezium", "dms", "flat")),
     *(("connector", name) for name in ("mariadb", "mysql", "postgresql", "sqlserver")),
     *(("format", name) for name in ("avro", "json")),

@@ -81,6 +81,7 @@ class TestFound:
                 "flatten",
                 "insert",
                 "keep",
+                "lookup",
                 "mask",
                 "outbox",
                 "rename",

@@ -37,11 +37,13 @@ class HiddenField:
     """Type of the field."""
     is_image: bool
     """Whether the column is a row image."""
+    names: Path
+    """The path without the elements of lists that are structs, as tags name a field."""
 
     @property
     def full_name(self) -> str:
         """Path from the row's column."""
-        return ".".join(self.path if self.is_image else (self.column, *self.path))
+        return ".".join(self.names if self.is_image else (self.column, *self.names))
 
 
 def find_hidden_fields(changes: Changes, names: Collection[str], masked: Collection[str]) -> list[HiddenField]:
@@ -82,8 +84,23 @@ def hide_fields(changes: Changes, masks: Mapping[HiddenField, ValueMask]) -> Cha
 
 def _find_places(changes: Changes, name: str, fold: Fold) -> Iterator[HiddenField]:
     for column, path, is_image in _list_columns(changes, name, fold):
-        if found := find_field(changes.frame.schema[column].dataType, path, fold):
-            yield HiddenField(name, column, *found, is_image=is_image)
+        kind = changes.frame.schema[column].dataType
+        if found := find_field(kind, path, fold):
+            yield HiddenField(name, column, *found, is_image=is_image, names=tuple(_list_names(kind, found[0])))
+
+
+def _list_names(kind: DataType, path: Path) -> Iterator[str]:
+    """Yield the steps of a path without the elements of lists that are structs."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    for number, step in enumerate(path, 1):
+        if isinstance(kind, ArrayType):
+            kind = kind.elementType
+            if isinstance(kind, StructType) and number < len(path):
+                continue
+        else:
+            kind = kind.valueType if isinstance(kind, MapType) else kind[step].dataType  # type: ignore[index]
+        yield step
 
 
 def _list_columns(changes: Changes, name: str, fold: Fold) -> Iterator[tuple[str, Path, bool]]:

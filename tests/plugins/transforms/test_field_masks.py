@@ -178,7 +178,7 @@ class TestRowsThatWhenDoesNotSelect:
         ("transforms", "masked", "place"),
         [
             ([Flatten(delimiter="_", when="id > 100")], "p_email", "p.email"),
-            ([Flatten(delimiter="_", when="id > 100")], "P_Mails.Email", "p.mails.element.email"),
+            ([Flatten(delimiter="_", when="id > 100")], "P_Mails.Email", "p.mails.email"),
             ([Rename(columns={"p": "q"}, when="id > 100")], "q.email", "p.email"),
             ([Rename(columns={"p": "q"}, when="id > 100"), Rename(columns={"q": "r"})], "r", "p"),
             ([Rename(columns={"p": "q"}, when="id > 100"), Flatten(delimiter="_")], "q_email", "p_email"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import model_validator
 
 from headrace.sdk import Changes, Transform, TransformConfig
-from headrace.sdk.changes import DELETED, ERROR, HEADERS, OP
+from headrace.sdk.changes import DELETED, ERROR, HEADERS, KEY, OP
 from headrace.sdk.columns import any_of
 from headrace.sdk.conditions import evaluate_condition, has_columns
 from headrace.sdk.rows import METADATA, list_images, reject_rows, row_scope, unavailable_flags
@@ -82,7 +82,9 @@ class Filter(Transform):
         for column, test in {DELETED: F.col(DELETED), ERROR: F.col(ERROR).isNotNull()}.items():
             is_kept |= test if column in own else F.lit(False)
         if self.config.updates == "delete" and {DELETED, OP} <= set(own):
-            found = _delete_rows(found, ~is_kept & F.coalesce(F.col(OP) == "u", F.lit(False)))
+            # A row without an operation may be an update. Without a key, it changes no other row.
+            may_update = F.coalesce(F.col(OP) == "u", F.lit(KEY in own))
+            found = _delete_rows(found, ~is_kept & may_update)
             is_kept |= F.col(DELETED)
         if changes.envelope and not own:  # Events of a DataFrame outside of a pipeline.
             is_kept |= F.col("op") == "d"

@@ -114,6 +114,17 @@ class TestFilter:
         result = Filter(condition="country = 'CH'").process(changes)
         assert rows(result, "id", OP, DELETED) == [(1, "u", False), (3, "d", True), (4, "d", True), (6, "u", False)]
 
+    def test_row_without_an_operation_may_be_an_update(self, spark: SparkSession) -> None:
+        """It is left out if it has no key, because it then changes no other row."""
+        from pyspark.sql import functions as F
+
+        changes = flat(spark, "id int, country string", *self.CHANGES[:2])
+        frame = changes.frame.withColumn(OP, F.lit(None).cast("string"))
+        keep = Filter(condition="country = 'CH'")
+        kept = rows(keep.process(replace(changes, frame=frame)), "id", OP, DELETED)
+        assert kept == [(1, None, False), (2, "d", True)]
+        assert rows(keep.process(replace(changes, frame=frame.drop(KEY))), "id", OP, DELETED) == [(1, None, False)]
+
     def test_row_that_leaves_the_condition_may_stay(self, spark: SparkSession) -> None:
         changes = flat(spark, "id int, country string", *self.CHANGES, ops="ucudru")
         result = Filter(condition="country = 'CH'", updates="drop").process(changes)

@@ -65,6 +65,11 @@ class TableRule(Config):
     type name.
     """
 
+    order_by: tuple[str, ...] = Field((), alias="order.by")
+    """Columns of flat rows by which the changes of a key are ordered, named as in the event: the row with the highest values wins. Null sorts
+    first. Only for rows without a position of the database.
+    """
+
     route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
     """Field or fields whose values name the table of a record: ``source.table``, or ``record.name`` for the name of its schema. The values, joined with dots, replace the topic's name in
     ``target``. The connectors have an option of this name.
@@ -92,14 +97,14 @@ class TableRule(Config):
     delete_retention: Interval | None = Field(default=None, alias="delete.retention")
     """How long keys of deleted rows are kept, instead of the pipeline's own value."""
 
-    @field_validator("key", "route_by_field", mode="before")
+    @field_validator("key", "order_by", "route_by_field", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cls._one_or_many(columns) for name, columns in value.items()}
         return (value,) if isinstance(value, str) else value
 
-    @field_validator("key")
+    @field_validator("key", "order_by")
     @classmethod
     def _distinct_columns(cls, value: Any) -> Any:
         for columns in value.values() if isinstance(value, dict) else [value]:

@@ -73,6 +73,8 @@ class Changes:
     derived: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Tag of the pipeline → columns of the row with this tag that no transform has hidden. Set by the engine.
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Columns of the row whose values are in POSITION (``order.by``). Set by the engine.
+    ordered: frozenset[str] = frozenset()
     #: The dialect's ``position_parts``, when the changes include tombstones. Set by the engine.
     position_parts: str | None = None
     #: Types that transforms infer from values, kept in the checkpoint. None: nothing is written, as in ``headrace check``, or the
@@ -159,8 +161,9 @@ class Changes:
         derived = {row.name(name): frozenset(map(row.path, reads)) for name, reads in self.derived.items()}
         moved = {row.path(place): frozenset(map(row.path, names)) for place, names in self.moved.items()}
         tags = {tag: frozenset(map(row.path, tagged)) for tag, tagged in self.tags.items()}
+        ordered = frozenset(map(row.name, self.ordered))
         frame = self.frame.select(*columns)
-        return replace(self, frame=frame, origins=origins, derived=derived, moved=moved, tags=tags)
+        return replace(self, frame=frame, origins=origins, derived=derived, moved=moved, tags=tags, ordered=ordered)
 
     def _reject_duplicates(self, row: _RowMap) -> None:
         # All table formats ignore the case of names.

@@ -81,6 +81,7 @@ def apply_when(
         derived={**changes.derived, **result.derived},
         moved=changes.moved,
         tags={tag: columns | result.tags.get(tag, columns) for tag, columns in changes.tags.items()},
+        ordered=changes.ordered | result.ordered,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["OFFSET_ORDER", "SORTABLE", "position", "sortable", "tombstone_position"]
+__all__ = ["OFFSET_ORDER", "SORTABLE", "position", "sortable", "sortable_signed", "tombstone_position"]
 
 #: ``Dialect.order`` of a topic whose changes have no database position.
 OFFSET_ORDER = "the record's offset"
@@ -29,6 +29,14 @@ def sortable(number: Column) -> Column:
     letter = F.lit("123456789ABCDEFG").substr(F.octet_length(digits), F.lit(1))
     # One concatenation for the whole position: intermediate strings dominate its cost.
     return F.concat(F.coalesce(letter, F.lit("0")), F.coalesce(digits, F.lit("")))
+
+
+def sortable_signed(number: Column) -> Column:
+    """Return a bigint as a string that sorts numerically, negative numbers first; null sorts before all numbers."""
+    from pyspark.sql import functions as F
+
+    # Exchanges the order of negative and other numbers, which ``sortable`` reads as unsigned.
+    return sortable(number.bitwiseXOR(F.lit(-(1 << 63))))
 
 
 def position(*parts: Column, place: Column) -> Column:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.orders import Order
+from headrace.engine.read.column_order import describe_order
 from headrace.errors import PluginError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.positions import OFFSET_ORDER
@@ -15,7 +16,7 @@ from headrace.sdk.schema_log import PART_MARK
 if TYPE_CHECKING:
     from headrace.checkpoint.layout import Checkpoint
     from headrace.engine.plan.pipeline_plan import Plan
-    from headrace.engine.plan.routing import Target
+    from headrace.engine.plan.routing import Route, Target
     from headrace.sdk.events import Events
     from headrace.sdk.source import SourceContext
 
@@ -35,8 +36,8 @@ class OrderWatch:
         found = {
             _name_of(events): (events.topic, order)
             for target in targets
-            for events, _ in target.sources
-            if (order := _order_of(plan, events))
+            for events, route in target.sources
+            if (order := _order_of(plan, context, events, route))
         }
         origins = _read_origins(plan, context, {topic for topic, order in found.values() if order == OFFSET_ORDER})
         with self._lock:
@@ -114,9 +115,11 @@ def _name_of(events: Events) -> str:
     return f"{events.topic}{PART_MARK}{events.part}" if events.part is not None else events.topic
 
 
-def _order_of(plan: Plan, events: Events) -> str:
+def _order_of(plan: Plan, context: SourceContext, events: Events, route: Route) -> str:
     """Return what orders a topic; an empty string if it cannot be read, which its table reports."""
     try:
+        if route.order_by:
+            return describe_order(plan, context.spark, events, route.order_by)
         return plan.dialect_of(events).order(events)
     except Exception:  # noqa: BLE001
         return ""

@@ -14,6 +14,7 @@ from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.table_options import describe_settings, describe_sinks
 from headrace.engine.read.change_reader import ChangeReader
+from headrace.engine.read.column_order import describe_order
 from headrace.engine.read.record_decoder import Records
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
@@ -213,7 +214,8 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
-    items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
+    order = f", ordered by {describe_order(plan, session, events, route.order_by)}" if changes.ordered else ""
+    items = [CheckItem(name, f"table {route.table}, key {key}{order}, columns {', '.join(changes.row_columns)}")]
     items += [CheckItem(f"table {route.table}", note) for note in notes]
     for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:

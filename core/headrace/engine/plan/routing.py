@@ -33,6 +33,8 @@ class Route:
     by: tuple[str, ...] = ()
     #: Whether several source tables of a topic form one target table.
     is_logical_table: bool = False
+    #: Columns that order the changes of a key; empty: their positions do.
+    order_by: tuple[str, ...] = ()
     #: The name of the topic gives no valid table name, and ``table`` is the topic's name; or the rules of the table's topics
     #: contradict each other. Only this table fails.
     error: HeadraceError | None = None
@@ -58,6 +60,8 @@ class Routes:
         self._table_options: dict[str, TableOptions | None] = {}
         #: Table → a topic of it, or a part of a topic.
         self._subjects: dict[str, str] = {}
+        #: Table → the columns that order its changes.
+        self._orders: dict[str, tuple[str, ...]] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
         """Return the route of a topic or of one part of it; None if there are rules and none matches."""
@@ -68,8 +72,16 @@ class Routes:
         if rule is None:
             return Route(table, error=name_error)
         self._subjects.setdefault(table, f"{topic}{PART_MARK}{part}" if part else topic)
-        error = name_error or self._note_options(table, topic)
-        return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table, error)
+        error = name_error or self._note_options(table, topic) or self._note_order(table, rule.order_by, topic)
+        return Route(
+            table,
+            rule.key_of(part),
+            rule.columns,
+            rule.route_by_field,
+            rule.logical_table,
+            rule.order_by,
+            error,
+        )
 
     def table_of(self, topic: str) -> str | None:
         """Return the table of a whole topic; None if no rule matches it."""
@@ -145,6 +157,16 @@ class Routes:
             "the rules of its topics give the table different options",
             where=f"table {table}, topic {topic}",
             fix="set the same options in all rules of `tables:` whose `target:` is this table",
+        )
+
+    def _note_order(self, table: str, order_by: tuple[str, ...], topic: str) -> HeadraceError | None:
+        """Note the order of a table. Return the error of a topic whose order differs from that of the table's other topics."""
+        if self._orders.setdefault(table, order_by) == order_by:
+            return None
+        return DataError(
+            "the rules of its topics have different `order.by`, and their positions cannot be compared",
+            where=f"table {table}, topic {topic}",
+            fix="set the same `order.by` in all rules of `tables:` whose `target:` is this table",
         )
 
     def _merge_options(self, rules: tuple[int, ...]) -> TableOptions | None:

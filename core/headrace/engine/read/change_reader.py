@@ -15,6 +15,14 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.read.change_keys import match_key_spelling, reject_missing_keys
+from headrace.engine.read.column_order import (
+    find_order_fields,
+    order_changes,
+    refuse_hidden,
+    refuse_tagged,
+    reject_tombstones,
+)
 from headrace.engine.read.dead_letter_events import load_for_dead_letters
 from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers, drop_decoded_keys
 from headrace.engine.read.key_updates import split_key_updates
@@ -32,10 +40,7 @@ from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk import events as E
 from headrace.sdk.changes import (
-    ERROR,
     FILE,
-    KEY,
-    NEW_KEY,
     OFFSET,
     PLACE,
     POSITION,
@@ -51,13 +56,12 @@ from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.sdk.transform import Transform
-from headrace.spark.columns import match_names
 from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 
 class ChangeReader:
@@ -163,9 +167,13 @@ class ChangeReader:
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
+        order = self._find_order(session, events, route)
+        if order and position_parts is None:
+            frame = reject_tombstones(frame)
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
+        changes = order_changes(changes, order) if order else changes
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         if key and self._may_change_key(changes, events, route.table):
@@ -181,6 +189,12 @@ class ChangeReader:
         if is_numbered:
             changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
         return reject_missing_keys(changes)
+
+    def _find_order(self, session: SparkSession, events: Events, route: Route) -> Sequence[StructField]:
+        """Return the columns that order the changes of a topic; none if positions or offsets order them."""
+        if not route.order_by or not events.schema.fields:
+            return ()
+        return find_order_fields(self._plan, session, events, route.order_by)
 
     def _load(
         self,
@@ -229,6 +243,7 @@ class ChangeReader:
         hides_key, tags = False, self._plan.tags
         changes = replace(changes, schemas=self._inferred_columns)
         changes = tag_columns(tags, changes) if tags else changes
+        refuse_tagged(changes)
         if seen is not None:
             seen.note_columns(changes)
         for number, transform in enumerate(transforms, 1):
@@ -239,6 +254,7 @@ class ChangeReader:
             if transform.hides_values and transform.applies_to(changes.table):
                 hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
             try:
+                refuse_hidden(changes, transform)
                 result = apply_transform(transform, changes, balance)
                 if self._inferred_columns is None and _list_untyped(result) - _list_untyped(changes):
                     # Without data, the type is unknown, and later transforms cannot be planned.
@@ -366,34 +382,6 @@ def drop_tombstone_rows(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return rows.where(~is_tombstone(F.col(POSITION)))
-
-
-def reject_missing_keys(changes: Changes) -> Changes:
-    """Reject changes without a value in a key column as KEY_MISSING."""
-    from pyspark.sql import functions as F
-
-    if not changes.key_columns:
-        return changes
-    key = F.col(KEY)
-    is_missing = reduce(lambda a, b: a | b, [key.getField(k).isNull() for k in changes.key_columns], key.isNull())
-    error = F.coalesce(F.col(ERROR), F.when(is_missing, F.lit(RejectReason.KEY_MISSING)))
-    return replace(changes, frame=changes.frame.withColumn(ERROR, error))
-
-
-def match_key_spelling(changes: Changes) -> Changes:
-    """Spell the key's columns like the row's, where the session is not case-sensitive."""
-    from pyspark.sql import functions as F
-
-    names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
-    spellings = {key_name: row_name for row_name, key_name in names.items()}
-    if all(key_name == row_name for key_name, row_name in spellings.items()):
-        return changes
-    frame = changes.frame
-    for name in {KEY, NEW_KEY} & set(frame.columns):
-        key = F.col(name)
-        fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
-        frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
-    return replace(changes, frame=frame)
 
 
 def _list_untyped(changes: Changes) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import ConfigError, Events, events as E
 from headrace.sdk.columns import quote_name
-from headrace.sdk.positions import sortable
+from headrace.sdk.positions import sortable, sortable_signed
 from headrace_sources.dialects.jdbc import DETAILS, ROW
 from headrace_sources.jdbc.cursor_planner import TableRange
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Texts of a deleted row's mark.
 _TRUE = ("true", "t", "yes", "y", "1")
-#: Exchanges the order of negative and other numbers, which ``sortable`` reads as unsigned.
-_SIGN = -(1 << 63)
 
 
 class JdbcRows:
@@ -135,8 +133,9 @@ class JdbcRows:
         cursor = [] if changed is None else [F.unix_micros(changed)]
         cursor += [] if number is None else [F.col(quote_name(number)).cast("bigint")]
         # Rows of an equal cursor are ordered by the time of the query. The last part only distinguishes rows of one query.
-        parts = [sortable(value.bitwiseXOR(F.lit(_SIGN))) for value in cursor]
-        place = F.concat(*parts, sortable(F.lit(planned.read)), sortable(F.monotonically_increasing_id()))
+        place = F.concat(
+            *map(sortable_signed, cursor), sortable(F.lit(planned.read)), sortable(F.monotonically_increasing_id())
+        )
         key = [F.struct(*[F.col(quote_name(name)) for name in table.key]).alias(E.KEY)] if table.key else []
         value = F.struct(row.alias(ROW), details.alias(DETAILS)).alias(E.VALUE)
         return frame.select(

@@ -38,7 +38,9 @@ class Checkpoint:
         )
         parts = {name: None if name == "topic" else name for name in orders}
         targets: Any = [
-            SimpleNamespace(name=name, sources=[(SimpleNamespace(topic=TOPIC, part=part), None)])
+            SimpleNamespace(
+                name=name, sources=[(SimpleNamespace(topic=TOPIC, part=part), SimpleNamespace(order_by=()))]
+            )
             for name, part in parts.items()
         ]
         context: Any = SimpleNamespace(replay=replay)

@@ -103,6 +103,28 @@ def test_table_of_a_split_topic_is_named_by_its_routing_fields(target: str | Non
     assert found == Route(table, by=("source.table",))
 
 
+def test_route_contains_the_columns_that_order_changes() -> None:
+    route = Routes([TableRule.model_validate({"source": "*", "order.by": "updated"})]).of(ARTISTS)
+    assert route is not None
+    assert route.order_by == ("updated",)
+
+
+def test_topics_of_a_table_must_have_one_order() -> None:
+    rules = [{"source": "a", "target": "t", "order.by": ["updated"]}, {"source": "*", "target": "t"}]
+    routes = Routes([TableRule.model_validate(rule) for rule in rules])
+    first, second = routes.of("a"), routes.of("b")
+    assert first is not None
+    assert first.error is None
+    assert second is not None
+    assert "the rules of its topics have different `order.by`" in str(second.error)
+    assert "table t, topic b" in str(second.error)
+
+
+def test_order_names_each_column_once() -> None:
+    with pytest.raises(ValueError, match="names the column 'id' more than once"):
+        TableRule.model_validate({"source": "*", "order.by": ["id", "at", "id"]})
+
+
 def test_each_table_of_a_split_topic_may_have_its_own_key() -> None:
     rule = {"source": "moma", "route.by.field": "source.table", "key": {"artists": "artist_id", "*": ["id"]}}
     routes = Routes([TableRule.model_validate(rule)])

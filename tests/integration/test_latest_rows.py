@@ -63,7 +63,7 @@ def write_files(folder: Path, versions: Sequence[dict[str, Any]], count: int, pr
 
 def open_documented(folder: Path, sink: str, **rule: Any) -> Pipeline:
     """Return the pipeline of the page, in a folder, with batches of three files."""
-    config = yaml.safe_load(find_block("docs/files.md", "yaml", "order.by"))
+    config = yaml.safe_load(find_block("docs/files.md", "yaml", "name: latest-orders"))
     config["source"]["files"] |= {"path": str(folder / "landing"), "maxFilesPerTrigger": 3}
     config["tables"][0] |= rule
     config["sink"] = pipelines.sink_block(sink, folder)

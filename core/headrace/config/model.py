@@ -61,7 +61,7 @@ class TableRule(Config):
     """
 
     columns: dict[str, str] = Field(default_factory=dict)
-    """Column → its type, for records without types (JSON without schemas): a Spark type, a converter's type, or the connector's semantic
+    """Column → its type, for records without types, such as JSON without schemas: a Spark type, a converter's type, or the connector's semantic
     type name.
     """
 

@@ -28,6 +28,8 @@ POSITION = (
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
 ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), or null
 DETAIL = PREFIX + "detail"  # string: which field caused ERROR, and its type, never its value; only for dead letters
+#: Boolean, in rows that a format of files returns: no column of the record could be read.
+UNREADABLE = PREFIX + "unreadable"
 #: Struct of booleans by the row's columns: true where the event omits the value because it is unchanged. Only when a batch has
 #: such a value.
 UNAVAILABLE = PREFIX + "unchanged"

@@ -156,7 +156,8 @@ class Format(Plugin):
 
         Where values may not fit the schema there are two more columns: ``changes.ERROR``, the reason for a dead letter or null, and
         ``changes.RAW``, the stored record as JSON (binary). They may come with ``changes.DETAIL``: which field does
-        not fit, and its type. It is only computed for dead letters.
+        not fit, and its type. It is only computed for dead letters. ``changes.UNREADABLE`` marks a record without any readable column, of
+        which dead letters keep RAW even if the pipeline hides values.
         """
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 

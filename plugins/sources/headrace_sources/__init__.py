@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
     from headrace_sources.dialects.jdbc import JdbcDialect as JdbcDialect
     from headrace_sources.formats.avro import AvroFormat as AvroFormat
+    from headrace_sources.formats.csv.csv_format import CsvFormat as CsvFormat
     from headrace_sources.formats.json.json_format import JsonFormat as JsonFormat
     from headrace_sources.formats.parquet import ParquetFormat as ParquetFormat
     from headrace_sources.jdbc.jdbc_source import JdbcSource as JdbcSource
@@ -31,6 +32,7 @@ _SOURCES = {
 }
 _FORMATS = {
     "avro": "headrace_sources.formats.avro:AvroFormat",
+    "csv": "headrace_sources.formats.csv.csv_format:CsvFormat",
     "json": "headrace_sources.formats.json.json_format:JsonFormat",
     "parquet": "headrace_sources.formats.parquet:ParquetFormat",
 }

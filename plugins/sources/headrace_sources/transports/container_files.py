@@ -84,6 +84,8 @@ def read_scan(
         reason = F.lit(RejectReason.SCHEMA_INCOMPATIBLE)
     elif is_checked:
         reason = F.col(C.ERROR)
+    if C.UNREADABLE in frame.columns:
+        value = F.when(~F.col(C.UNREADABLE), value)
     places = place_columns(has_offsets=plan.has_offsets)
     columns = [value.alias(E.VALUE), reason.alias(E.ERROR), *places]
     if C.DETAIL in frame.columns:

@@ -69,7 +69,7 @@ class FilesConfig(Config):
     """A folder, or a glob of folders, on any file system that Hadoop supports."""
 
     format: str
-    """Format of the files: ``avro``, ``json`` (one event per line) or ``parquet``."""
+    """Format of the files: ``avro``, ``csv``, ``json`` (one event per line) or ``parquet``."""
 
     @classmethod
     def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:

@@ -1,0 +1,41 @@
+"""Values of CSV columns, from their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.sdk.columns import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+#: Option of Spark's CSV reader with the pattern of a type.
+_PATTERNS = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
+#: A character that is in no time, so that the text stays one field.
+_SEPARATOR = "\x01"
+#: Digits of Spark's widest decimal.
+_DIGITS = 38
+
+
+def parse_value(text: str, kind: DataType, options: Mapping[str, str]) -> Column:
+    """Return the text in a column as a value of a type; null for a text that does not fit."""
+    from pyspark.sql import functions as F
+
+    if pattern := options.get(_PATTERNS.get(kind.typeName(), "")):
+        reader = {"sep": _SEPARATOR, "locale": options.get("locale", "en-US"), _PATTERNS[kind.typeName()]: pattern}
+        return F.from_csv(F.col(text), f"value {kind.simpleString()}", reader).getField("value")
+    return F.expr(f"TRY_CAST({quote_name(text)} AS {kind.simpleString()})")
+
+
+def is_rounded(text: str, kind: DataType) -> Column:
+    """Return whether the text in a column is a number with more decimal places than its type."""
+    from pyspark.sql import functions as F, types as T
+
+    if not isinstance(kind, T.DecimalType):
+        return F.lit(False)
+    more_places = F.col(text).rlike(rf"\.[0-9]{{{kind.scale}}}[0-9]*[1-9]")
+    # A number with an exponent has other places than its text.
+    exact = parse_value(text, T.DecimalType(_DIGITS, _DIGITS - kind.precision + kind.scale), {})
+    return F.when(F.col(text).rlike("[eE]"), exact != parse_value(text, kind, {})).otherwise(more_places)

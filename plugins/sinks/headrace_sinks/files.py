@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote
 
+from pydantic import model_validator
+
 from headrace.sdk import (
     Batch,
     Capabilities,
@@ -27,6 +29,7 @@ from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
 from headrace.sdk.storage import Folder
 from headrace_sinks.avro_jars import AVRO_JARS
+from headrace_sinks.csv_cells import CSV_OPTIONS, CSV_READ_OPTIONS, cell_schema, decode_cells, encode_cells
 from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.other_formats import check_other_formats
@@ -53,16 +56,29 @@ class FilesSinkConfig(SinkConfig):
         "timestampNTZFormat",
         "ignoreNullFields",
         "encoding",
+        "header",
+        "sep",
+        "quote",
+        "escape",
+        "quoteAll",
+        "nullValue",
+        "lineSep",
     )
 
     path: str
     """Folder with a subfolder for each table, on any file system that Hadoop supports."""
 
-    format: Literal["json", "avro", "parquet"] = "json"
-    """File format."""
+    format: Literal["json", "csv", "avro", "parquet"] = "json"
+    """File format. In CSV, structs, arrays and maps are JSON."""
 
     sync: Sync = None
-    """Catalog in which the tables are registered for query engines. Each batch is a partition."""
+    """Catalog in which the tables are registered for query engines. Each batch is a partition. Not for CSV."""
+
+    @model_validator(mode="after")
+    def _registers_types(self) -> FilesSinkConfig:
+        if self.sync and self.format == "csv":
+            raise ValueError("`sync` registers files with types, and CSV has none: use `json`, `avro` or `parquet`")
+        return self
 
 
 class FilesSink(Sink):
@@ -105,7 +121,9 @@ class FilesSink(Sink):
         schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
         options = {**(LOCAL_MICROSECONDS if self.config.format == "json" else {}), **self._options()}
-        writer = project(rows, schema).write.format(self.config.format).options(**options)
+        rows = project(rows, schema)
+        rows = encode_cells(rows) if self.config.format == "csv" else rows
+        writer = rows.write.format(self.config.format).options(**options)
         writer.mode("overwrite").save(f"{folder.path}/{name}")
         if self.config.sync:
             self._register(self.config.sync, table, rows.sparkSession, name)
@@ -122,12 +140,15 @@ class FilesSink(Sink):
                 where=f"sink files, path {self.config.path}",
                 fix="run the pipeline, or correct the name",
             )
-        reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
+        is_csv = self.config.format == "csv"
+        reader = spark.read.schema(cell_schema(schema) if is_csv else schema).format(self.config.format)
+        reader = reader.options(**{**(CSV_READ_OPTIONS if is_csv else {}), **self._options()})
         # A column may have the name of Spark's default column for corrupt records.
         reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("basePath", folder.path)
         # The folder may contain those of other tables: `orders.archive` is in the folder of `orders`.
         batches = [name for name in folder.names(hidden=True) if name.startswith(f"{BATCH}=")]
-        return reader.load([f"{folder.path}/{name}" for name in batches] or folder.path)
+        frame = reader.load([f"{folder.path}/{name}" for name in batches] or folder.path)
+        return decode_cells(frame, schema) if is_csv else frame
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain_missing_file(error, self.config.path)
@@ -155,7 +176,7 @@ class FilesSink(Sink):
             return incoming
         schema = promote(stored, incoming)
         assert isinstance(schema, StructType)
-        if self.config.format != "json":
+        if self.config.format not in ("json", "csv"):
             for column, wider in zip(stored, schema, strict=False):
                 if not is_same_type(add_missing_fields(column.dataType, wider.dataType), wider.dataType):
                     raise DataError(
@@ -180,7 +201,8 @@ class FilesSink(Sink):
         return "/".join([self.config.path.rstrip("/"), *table.parts])
 
     def _options(self) -> dict[str, str]:
-        defaults = {"timestampFormat": MICROSECONDS} if self.config.format == "json" else {}
+        json = {"timestampFormat": MICROSECONDS}
+        defaults = {"json": json, "csv": CSV_OPTIONS}.get(self.config.format, {})
         return {**defaults, **self.config.options()}
 
 

@@ -59,6 +59,17 @@ class TestParquet(SinkConformance):
         return {"path": str(folder), "format": "parquet"}
 
 
+@pytest.mark.nightly
+@pytest.mark.one_spark
+@skip_format_independent_tests
+class TestCsv(SinkConformance):
+    plugin_class = FilesSink
+    faults = 0
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "format": "csv"}
+
+
 def target(folder: Path, sessions: Sessions, **options: Any) -> Target:
     return Target(FilesSink({"path": str(folder), **options}), sessions.of("one"), name="people")
 
@@ -110,6 +121,18 @@ def test_options_pass_through(tmp_path: Path, sessions: Sessions) -> None:
         FilesSink(path="out", compresion="gzip")
 
 
+def test_csv_has_a_header_and_quoted_texts(tmp_path: Path, sessions: Sessions) -> None:
+    table = target(tmp_path, sessions, format="csv")
+    schema = "id int, note string, tags array<string>, raw binary"
+    values = [(' a "b",\r\nc\\', ["x", None], b"\x00"), ("", [], b""), (None, None, None)]
+    table.apply(table.frame(schema, *[put(number, number, *row) for number, row in enumerate(values)]).coalesce(1))
+    (data,) = [file.read_bytes() for file in (tmp_path / "people").glob("*/part-*.csv")]
+    assert data.decode() == ('id,note,tags,raw\n0," a ""b"",\r\nc\\","[""x"",null]",AA==\n1,"",[],""\n2,,,\n')
+    assert [(row["note"], row["tags"], row["raw"]) for row in table.rows()] == values
+    with pytest.raises(ConfigError, match="`sync` registers files with types"):
+        FilesSink({"path": "out", "format": "csv", "sync": {"hive": {}}})
+
+
 def test_json_keeps_types_without_a_json_equivalent(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions)
     time = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark returns it
@@ -137,8 +160,9 @@ def test_incompatible_files_are_not_written(tmp_path: Path, sessions: Sessions, 
     ]
 
 
-def test_json_files_of_different_types_are_readable(tmp_path: Path, sessions: Sessions) -> None:
-    table = target(tmp_path, sessions)
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_files_of_different_types_are_readable(tmp_path: Path, sessions: Sessions, format: str) -> None:  # noqa: A002
+    table = target(tmp_path, sessions, format=format)
     table.write("id int, size int", put(1, 1, 10))
     table.write("id int, size bigint", put(2, 2, 2**40))
     assert [row["size"] for row in table.rows()] == [10, 2**40]
@@ -167,7 +191,7 @@ CONTRADICTIONS = (
 )
 
 
-@pytest.mark.parametrize("format", nightly_after(1, ["json", "avro", "parquet"]))
+@pytest.mark.parametrize("format", nightly_after(1, ["json", "csv", "avro", "parquet"]))
 def test_incompatible_types_are_rejected_and_rows_stay(
     tmp_path: Path,
     sessions: Sessions,

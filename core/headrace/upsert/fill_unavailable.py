@@ -142,7 +142,8 @@ def _decide_directions(names: tuple[str, ...]) -> dict[str, Column]:
     incoming_at = {name: F.col(COLUMN_POSITIONS).getItem(name) for name in names}
     stored_at = {name: F.col(f"{_STORED}column_positions").getItem(name) for name in names}
     # A newer row takes the values that it left out. A stored row takes newer values from an older row.
-    from_stored = {n: is_newer & (F.coalesce(stored_at[n], stored_position) > incoming_at[n]) for n in names}
+    # A stored row of another writer has an empty position, like a value that no change of the batch has.
+    from_stored = {n: is_newer & (F.coalesce(stored_at[n], stored_position) >= incoming_at[n]) for n in names}
     into_stored = {n: ~is_newer & (F.coalesce(incoming_at[n], position) > stored_at[n]) for n in names}
     return {
         **{f"{_INTO_STORED}{i}": is_true(into_stored[n]) for i, n in enumerate(names)},

@@ -55,3 +55,14 @@ def test_value_of_a_wider_type_is_kept(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, None, "0B", False, LEFT_OUT)], ROWS.replace("text string", "text int"))
     stored = spark.createDataFrame([(1, 2**40, "0A", None)], STORED.replace("text string", "text bigint"))
     assert fill(rows, stored) == [(1, 2**40, "0B", {"text": "0A"})]
+
+
+def test_row_gets_the_value_of_another_writer_and_later_a_late_value(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, None, "0C", False, LEFT_OUT), (2, None, "0C", False, LEFT_OUT)], ROWS)
+    stored = spark.createDataFrame([(1, "large", "", None)], STORED)
+    assert fill(rows, stored) == [(1, "large", "0C", LEFT_OUT), (2, None, "0C", LEFT_OUT)]
+    taken = spark.createDataFrame([(1, "large", "0C", LEFT_OUT)], STORED)
+    newer = spark.createDataFrame([(1, None, "0D", False, LEFT_OUT)], ROWS)
+    assert fill(newer, taken) == [(1, "large", "0D", LEFT_OUT)]
+    late = spark.createDataFrame([(1, "told", "0B", False, None)], ROWS)
+    assert fill(late, taken) == [(1, "told", "0C!", {"text": "0B"})]

@@ -216,9 +216,13 @@ def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], 
     values = []
     for i, name in enumerate(names):
         if fold_name(name) in spelled:
-            at = F.coalesce(positions.getItem(name), stored[POSITION])
-            value = F.struct(at.alias("at"), stored[quote_name(spelled[fold_name(name)])].alias("value"))
-            values.append(F.when(at != "", value).alias(f"{_STORED}{i}"))
+            at, cell = (
+                F.coalesce(positions.getItem(name), stored[POSITION]),
+                stored[quote_name(spelled[fold_name(name)])],
+            )
+            value = F.struct(at.alias("at"), cell.alias("value"))
+            # Values of another writer have an empty position too.
+            values.append(F.when((at != "") | cell.isNotNull(), value).alias(f"{_STORED}{i}"))
     rows = stored.select(
         *[stored[quote_name(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],
         stored[POSITION].alias(f"{_STORED}position"),

@@ -231,6 +231,30 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in found] == [(2, "large")]
 
 
+@pytest.mark.parametrize(
+    ("position", "origin", "value"),
+    [("", "NULL", "large"), ("0A", "map('large', '')", "large"), ("0A", "map('large', '')", None)],
+    ids=["other writer", "taken from another writer", "unknown"],
+)
+def test_stored_value_without_a_position(
+    spark: SparkSession, tmp_path: Path, position: str, origin: str, value: str | None
+) -> None:
+    rows = spark.sql(
+        """
+        SELECT 1 AS id, CAST(NULL AS STRING) AS large, true AS _headrace_deleted, '0B' AS _headrace_position,
+               named_struct('large', false) AS _headrace_unchanged, named_struct('id', 2) AS _headrace_new_key,
+               '0B' AS _headrace_moved
+        """
+    )
+    large = f"'{value}'" if value else "CAST(NULL AS STRING)"
+    stored = spark.sql(
+        f"SELECT 1 AS id, {large} AS large, '{position}' AS _headrace_position, {origin} AS _headrace_origin"
+    )
+    with KeyChanges(Folder(spark, str(tmp_path)), 3600).carry_values(rows, ("id",), 0, lambda: stored) as carried:
+        found = carried.where("_headrace_partial").selectExpr("id", "large", "_headrace_unchanged.large").collect()
+    assert [tuple(row) for row in found] == [(2, value, value is None)]
+
+
 def test_key_columns_may_have_any_type(spark: SparkSession, tmp_path: Path) -> None:
     """The new row, without its large value, comes in a later batch than the key change."""
     spark = Sessions(spark).of("one")

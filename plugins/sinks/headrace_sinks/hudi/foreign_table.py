@@ -5,14 +5,16 @@ Their rows have no position, and headrace's order needs one. ``table_takeover`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, Table
+from headrace.sdk import Batch, ConfigError, Table
 from headrace.sdk.changes import POSITION
 from headrace.sdk.columns import fold_name
-from headrace_sinks.hudi import hudi_schema
+from headrace_sinks.hudi import hudi_schema, hudi_timeline
+from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions
 from headrace_sinks.hudi.partition_paths import PARTITION
@@ -33,6 +35,31 @@ _OLDEST_VERSION = 6
 _CONCURRENT_VERSION = 8
 
 
+def open_existing(spark: SparkSession, path: str, table: Table, *, takes_over: bool) -> Any | None:
+    """Return the HoodieTableMetaClient of the table at a path; None without a table. ConfigError without one if it is to be taken over."""
+    if hudi_timeline.has_table(spark, path):
+        return hudi_timeline.open_table(spark, path)
+    if takes_over:
+        raise ConfigError(
+            f"there is no table to take over in {path}",
+            where=f"table {table.name}, sink hudi, {OPTION}",
+            fix=f"correct `path`, or `target` under `tables:`; if a new table is intended, remove `{OPTION}`",
+        )
+    return None
+
+
+def check_only_pipeline(commits: hudi_timeline.NewestCommits, batch: Batch, table: Table) -> None:
+    """Raise ConfigError if the newest batches of a table that is to be taken over are all of other pipelines."""
+    own = batch.pipeline.partition("/")[0]
+    pipelines = {re.split("[/:]", mark)[0] for mark in hudi_timeline.list_marks(commits)}
+    if pipelines and own not in pipelines:
+        raise ConfigError(
+            "another pipeline of headrace, or this one with another checkpoint, writes the table",
+            where=f"table {table.name}, sink hudi, {OPTION}",
+            fix=f"give the table another `path` or `target`; to write into it nevertheless, remove `{OPTION}`",
+        )
+
+
 @dataclass(frozen=True)
 class Expected:
     """Table as the sink would write it."""
@@ -51,11 +78,13 @@ class ForeignTable:
     stored: Any
     expected: Expected
 
+    spark: SparkSession
+
     @classmethod
     def find(cls, spark: SparkSession, stored: Any, expected: Expected) -> ForeignTable | None:
         """Return the table if another writer created it; None for headrace's tables, and before the first commit."""
         columns = hudi_schema.read_schema(spark, stored)
-        return None if columns is None or POSITION in columns.names else cls(stored, expected)
+        return None if columns is None or POSITION in columns.names else cls(stored, expected, spark)
 
     @property
     def version(self) -> int:
@@ -124,6 +153,28 @@ class ForeignTable:
         yield from self._find_key_obstacles()
         yield from self._find_layout_obstacles()
         yield from self._find_pending_writes()
+        yield from self._find_payload_obstacles()
+
+    def _find_payload_obstacles(self) -> Iterator[tuple[str, str]]:
+        """Find log files that Hudi cannot merge, because it does not have the class that merges them."""
+        payload = self._property("hoodie.compaction.payload.class")
+        if not (payload and self.is_merge_on_read) or self._can_load(payload):
+            return
+        if any(item.logs for item in list_file_slices(self.spark, self.stored)):
+            yield (
+                f"the payload class {payload} of its log files is not on the class path",
+                "complete a compaction of all log files with the other writer, or add the jar of the class to `spark.jars`",
+            )
+
+    def _can_load(self, name: str) -> bool:
+        from py4j.protocol import Py4JJavaError
+
+        jvm: Any = self.spark._jvm  # noqa: SLF001
+        try:
+            jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+        except Py4JJavaError:
+            return False
+        return True
 
     def _find_pending_writes(self) -> Iterator[tuple[str, str]]:
         """Find an incomplete write of the other writer. Compactions are completed, and a repeated takeover rolls back its own write."""

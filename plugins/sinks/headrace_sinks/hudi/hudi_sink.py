@@ -32,7 +32,7 @@ from headrace_sinks.deferred_creation import check_partition_columns, defer_crea
 from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
-from headrace_sinks.hudi.foreign_table import Expected, ForeignTable
+from headrace_sinks.hudi.foreign_table import Expected, ForeignTable, check_only_pipeline, open_existing
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_clock import UTC, wait_for_instants
 from headrace_sinks.hudi.hudi_errors import explain
@@ -151,10 +151,9 @@ class HudiSink(Sink):
         check_partition_columns(table, columns, self._index.partition_columns, f"sink hudi, {PARTITION}")
 
     def check_stored(self, spark: SparkSession, table: Table) -> str | None:
-        path = self._path(spark, table)
-        if not hudi_timeline.has_table(spark, path):
+        stored = open_existing(spark, self._path(spark, table), table, takes_over=self.config.take_over)
+        if stored is None:
             return None
-        stored = hudi_timeline.open_table(spark, path)
         foreign = self._check_stored(spark, stored, hudi_timeline.NewestCommits(stored), table)
         return foreign.describe() if foreign else None
 
@@ -219,7 +218,7 @@ class HudiSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         suppress_jol_warnings(spark)
-        stored = hudi_timeline.open_table(spark, path) if hudi_timeline.has_table(spark, path) else None
+        stored = open_existing(spark, path, table, takes_over=self.config.take_over)
         is_partitioned = bool(self._index.partition_columns)
         self._folders.check(spark, table.name, path, is_stored=stored is not None, is_exclusive=is_partitioned)
         if stored is not None:
@@ -230,6 +229,8 @@ class HudiSink(Sink):
             if last is not None and batch.is_applied([last.mark]):
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)
+            if foreign is None and self.config.take_over:
+                check_only_pipeline(commits, batch, table)
             wait_for_instants(spark, stored)
             if foreign is not None:
                 self._take_over(table, rows, batch, foreign)

@@ -70,6 +70,13 @@ def find_last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
     return None
 
 
+def list_marks(commits: NewestCommits) -> Iterator[str]:
+    """List the marks of the newest batches of all pipelines."""
+    for _, metadata in commits:
+        if (mark := metadata.getExtraMetadata().get(MARK)) is not None:
+            yield str(mark)
+
+
 def find_index(commits: NewestCommits) -> str | None:
     """Find the file layout in the metadata of the newest batch of any pipeline; None if there is none."""
     notes = (metadata.getExtraMetadata().get(INDEX) for _, metadata in commits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,30 @@ def test_a_table_is_not_taken_over_without_the_option(tmp_path: Path, sessions: 
     assert list_files(tmp_path / "plain") == before
 
 
+def test_a_new_table_is_not_created_instead_of_a_takeover(tmp_path: Path, sessions: Sessions) -> None:
+    unpack(tmp_path, "plain")
+    target = open_table(tmp_path, "plane", sessions, "id", **{"take.over": True, **PLAIN})
+    for work in (
+        lambda: target.sink.check_stored(target.session, target.table),
+        lambda: target.write(ORDERS, put(5, 1, 1, "de", "lamp")),
+    ):
+        refusal = refuse(target, work)
+        assert re.search(r"table plane, sink hudi, take\.over: there is no table to take over in .*/plane\n", refusal)
+        assert "fix: correct `path`, or `target`" in refusal
+    assert not (tmp_path / "plane").exists()
+
+
+def test_a_table_of_another_pipeline_is_not_taken_over(tmp_path: Path, sessions: Sessions) -> None:
+    target = open_table(tmp_path, "own", sessions, **PLAIN)
+    target.write(ORDERS, put(5, 1, 1, "de", "lamp"))
+    again = open_table(tmp_path, "own", sessions, "id", **{"take.over": True, **PLAIN})
+    again = replace(again, pipeline=target.pipeline, batch=target.batch)
+    again.write(ORDERS, put(6, 1, 1, "de", "lamp, red"))
+    other = replace(again, pipeline="other")
+    assert "another pipeline of headrace" in refuse(other, lambda: other.write(ORDERS, put(4, 2, 1, "de", "lost")))
+    assert read(target, tmp_path) == {1: ("de", "lamp, red")}
+
+
 CUSTOM = "org.apache.hudi.keygen.CustomKeyGenerator"
 WRONG: list[tuple[dict[str, Any], dict[str, str], str]] = [
     (
@@ -175,6 +200,15 @@ def test_tables_that_cannot_be_taken_over(tmp_path: Path, sessions: Sessions) ->
         target = take_over(folder, "plain", sessions, **{**PLAIN, **options})
         set_properties(folder / "plain", **properties)
         assert re.search(text, refuse(target, lambda t=target: t.sink.check_stored(t.session, t.table))), text  # type: ignore[misc]
+
+
+def test_log_files_of_an_unknown_payload_class(tmp_path: Path, sessions: Sessions) -> None:
+    target = take_over(tmp_path, "logs", sessions, "line,id", **PARTITION)
+    set_properties(tmp_path / "logs", **{"hoodie.compaction.payload.class": "com.acme.Payload"})
+    refusal = refuse(target, lambda: target.write(ORDERS, put(5, 1, 1, "de", "lamp")))
+    assert (
+        "the payload class com.acme.Payload of its log files is not on the class path (complete a compaction" in refusal
+    )
 
 
 def test_an_unfinished_write_of_the_other_writer(tmp_path: Path, sessions: Sessions) -> None:

@@ -12,6 +12,7 @@ import yaml
 from tests.support.dist import ROOT
 
 from headrace import Pipeline
+from headrace.errors import HeadraceError
 from headrace_import.pipeline_import import ImportOptions, import_paths
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def import_job(folder: Path) -> Pipeline:
     )
     (folder / "run.sh").write_text(command, encoding="utf-8")
     result = import_paths([folder / "run.sh"], ImportOptions(take_over=True))
+    (folder / "job.yaml").write_text(result.pipeline, encoding="utf-8")
     changes = {"checkpoint": str(folder / "checkpoint"), "transforms": [{"unwrap": {}}]}
     return Pipeline.from_dict({**yaml.safe_load(result.pipeline), **changes})
 
@@ -49,6 +51,17 @@ def read(spark: SparkSession, folder: Path) -> dict[int, str]:
     rows = spark.read.format("hudi").load(f"{folder}/silver/plain").select("id", "item").collect()
     assert len({row.id for row in rows}) == len(rows), rows
     return {row.id: row.item for row in rows}
+
+
+def refuse_masks(spark: SparkSession, folder: Path) -> None:
+    """Check that a mask is refused, because the rows of the Streamer were not masked."""
+    transforms = [{"unwrap": {}}, {"mask": {"columns": {"item": {"nullify": True}}}}]
+    changes = {"checkpoint": str(folder / "masked"), "transforms": transforms}
+    masked = Pipeline.from_dict({**yaml.safe_load((folder / "job.yaml").read_text(encoding="utf-8")), **changes})
+    what = "continues rows of another writer, which no transform has changed, and transforms hide item"
+    assert [what in str(item.error) for item in masked.check(spark, connect=True) if item.error] == [True]
+    with pytest.raises(HeadraceError, match=what):
+        masked.run(spark)
 
 
 def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkSession) -> None:
@@ -60,6 +73,7 @@ def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkS
         make_event("u", 30, 1, "lamp, red"),
         make_event("d", 31, 4, "shelf"),
         make_event("c", 32, 9, "sofa"),
+        make_event("u", 33, 2, "__debezium_unavailable_value"),
     )
     job = import_job(tmp_path)
     items = job.check(spark, connect=True)
@@ -67,6 +81,8 @@ def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkS
     (note,) = [item.found for item in items if item.what == "table plain"]
     for text in ("ordered by ts", "table version is 6", "record key id", "NonpartitionedKeyGenerator", "no partitions"):
         assert text in note
+    assert read(spark, tmp_path) == {1: "lamp", 2: "desk, oak", 4: "shelf"}
+    refuse_masks(spark, tmp_path)
     assert read(spark, tmp_path) == {1: "lamp", 2: "desk, oak", 4: "shelf"}
     job.run(spark)
     assert read(spark, tmp_path) == {1: "lamp, red", 2: "desk, oak", 9: "sofa"}

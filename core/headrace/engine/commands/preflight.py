@@ -16,7 +16,8 @@ from headrace.engine.plan.table_options import describe_settings, describe_sinks
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.column_order import describe_order
 from headrace.engine.read.record_decoder import Records
-from headrace.engine.read.seen_columns import SeenColumns
+from headrace.engine.read.seen_columns import SeenColumns, TopicMasks
+from headrace.engine.write.hidden_columns import check_continued
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.dialect import Dialect
@@ -210,7 +211,12 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     changes = ChangeReader(own_plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(own_plan, route.table, changes, BatchMarks("check", 0))
-        notes = [note for sink in own_plan.sinks if (note := _check_table(sink, session, batch))]
+        hidden = seen.masks.get(events.topic, TopicMasks()).hidden
+        notes = list[str]()
+        for sink in own_plan.sinks:
+            if note := _check_table(sink, session, batch):
+                check_continued(route.table, own_plan.name_of(sink), note, hidden)
+                notes.append(note)
     except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"

@@ -157,8 +157,7 @@ class ChangeReader:
         dialect = self._plan.dialect_of(events)
         reject_own_names(events.schema.names, events.topic, envelope=False)
         reject_lookalikes(events.schema, events.topic, session)
-        key = route.key if events.schema.fields else ()
-        is_numbered = every_field and self._numbers_records()
+        key, is_numbered = route.key if events.schema.fields else (), every_field and self._numbers_records()
         read_schema = partial(dialect.read_schema, events.schema, key=key)
         schema = read_schema(with_row_before=needs_row_before(self._plan, events, route))
         whole = read_schema(with_row_before=True) if every_field else schema
@@ -168,27 +167,25 @@ class ChangeReader:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
         order = self._find_order(session, events, route)
-        if order and position_parts is None:
-            frame = reject_tombstones(frame)
+        frame = reject_tombstones(frame) if order and position_parts is None else frame
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
         changes = order_changes(changes, order) if order else changes
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
-        if key and self._may_change_key(changes, events, route.table):
-            changes = split_key_updates(changes, events.topic)
+        may_change = bool(key) and self._may_change_key(changes, events, route.table)
+        changes = split_key_updates(changes, events.topic) if may_change else changes
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
-        has_one_table = not (route.by or route.is_logical_table)
-        parts = split_other_tables(self._plan, changes) if every_field and has_one_table else [changes]
+        is_split = every_field and not (route.by or route.is_logical_table)
+        parts = split_other_tables(self._plan, changes) if is_split else [changes]
         transforms = list_transforms(self._plan, events, route)
         changes = union_parts([self._transform(part, transforms, events.topic, seen, balance) for part in parts])
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
-        if is_numbered:
-            changes = replace(changes, frame=keep_numbers(changes.frame, OFFSET, FILE, PLACE))
-        return reject_missing_keys(changes)
+        kept = keep_numbers(changes.frame, OFFSET, FILE, PLACE) if is_numbered else changes.frame
+        return reject_missing_keys(replace(changes, frame=kept))
 
     def _find_order(self, session: SparkSession, events: Events, route: Route) -> Sequence[StructField]:
         """Return the columns that order the changes of a topic; none if positions or offsets order them."""

@@ -16,10 +16,9 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
 from headrace.engine.read.change_reader import ChangeReader, drop_tombstone_rows, drop_tombstones
 from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected_half, is_rejected_half_error
-from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
-from headrace.engine.write.hidden_columns import check_continued
+from headrace.engine.write.hidden_columns import check_hidden_columns
 from headrace.engine.write.missing_rows import remove_missing
 from headrace.engine.write.rejects import Rejected, Rejects
 from headrace.engine.write.removed_rows import Removed, merge_removed
@@ -194,21 +193,10 @@ class TableWriter:
         if not table_plan.upsert_sinks or state.sources.names:
             return table_plan
         if not state.sources.is_recorded:
-            self._check_hidden_columns(target, table_plan)
+            check_hidden_columns(self._plan, target, table_plan, self._reader, self._sinks)
             table_plan = self._adopt_epoch(table_plan)
         self._note_first_source(target, table_plan, state)
         return table_plan
-
-    def _check_hidden_columns(self, target: Target, table_plan: TablePlan) -> None:
-        """Raise ConfigError if transforms hide columns, and the table already has rows that did not pass them."""
-        if not self._plan.hides_values:
-            return
-        session, seen = self._sinks.session_of(target.name), SeenColumns()
-        for events, route in target.sources:
-            self._reader.read_changes(session, events, route, seen=seen)
-        hidden = {column for masks in seen.masks.values() for column in masks.hidden}
-        for sink in table_plan.upsert_sinks if hidden else ():
-            check_continued(target.name, self._plan.name_of(sink), sink.check_stored(session, table_plan.table), hidden)
 
     def _adopt_epoch(self, table_plan: TablePlan) -> TablePlan:
         """Continue the epoch of stored rows in a new checkpoint. In a lower epoch, all changes would lose against these rows.

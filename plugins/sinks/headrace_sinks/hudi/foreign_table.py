@@ -48,8 +48,10 @@ def open_existing(spark: SparkSession, path: str, table: Table, *, takes_over: b
     return None
 
 
-def check_only_pipeline(commits: hudi_timeline.NewestCommits, batch: Batch, table: Table) -> None:
+def check_only_pipeline(commits: hudi_timeline.NewestCommits, batch: Batch, table: Table, *, takes_over: bool) -> None:
     """Raise ConfigError if the newest batches of a table that is to be taken over are all of other pipelines."""
+    if not takes_over:
+        return
     own = batch.pipeline.partition("/")[0]
     pipelines = {re.split("[/:]", mark)[0] for mark in hudi_timeline.list_marks(commits)}
     if pipelines and own not in pipelines:

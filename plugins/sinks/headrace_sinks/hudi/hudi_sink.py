@@ -229,8 +229,7 @@ class HudiSink(Sink):
             if last is not None and batch.is_applied([last.mark]):
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)
-            if foreign is None and self.config.take_over:
-                check_only_pipeline(commits, batch, table)
+            check_only_pipeline(commits, batch, table, takes_over=self.config.take_over and foreign is None)
             wait_for_instants(spark, stored)
             if foreign is not None:
                 self._take_over(table, rows, batch, foreign)

@@ -284,7 +284,7 @@ def test_hard_deletes_are_found_by_renamed_keys_in_each_sink(
         tmp_path,
         sink,
         source=source,
-        tables=[{"source": "*", "target": "shop.{topic}", "key": ["number"]}],
+        tables=[{"source": "*", "target": "shop.{topic}", "key": ["id"]}],
         transforms=[{"rename": {"columns": {"id": "number"}}}, {"filter": {"condition": "number <> 5"}}],
     )
     postgres.execute(f"insert into {schema}.items select i, 'many' from generate_series(1, 6) i")

@@ -217,7 +217,8 @@ class Sink(Plugin, ABC):
     def check_stored(self, spark: SparkSession, table: Table) -> str | None:
         """Raise ConfigError for an existing table that contradicts the sink's options (``headrace check``); nothing is written.
 
-        Return the changes of the table that the next batch makes in addition to its rows; None if there are none.
+        Return the changes by which the next batch continues a table of another writer; None for other tables. The rows of such a table
+        did not pass the transforms, so it is rejected if they hide columns.
         """
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:

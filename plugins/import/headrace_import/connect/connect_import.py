@@ -13,6 +13,7 @@ from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
+from headrace_import.connect.routed_topics import select_read_topics
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
 from headrace_import.connect.topics import Topics
@@ -146,9 +147,8 @@ def _read_topics(inputs: ConnectInputs, *, is_routed: bool) -> Topics:
         first, *others = written
         for other in others:
             first = first.join(other)
-        for settings in inputs.sinks:
-            settings.ignore(["topics", "topics.regex"], "headrace reads the topics of the source, before its router")
-        return first
+        named = [(s, _read_sink_topics(s)) for s in inputs.sinks if s.find("topics", "topics.regex")]
+        return select_read_topics(list(zip(inputs.sources, written, strict=True)), first, named) if named else first
     read = [_read_sink_topics(settings) for settings in inputs.sinks]
     if not all(topics.is_same(read[0]) for topics in read):
         fix = "import each sink into a pipeline file of its own"

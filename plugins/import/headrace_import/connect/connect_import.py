@@ -14,6 +14,7 @@ from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.routed_topics import select_read_topics
+from headrace_import.connect.shared_options import check_shared_options
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
 from headrace_import.connect.topics import Topics
@@ -69,6 +70,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     if not inputs.sources and not inputs.sinks:
         fix = "give the JSON file of a connector as well"
         raise ConfigError("no input is a connector", where=inputs.workers[0].place, fix=fix)
+    check_shared_options(inputs.sources, inputs.sinks, inputs.workers)
     if inputs.has_kinesis and len(inputs.sources) > 1:
         fix = "import each source into a pipeline file of its own"
         raise ConfigError("two sources write to Kinesis", where=_list_places(inputs.sources), fix=fix)
@@ -297,13 +299,10 @@ def _write_transforms(draft: Block, inputs: ConnectInputs, chains: Sequence[Chai
 
 
 def _write_dialects(draft: Block, inputs: ConnectInputs) -> None:
+    """Add the options of dialects, which are the same for all sources."""
     for settings in inputs.sources:
-        dialects = debezium_source.read_dialects(settings)
-        if dialects and "dialects" not in draft.entries:
+        if dialects := debezium_source.read_dialects(settings):
             draft.entries["dialects"] = dialects
-        elif dialects:
-            why = "the first source has another placeholder"
-            settings.add_to_do(["unavailable.value.placeholder"], why, "import it alone")
 
 
 def _write_sinks(draft: Block, inputs: ConnectInputs) -> None:

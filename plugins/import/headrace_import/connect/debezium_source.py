@@ -22,6 +22,7 @@ _STRATEGIES = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.sche
 #: Options with the first part of the topics.
 TOPIC_PREFIX = ("topic.prefix", "database.server.name")
 _PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
+_DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 _INCLUDED, _EXCLUDED = ("table.include.list", "table.whitelist"), ("table.exclude.list", "table.blacklist")
 
 
@@ -61,6 +62,11 @@ def read_dialects(settings: Settings) -> Block | None:
     options = Block()
     options.add("unavailable.value.placeholder", settings.read(key), settings.cite(key))
     return Block({"debezium": options, "flat": options})
+
+
+def read_placeholder(settings: Settings) -> str:
+    """Return the text that the connector writes for a large value without a change."""
+    return settings.get(settings.find(*_PLACEHOLDER) or "", _DEFAULT_PLACEHOLDER)
 
 
 def list_levels(settings: Settings) -> list[str]:

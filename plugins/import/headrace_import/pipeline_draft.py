@@ -48,6 +48,17 @@ def list_comments(node: Line | Block | Blocks) -> Iterator[str]:
             yield from list_comments(child)
 
 
+def read_values(block: Block) -> dict[str, Any]:
+    """Return a mapping without its comments."""
+    return {key: _read_value(node) for key, node in block.entries.items()}
+
+
+def _read_value(node: Line | Block | Blocks) -> Any:
+    if isinstance(node, Line):
+        return node.value
+    return read_values(node) if isinstance(node, Block) else [read_values(item) for item in node.items]
+
+
 def write_yaml(draft: Block) -> str:
     """Return the draft as YAML."""
     return "".join(f"{line}\n" for line in _write_block(draft, ""))

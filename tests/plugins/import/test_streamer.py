@@ -270,3 +270,43 @@ def test_a_takeover_requires_the_folders_of_the_tables(importer: Any, tmp_path: 
     (tmp_path / "run.sh").write_text(COMMAND.replace("silver/orders", "silver/orders.v1"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"the folder 'orders.v1' cannot be the name of a table"):
         importer.run(tmp_path / "run.sh", tmp_path / "orders.properties", take_over=True)
+
+
+JOB = (
+    "spark-submit --class HoodieStreamer x.jar --source-class org.apache.hudi.utilities.sources.JsonKafkaSource "
+    "--table-type COPY_ON_WRITE --target-base-path s3://lake/silver/orders --target-table orders "
+    "--hoodie-conf bootstrap.servers=b:9092 --hoodie-conf hoodie.streamer.source.kafka.topic=orders "
+    "--hoodie-conf hoodie.datasource.write.recordkey.field=id "
+)
+
+
+def test_consumer_options_of_a_job_are_those_of_the_source(importer: Any, tmp_path: Path) -> None:
+    options = {"isolation.level": "read_committed", "fetch.max.bytes": "1", "client.rack": "x"}
+    text = JOB + " ".join(f"--hoodie-conf {key}={value}" for key, value in options.items())
+    (tmp_path / "run.sh").write_text(text, encoding="utf-8")
+    result = importer.run(tmp_path / "run.sh")
+    importer.check(result)
+    kafka = yaml.safe_load(result.pipeline)["source"]["kafka"]
+    assert {key: kafka.get(f"kafka.{key}") for key in options} == options
+
+
+@pytest.mark.parametrize("take_over", [True, False])
+def test_jobs_of_one_table_have_one_set_of_options(take_over: bool, importer: Any, tmp_path: Path) -> None:
+    other = JOB.replace("topic=orders", "topic=more").replace("silver/orders", "silver/orders/")
+    files = [tmp_path / "a.sh", tmp_path / "b.sh"]
+    for file, text in zip(files, (JOB, other), strict=True):
+        file.write_text(text, encoding="utf-8")
+    result = importer.run(*files, take_over=take_over)
+    importer.check(result)
+    assert len(set(importer.name_tables(result, "orders", "more"))) == 1
+    for old, new in (("field=id", "field=number"), ("COPY_ON_WRITE", "MERGE_ON_READ")):
+        files[1].write_text(other.replace(old, new), encoding="utf-8")
+        with pytest.raises(ConfigError, match="with different options"):
+            importer.run(*files, take_over=take_over)
+
+
+@pytest.mark.parametrize("folder", ["s3://lake/", "s3://lake", "file:/"])
+def test_a_table_at_the_root_of_a_bucket_is_not_taken_over(folder: str, importer: Any, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(JOB.replace("s3://lake/silver/orders", folder), encoding="utf-8")
+    with pytest.raises(ConfigError, match="a whole bucket"):
+        importer.run(tmp_path / "run.sh", take_over=True)

@@ -46,17 +46,23 @@ _OF_SPARK = (
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """Inputs that may have options of the client, and the brokers of the command line."""
+    """Inputs that may have options of the client, and the brokers of the command line.
+
+    ``bare_options``: starts of the consumer options that the inputs have without a prefix, in addition to those of security.
+    """
 
     inputs: Sequence[Settings]
     bootstrap_servers: str | None
     report: Report
+    bare_options: tuple[str, ...] = ()
 
     def write(self, kafka: Block) -> None:
         """Add brokers and consumer options to the options of the source."""
         self._write_brokers(kafka)
         for settings in self.inputs:
             options = _list_consumer_options(settings)
+            bare = [key for key in settings.list_keys() if key.startswith(self.bare_options)]
+            options |= {key: key for key in bare if key not in options}
             if "auth" not in kafka.entries and settings.get(options.get("sasl.mechanism", "")) == "AWS_MSK_IAM":
                 comment = settings.cite(*(options.pop(name) for name in _OF_MSK_IAM if name in options))
                 kafka.entries["auth"] = Block({"msk-iam": Block(comment=comment)})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.kafka_client import ClientInputs
 from headrace_import.hudi.table_options import read_table_options
 from headrace_import.hudi.taken_folders import add_folders
 from headrace_import.import_report import Kind, Report
-from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
+from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments, read_values
 from headrace_import.settings import Settings, name_new_folder
 
 _ROOT, _TOPIC, _REGISTRY = "source.dfs.root", "source.kafka.topic", "schemaprovider.registry.url"
@@ -19,6 +20,26 @@ _LIMITS = {"kafka.source.maxEvents": "maxOffsetsPerTrigger", "source.kafka.maxEv
 _STARTS = {"earliest": "earliest", "latest": "latest"}
 _FORMATS = (("avro", "avro"), ("json", "json"), ("parquet", "parquet"))
 _PREFIXES = ("hoodie.streamer.", "hoodie.deltastreamer.")
+#: Options of Kafka's consumer with an effect in Spark, which a job has without a prefix.
+_CONSUMER = (
+    "isolation.level",
+    "client.rack",
+    "fetch.",
+    "max.partition.fetch.bytes",
+    "max.poll.",
+    "receive.buffer.bytes",
+    "send.buffer.bytes",
+    "request.timeout.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "default.api.timeout.ms",
+    "connections.max.idle.ms",
+    "reconnect.backoff.",
+    "retry.backoff.",
+    "metadata.max.age.ms",
+    "client.dns.lookup",
+    "check.crcs",
+)
 #: Arguments of spark-submit.
 _SUBMIT = (
     "--class",
@@ -99,6 +120,7 @@ def import_streamer(
         raise ConfigError("the source of the job is not known", where=jobs[0].place, fix=fix)
     draft.entries["source"] = source
     sink = _read_sink(jobs, rules, report, take_over=take_over)
+    _check_tables(jobs, rules)
     draft.entries["tables"] = Blocks(rules)
     if debezium := [job for job in jobs if "Debezium" in job.get("--source-class")]:
         comment = "; ".join(job.cite("--source-class") for job in debezium)
@@ -144,7 +166,7 @@ def _read_kafka(
     jobs: Sequence[Settings], rules: Sequence[Block], report: Report, bootstrap_servers: str | None
 ) -> Block:
     kafka = Block()
-    ClientInputs(jobs, bootstrap_servers, report).write(kafka)
+    ClientInputs(jobs, bootstrap_servers, report, bare_options=_CONSUMER).write(kafka)
     topics, comments, source = [], [], Block({"kafka": kafka})
     for job, rule in zip(jobs, rules, strict=True):
         key = find_option(job, _TOPIC) or ""
@@ -212,6 +234,22 @@ def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report,
             rule.entries["sink"] = Block({"hudi": options})
     _add_sync(sink, jobs)
     return sink
+
+
+def _check_tables(jobs: Sequence[Settings], rules: Sequence[Block]) -> None:
+    """Raise ConfigError for jobs that write one table with different options."""
+    tables: dict[str, dict[str, Any]] = {}
+    for job, rule in zip(jobs, rules, strict=True):
+        values = read_values(rule)
+        values.pop("source", None)
+        for table in {job.get("--target-base-path").rstrip("/"), values.get("target", "")} - {""}:
+            tables.setdefault(table, {})[job.place] = values
+    for table, options in tables.items():
+        first, *others = options.values()
+        if any(other != first for other in others):
+            fix = "give the jobs the same key and the same options, or import one of them"
+            what = f"these jobs write the table {table!r} with different options"
+            raise ConfigError(what, where=", ".join(options), fix=fix)
 
 
 def _add_new_folder(jobs: Sequence[Settings], sink: Block) -> None:

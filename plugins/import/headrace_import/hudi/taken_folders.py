@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 
 from headrace.sdk import ConfigError
@@ -10,6 +11,7 @@ from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
 _BASE = "--target-base-path"
+_BUCKET = re.compile(r"\w+:(//[^/]*)?")
 
 
 def add_folders(jobs: Sequence[Settings], rules: Sequence[Block], sink: Block) -> None:
@@ -18,6 +20,9 @@ def add_folders(jobs: Sequence[Settings], rules: Sequence[Block], sink: Block) -
         if not job.get(_BASE):
             fix = f"give the command line with {_BASE} as well"
             raise ConfigError("the folder of the table is not known", where=job.place, fix=fix)
+        if _BUCKET.fullmatch(job.get(_BASE).rstrip("/")):
+            fix = "import without --take-over, which loads the rows into a new table in a folder of the bucket"
+            raise ConfigError("the table has a whole bucket, not a folder in it", where=job.place, fix=fix)
     folders = [job.read(_BASE).rstrip("/") for job in jobs]
     parents = {posixpath.dirname(folder) for folder in folders}
     if len(parents) > 1:

@@ -32,17 +32,17 @@ ICEBERG = {
     ("config", "topics"),
     [
         (POSTGRES | {"table.include.list": "public.a, public\\.b"}, ["shop.public.a", "shop.public.b"]),
-        (POSTGRES | {"table.include.list": "public.a.*,public.b"}, "shop[.](?:public.a.*|public.b)"),
+        (POSTGRES | {"table.include.list": "public.a.*,public.b"}, "shop[.](?i:public.a.*|public.b)"),
         (POSTGRES, "shop[.][^.]+[.].+"),
-        (POSTGRES | {"schema.include.list": "public"}, "shop[.](?:public)[.].+"),
-        (POSTGRES | {"table.exclude.list": "public.x"}, "shop[.](?!(?:public.x)$)[^.]+[.].+"),
+        (POSTGRES | {"schema.include.list": "public"}, "shop[.](?i:public)[.].+"),
+        (POSTGRES | {"table.exclude.list": "public.x"}, "shop[.](?!(?i:public.x)$)[^.]+[.].+"),
         (POSTGRES | {"table.include.list": "^public\\.a$,public\\.b$"}, ["shop.public.a", "shop.public.b"]),
-        (POSTGRES | {"table.include.list": "^public\\.a$,^public.b.*"}, "shop[.](?:public\\.a|public.b.*)"),
+        (POSTGRES | {"table.include.list": "^public\\.a$,^public.b.*"}, "shop[.](?i:public\\.a|public.b.*)"),
         (POSTGRES | {"schema.include.list": "public", "table.include.list": "public.a"}, ["shop.public.a"]),
-        (POSTGRES | {"topic.delimiter": "-", "table.include.list": r"public\.a,x[.]b.*"}, r"shop-(?:public-a|x-b.*)"),
+        (POSTGRES | {"topic.delimiter": "-", "table.include.list": r"public\.a,x[.]b.*"}, r"shop-(?i:public-a|x-b.*)"),
         (POSTGRES | {"topic.delimiter": "_", "table.include.list": "public.a"}, ["shop_public_a"]),
         (MYSQL | {"table.include.list": "db.a"}, ["shop.db.a"]),
-        (MARIADB | {"database.include.list": "db"}, "shop[.](?:db)[.].+"),
+        (MARIADB | {"database.include.list": "db"}, "shop[.](?i:db)[.].+"),
         (
             SQLSERVER | {"database.names": "one,two", "table.include.list": "dbo.a"},
             ["shop.one.dbo.a", "shop.two.dbo.a"],
@@ -53,6 +53,12 @@ ICEBERG = {
 def test_topics_of_debezium(config: dict[str, str], topics: Any, importer: Any) -> None:
     kafka = importer.load(config)["source"]["kafka"]
     assert kafka.get("subscribe", kafka.get("subscribePattern")) == topics
+
+
+@pytest.mark.parametrize(("included", "is_reported"), [("PUBLIC.Orders", True), ("public.orders", False)])
+def test_names_with_upper_case_are_reported(included: str, is_reported: bool, importer: Any, find_keys: Any) -> None:
+    result = importer.run(importer.write("a.json", POSTGRES | {"table.include.list": included}))
+    assert ("table.include.list" in find_keys(result, Kind.TO_DO)) is is_reported
 
 
 def test_prefix_may_be_a_reference(importer: Any, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def read_topics(settings: Settings) -> Topics:
         outer = [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
         settings.ignore(outer, f"`{included}` names the tables of the topics")
     if included and all(map(_is_name, _list_names(settings.get(included)))):
+        _report_case(settings, included)
         tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
         parts = [
             [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
@@ -92,20 +93,20 @@ def _read_delimiter(settings: Settings) -> str:
 
 
 def _make_pattern(settings: Settings, included: str | None) -> tuple[str, list[str]]:
-    """Return a regular expression of ``schema.table``, and the options that give it."""
+    """Return a regular expression of ``schema.table``, and the options that give it. Debezium's lists ignore the case."""
     if included:
-        return f"(?:{'|'.join(_list_names(settings.get(included)))})", [included]
+        return f"(?i:{'|'.join(_list_names(settings.get(included)))})", [included]
     keys, parts = [], []
     included_outer, excluded_outer = _list_outer_keys(settings)
     if excluded := settings.find(*_EXCLUDED):
         keys.append(excluded)
-        parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(excluded)))})$)")
+        parts.append(f"(?!(?i:{'|'.join(_list_names(settings.get(excluded)))})$)")
     if outer := settings.find(*included_outer):
         keys.append(outer)
-        return "".join([*parts, f"(?:{'|'.join(_list_names(settings.get(outer)))})[.].+"]), keys
+        return "".join([*parts, f"(?i:{'|'.join(_list_names(settings.get(outer)))})[.].+"]), keys
     if outer := settings.find(*excluded_outer):
         keys.append(outer)
-        parts.append(f"(?!(?:{'|'.join(_list_names(settings.get(outer)))})[.])")
+        parts.append(f"(?!(?i:{'|'.join(_list_names(settings.get(outer)))})[.])")
     return "".join([*parts, "[^.]+[.].+"]), keys
 
 
@@ -142,6 +143,13 @@ def _check_strategy(settings: Settings) -> None:
 def _is_name(item: str) -> bool:
     """Return whether an item of a table list is a name, not a regular expression."""
     return bool(re.fullmatch(r"[\w$ -]+((\\?\.)[\w$ -]+)+", item))
+
+
+def _report_case(settings: Settings, included: str) -> None:
+    """Report names with upper case, because the list ignores the case, and the topics have that of the database."""
+    if settings.get(included) != settings.get(included).lower():
+        why = "Debezium's list ignores the case, and the names of topics have the case of the tables in the database"
+        settings.add_to_do([included], why, "check the case of the names in `subscribe`")
 
 
 def _sanitize(name: str) -> str:

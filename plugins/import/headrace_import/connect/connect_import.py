@@ -14,6 +14,7 @@ from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.routed_topics import select_read_topics
+from headrace_import.connect.routing_smts import keep_key_columns
 from headrace_import.connect.shared_options import check_shared_options
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
@@ -260,6 +261,7 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
     ]
     _report_databases(inputs, rules)
     keys = [chain.key for chain in chains if chain.key]
+    _keep_keys(inputs, chains)
     if not rules and not keys:
         return
     has_rest = any(isinstance(line := rule.entries["source"], Line) and line.value == "*" for rule in rules)
@@ -272,6 +274,24 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
             why = "records of Debezium have the table's primary key, which takes precedence over `key:`"
             settings.add_to_do(["transforms"], why, "set `key: none` next to `value:`, if `key:` has other columns")
     draft.entries["tables"] = Blocks(rules)
+
+
+def _keep_keys(inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
+    """Keep the columns of `key:` that a transform removes, and report them."""
+    keys = [chain.key for chain in chains if chain.key]
+    if kept := [name for key in keys[-1:] for chain in chains for name in keep_key_columns(key, chain.steps)]:
+        for chain in chains:
+            chain.steps = [step for step in chain.steps if not _is_empty_drop(step)]
+        why = f"the transforms remove the key columns {', '.join(kept)}; the table keeps them, because it needs its key"
+        fix = "name other columns in `key:` of `tables:`, or check that readers may see them"
+        place = _list_places([*inputs.sources, *inputs.sinks])
+        inputs.report.add(Kind.TO_DO, place, ["transforms"], why, fix)
+
+
+def _is_empty_drop(step: Block) -> bool:
+    options = step.entries.get("drop")
+    columns = options.entries.get("columns") if isinstance(options, Block) else None
+    return isinstance(columns, Line) and not columns.value
 
 
 def _report_databases(inputs: ConnectInputs, rules: Sequence[Block]) -> None:

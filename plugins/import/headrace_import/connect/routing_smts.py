@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from headrace_import.connect.smt import Imported, NotImportableError, Smt
 from headrace_import.pipeline_draft import Block, Line
@@ -85,6 +86,25 @@ def report_extract_key(smt: Smt, key: Block | None) -> bool:
         return False
     node.comment = f"{node.comment}, {smt.cite('type', 'field').partition(': ')[2]}"
     return True
+
+
+def keep_key_columns(key: Block, steps: Sequence[Block]) -> list[str]:
+    """Keep the key columns in the rows of `drop` and `keep`, and return those that the transforms would remove.
+
+    Kafka Connect has the key columns in the record's key as well, and a table in its rows alone.
+    """
+    line, kept = key.entries["key"], list[str]()
+    for name, options in (item for step in steps for item in step.entries.items()):
+        columns = options.entries.get("columns") if isinstance(options, Block) else None
+        if not isinstance(line, Line) or not isinstance(columns, Line):
+            continue
+        removed = [column for column in line.value if (column in columns.value) == (name == "drop")]
+        if name == "drop" and removed:
+            columns.value = [column for column in columns.value if column not in removed]
+        elif name == "keep":
+            columns.value = [*columns.value, *removed]
+        kept += removed if name in ("drop", "keep") else []
+    return kept
 
 
 def reject_key_smt(smt: Smt) -> None:

@@ -11,11 +11,14 @@ _SAME = ("env", "file", "secretManager", "ssm")
 #: Names of options whose values are secrets.
 _SECRET_KEY = re.compile(
     r"passw|(^|[._-])pwd($|[._-])|passphrase|cookie|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
-    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key",
+    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key|catalog\.(properties\.)?header\.",
     re.IGNORECASE,
 )
 #: Options whose names look like those of secrets.
-_PUBLIC_KEY = re.compile(r"credentials?\.(source|provider)|credentials\.provider\.class|token\.endpoint", re.IGNORECASE)
+_PUBLIC_KEY = re.compile(
+    r"credentials?\.(source|provider)|credentials\.provider\.class|token\.endpoint|header\.x-iceberg-access-delegation",
+    re.IGNORECASE,
+)
 #: The name that a user gave to a transform or predicate.
 _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
 #: The password may contain a slash. Digits before a slash, a comma or the end are a port.

@@ -51,7 +51,8 @@ class Settings:
     def cite(self, *keys: str) -> str:
         """Return the comment for a value that these options give; they count as imported."""
         present = [key for key in keys if key in self._options]
-        self._accounted.update(present)
+        names = set(map(self.spell, present))  # One option of the file may be several options of the connector.
+        self._accounted.update(key for key in self._options if self.spell(key) in names)
         self._cited += present
         return (
             f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""

@@ -321,3 +321,11 @@ def test_own_options_of_the_iceberg_sink_are_no_options_of_the_catalog(importer:
     assert "debezium.sink.iceberg.partition-field" in find_keys(result, Kind.TO_DO)
     # The sink removes rows that have been rewritten as deleted.
     assert pipeline["transforms"] == [{"unwrap": {"delete.tombstone.handling.mode": "rewrite-with-tombstone"}}]
+
+
+def test_an_option_of_both_converters_is_known_if_one_has_it(importer: Any, find_keys: Any) -> None:
+    kafka = {"debezium.sink.type": "kafka", "debezium.sink.kafka.producer.bootstrap.servers": "b:9092"}
+    registry = {"debezium.format.value": "avro", "debezium.format.schema.registry.url": "http://r"}
+    result = importer.run(importer.write_properties(kafka | make_source("postgresql.Postgres") | registry))
+    assert yaml.safe_load(result.pipeline)["source"]["value"] == {"avro": {"registry": "http://r"}}
+    assert find_keys(result, Kind.UNKNOWN) == set()

@@ -224,6 +224,15 @@ def test_hudi_sink_and_a_sink_without_counterpart(importer: Any, tmp_path: Path,
     assert {"sink.fenodes", "sink.password"} <= find_keys(result, Kind.NOT_IMPORTED)
 
 
+@pytest.mark.parametrize(("operation", "is_reported"), [("insert", True), ("UPSERT", False)])
+def test_hudi_sink_that_only_appends_is_reported(
+    operation: str, is_reported: bool, importer: Any, tmp_path: Path, find_keys: Any
+) -> None:
+    hudi = {"type": "hudi", "path": "s3://lake/flink", "write.operation": operation}
+    _, result = load(importer, tmp_path, sink=hudi)
+    assert ("sink.write.operation" in find_keys(result, Kind.TO_DO)) is is_reported
+
+
 @pytest.mark.parametrize(
     ("sections", "error"),
     [

@@ -19,6 +19,8 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
         ("iceberg.hadoop.fs.azure.sas.box.acct.blob.core.windows.net", "sv=2024&sig=AbC"),
         ("iceberg.catalog.adls.connection-string.acct", "AccountName=a;AccountKey=AbC=="),
         ("iceberg.catalog.header.Authorization", "AbC"),
+        ("iceberg.catalog.header.X-Api", "AbC"),
+        ("catalog.properties.header.X-Api", "AbC"),
         ("iceberg.catalog.header.X-Login", "Bearer AbC"),
         ("iceberg.catalog.header.Cookie", "session=AbC"),
         ("iceberg.catalog.jdbc.pwd", "AbC"),
@@ -45,6 +47,7 @@ def test_secret_is_found(key: str, value: str) -> None:
         ("key.converter", "org.apache.kafka.connect.json.JsonConverter"),
         ("s3.credentials.provider.class", "com.example.Provider"),
         ("iceberg.hadoop.pwdump", "x"),
+        ("iceberg.catalog.header.X-Iceberg-Access-Delegation", "vended-credentials"),
     ],
 )
 def test_other_value_is_copied(key: str, value: str) -> None:

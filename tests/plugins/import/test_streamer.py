@@ -310,3 +310,22 @@ def test_a_table_at_the_root_of_a_bucket_is_not_taken_over(folder: str, importer
     (tmp_path / "run.sh").write_text(JOB.replace("s3://lake/silver/orders", folder), encoding="utf-8")
     with pytest.raises(ConfigError, match="a whole bucket"):
         importer.run(tmp_path / "run.sh", take_over=True)
+
+
+def test_partition_columns_have_no_types_of_a_key_generator(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    option = "hoodie.datasource.write.partitionpath.field"
+    (tmp_path / "run.sh").write_text(f"{JOB} --hoodie-conf {option}=country:SIMPLE,at:TIMESTAMP", encoding="utf-8")
+    result = importer.run(tmp_path / "run.sh")
+    (table,) = yaml.safe_load(result.pipeline)["tables"]
+    assert table["sink"]["hudi"][option] == "country,at"
+    assert option in find_keys(result, Kind.TO_DO)
+
+
+def test_files_of_tables_are_found_at_their_paths(importer: Any, tmp_path: Path) -> None:
+    start = "hoodie.streamer.ingestion."
+    text = f"{start}tablesToBeIngested=d.c\n{start}d.c.configFile=config/c.properties\nbootstrap.servers=b:9092\n"
+    (tmp_path / "all.properties").write_text(text, encoding="utf-8")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/c.properties").write_text("hoodie.streamer.source.kafka.topic=c\n", encoding="utf-8")
+    pipeline = yaml.safe_load(importer.run(tmp_path / "all.properties").pipeline)
+    assert pipeline["source"]["kafka"]["subscribe"] == ["c"]

@@ -72,6 +72,10 @@ def _read_hudi(sink: Settings) -> Block:
     sink.add_to_do(["path"], why, "choose a `path` that no other writer uses")
     if sink.get("hoodie.table.type"):
         options.add("table.type", sink.read("hoodie.table.type"), sink.cite("hoodie.table.type"))
+    if sink.get("write.operation").lower() not in ("", "upsert"):
+        fix = "`mode: append`, and `delete.tombstone.handling.mode: rewrite` in `unwrap`, keep each change as a row"
+        why = "the table has one row for each key, and no deleted rows"
+        sink.reject(["write.operation"], why, fix, Kind.TO_DO)
     own = [key for key in sink.list_keys("hoodie.") if re.search(r"recordkey|ordering|precombine|payload|keygen", key)]
     sink.reject(
         [key for key in own if key in sink.list_remaining()], "headrace makes the record keys and orders the changes"

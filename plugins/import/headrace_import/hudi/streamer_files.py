@@ -52,7 +52,7 @@ class StreamerFiles:
 
     def _read_command(self, path: Path, options: dict[str, str], report: Report) -> list[Settings]:
         """Return the jobs of a command line whose properties are next to it, or that has all of them itself."""
-        props = path.parent / Path(options.get("--props") or "none").name
+        props = _find_file(path.parent, options.get("--props") or "none")
         if not props.is_file():
             jobs = list(_split_tables([path], options, report))
             if options.get("--props"):
@@ -68,8 +68,14 @@ def read_properties(path: Path) -> dict[str, str]:
     included = options.get(_INCLUDE, "")
     if not included:
         return options
-    base = path.parent / Path(included).name
+    base = _find_file(path.parent, included)
     return {**parse_properties(read_text(base), str(base)), **options}
+
+
+def _find_file(folder: Path, name: str) -> Path:
+    """Return a file that another file names: at its path below the folder, or in the folder itself."""
+    is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
+    return folder / name if is_below and (folder / name).is_file() else folder / Path(name).name
 
 
 def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report) -> Iterator[Settings]:
@@ -90,7 +96,7 @@ def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report
         file = next(
             (value for key, value in ingestion.items() if key.endswith(f".{table}{_FILE}")), f"{table}.properties"
         )
-        path = paths[-1].parent / Path(file).name
+        path = _find_file(paths[-1].parent, file)
         job = Settings(f"{place} + {path.name}", {**shared, **read_properties(path)}, report)
         job.ignore([_INCLUDE], "its options are part of the job")
         yield job

@@ -53,6 +53,7 @@ def read_table_options(job: Settings, rule: Block, *, take_over: bool) -> Block:
         [k for k in _OWN if k in job.list_remaining()], "headrace makes the record keys and keeps the partition columns"
     )
     _check_index(job)
+    _add_partition(job, options)
     _add_index(job, options, take_over=take_over)
     job.ignore(
         [k for k in job.list_keys("hoodie.") if not job.get(k) and k in job.list_remaining()], "the option has no value"
@@ -116,6 +117,17 @@ def _report_duplicates(job: Settings, options: Block) -> None:
         why = "a record with a key that the table has replaces the row; Hudi Streamer keeps the first one"
         job.reject(active, why, "check that a key has one record, or that the last one is right", Kind.TO_DO)
     job.ignore(_DUPLICATES, "duplicates are not left out")
+
+
+def _add_partition(job: Settings, options: Block) -> None:
+    """Set the partition columns without the types that CustomKeyGenerator has after their names."""
+    fields = [field.strip().partition(":") for field in job.get(_PARTITION).split(",")]
+    if not all(kind.upper() in ("SIMPLE", "TIMESTAMP") for _, _, kind in fields):
+        return
+    if any(kind.upper() == "TIMESTAMP" for _, _, kind in fields):
+        why = "the partitions have the values of the column, not the times that the key generator makes of them"
+        job.add_to_do([_PARTITION], why, "a column with the time of the partition: `compute`")
+    options.add(_PARTITION, ",".join(name for name, _, _ in fields), job.cite(_PARTITION))
 
 
 def _check_index(job: Settings) -> None:

@@ -240,7 +240,7 @@ def test_defaults_of_expressions(importer: Any, monkeypatch: pytest.MonkeyPatch,
             "inventory.orders,inventory.lines",
             {"subscribe": ["tutorial.inventory.orders", "tutorial.inventory.lines"]},
         ),
-        ("inventory.*", {"subscribePattern": "tutorial[.](?:inventory.*)"}),
+        ("inventory.*", {"subscribePattern": "tutorial[.](?i:inventory.*)"}),
     ],
 )
 def test_kinesis_sink_with_a_stream_for_each_table(

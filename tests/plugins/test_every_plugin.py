@@ -16,6 +16,7 @@ from headrace.testing.plugins import PluginConformance
 #: Kind and name → options of a working configuration; ``{folder}`` is an empty folder.
 OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("source", "files"): {"path": "{folder}", "format": "json"},
+    ("format", "csv"): {},
     ("format", "parquet"): {},
     ("dialect", "jdbc"): {},
     ("sink", "console"): {},

@@ -233,7 +233,11 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("position", "origin", "value"),
-    [("", "NULL", "large"), ("0A", "map('large', '')", "large"), ("0A", "map('large', '')", None)],
+    [
+        ("", "CAST(NULL AS MAP<STRING, STRING>)", "large"),
+        ("0A", "map('large', '')", "large"),
+        ("0A", "map('large', '')", None),
+    ],
     ids=["other writer", "taken from another writer", "unknown"],
 )
 def test_stored_value_without_a_position(

@@ -212,7 +212,7 @@ class TestRowsThatWhenDoesNotSelect:
         frame = spark.sql("SELECT 1 AS id, named_struct('email', 'RAW') AS p")
         changes = Flatten(delimiter="_", when="id > 100").process(Changes(frame, envelope=False))
         changes = Compute(columns={"copy": "p.email"}).process(changes)
-        with pytest.raises(DataError, match="'copy' is computed from 'p_email'"):
+        with pytest.raises(DataError, match=r"'copy' is computed from 'p\.email'"):
             Mask(columns={"p_email": HASH, "p.email": HASH}).process(changes)
 
 

@@ -54,7 +54,9 @@ def test_new_version_of_a_table(spark: SparkSession, tmp_path: Path, kind: str) 
 def test_query_of_a_database(spark: SparkSession, postgres: Postgres) -> None:
     """Each refresh reads it. A table that is gone keeps the rows that were loaded."""
     table = f"countries_{uuid.uuid4().hex[:8]}"
-    postgres.execute(f"create table {table} (code text, region text); insert into {table} values ('CH', 'Alps')")
+    postgres.execute(
+        f"create table {table} (code text primary key, region text); insert into {table} values ('CH', 'Alps')"
+    )
     login = {
         "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}",
         "connection.user": postgres.user,

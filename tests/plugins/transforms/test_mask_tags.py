@@ -67,7 +67,7 @@ def test_patterns_name_fields() -> None:
     [
         ([], "'address.street'"),
         ([{"rename": {"columns": {"address": "home"}}}], "'home.street'"),
-        ([{"flatten": {"delimiter": "_"}}], "'address_city'"),
+        ([{"flatten": {"delimiter": "_"}}], "'address_street'"),
         ([{"compute": {"columns": {"copy": "address.street"}}}, {"drop": {"columns": ["address"]}}], "'copy'"),
         ([{"mask": {"columns": {"address.city": {"nullify": True}}}}], "'address.street'"),
         ([by_tag(characters=1)], {"address": {"city": "Bern", "street": "*"}, "phones": ["*"]}),

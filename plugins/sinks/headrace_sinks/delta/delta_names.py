@@ -33,3 +33,14 @@ def check_names(names: Iterable[str], properties: Mapping[str, str], readers: Se
                 where="sink delta",
                 fix=f"change the name with `rename` under `transforms:`, that of a nested field after `flatten`; or {way_on}",
             )
+
+
+def check_merged_names(names: Iterable[str]) -> None:
+    """Raise DataError for the name of a column that Delta's MERGE cannot resolve, because it does not escape the quotes."""
+    for name in names:
+        if "`" in name:
+            raise DataError(
+                f"Delta cannot update a column of the name {name!r}: it has a backquote",
+                where="sink delta",
+                fix="change the name with `rename` under `transforms:`, or set `mode: append`",
+            )

@@ -36,7 +36,7 @@ from headrace_sinks.delta.delta_folders import check_other_files, make_table_fol
 from headrace_sinks.delta.delta_handle import CREATED, DeltaHandle, find_prefix_length
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
-from headrace_sinks.delta.delta_names import check_names, needs_mapping
+from headrace_sinks.delta.delta_names import check_merged_names, check_names, needs_mapping
 from headrace_sinks.delta.delta_partitions import check_partition_types, find_partition_columns, find_unsupported_values
 from headrace_sinks.delta.delta_readers import load_readers
 from headrace_sinks.delta.delta_schema import evolve
@@ -169,6 +169,8 @@ class DeltaSink(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if self.config.readers:
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
+        if batch.mode == "upsert":
+            check_merged_names(rows.columns)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         with active(spark):
             handle = DeltaHandle.load(spark, path)

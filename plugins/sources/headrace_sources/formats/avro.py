@@ -15,6 +15,7 @@ from headrace.sdk.error_text import first_line, full_text
 from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
+from headrace_sources.formats.missing_files import make_missing_error
 from headrace_sources.formats.oversized_data import ERRORS, is_oversized_avro
 from headrace_sources.limits import AVRO_ITEMS, AVRO_VALUE_BYTES
 from headrace_sources.registries.avro_payload import AvroPayloadParser
@@ -185,11 +186,7 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
     except Exception as error:
         text = first_line(error)
         if "FileNotFound" in text:
-            raise DataError(
-                "a listed file no longer exists",
-                where=file,
-                fix="restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it",
-            ) from error
+            raise make_missing_error(file) from error
         if options.get("ignoreCorruptFiles") == "true":
             return None
         raise DataError(_describe_damage(path, conf, text), where=file, fix=_FIX) from error

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from headrace.sdk import DataError
 from headrace.sdk.error_text import find_missing_file, full_text
 from headrace.sdk.storage import is_under
+from headrace_sources.formats.missing_files import make_missing_error
 from headrace_sources.formats.oversized_data import ERRORS
 
 if TYPE_CHECKING:
@@ -30,11 +31,7 @@ _DAMAGED = re.compile(
 def explain_read_error(error: BaseException, path: str) -> DataError | None:
     """Return the error for a missing or damaged file under ``path``; None for other files, which a sink may have read."""
     if (missing := find_missing_file(error)) and is_under(missing, path):
-        return DataError(
-            "a listed file no longer exists",
-            where=missing,
-            fix="restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it",
-        )
+        return make_missing_error(missing)
     if match := _DAMAGED.search(full_text(error)):
         file = re.sub("^file:/+", "file:/", unquote(match[1] or match[2]))
         return make_damage_error(file, error) if is_under(file, path) else None

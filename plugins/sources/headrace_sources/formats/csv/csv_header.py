@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import ConfigError, DataError
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.error_text import first_line
+from headrace_sources.formats.missing_files import make_missing_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,11 +42,7 @@ def read_header(spark: SparkSession, file: str, options: Mapping[str, str]) -> C
     except Exception as error:
         text = first_line(error)
         if "FileNotFound" in text:
-            raise DataError(
-                "a listed file no longer exists",
-                where=file,
-                fix="restore it, or set `ignoreMissingFiles: true` next to `path:` to continue without it",
-            ) from error
+            raise make_missing_error(file) from error
         if options.get("ignoreCorruptFiles") == "true":
             return None
         move = "move it out of the folder and set `ignoreMissingFiles: true` next to `path:`"

@@ -216,10 +216,8 @@ def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], 
     values = []
     for i, name in enumerate(names):
         if fold_name(name) in spelled:
-            at, cell = (
-                F.coalesce(positions.getItem(name), stored[POSITION]),
-                stored[quote_name(spelled[fold_name(name)])],
-            )
+            at = F.coalesce(positions.getItem(name), stored[POSITION])
+            cell = stored[quote_name(spelled[fold_name(name)])]
             value = F.struct(at.alias("at"), cell.alias("value"))
             # Values of another writer have an empty position too.
             values.append(F.when((at != "") | cell.isNotNull(), value).alias(f"{_STORED}{i}"))

@@ -61,7 +61,7 @@ from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructField
 
 
 class ChangeReader:
@@ -157,17 +157,16 @@ class ChangeReader:
         dialect = self._plan.dialect_of(events)
         reject_own_names(events.schema.names, events.topic, envelope=False)
         reject_lookalikes(events.schema, events.topic, session)
-        key, is_numbered = route.key if events.schema.fields else (), every_field and self._numbers_records()
-        read_schema = partial(dialect.read_schema, events.schema, key=key)
-        schema = read_schema(with_row_before=needs_row_before(self._plan, events, route))
-        whole = read_schema(with_row_before=True) if every_field else schema
-        frame = self._load(session, events, schema, whole, every_field=every_field, is_numbered=is_numbered)
+        key = route.key if events.schema.fields else ()
+        is_numbered = every_field and self._numbers_records()
+        frame = self._load(session, events, route, key, every_field=every_field, is_numbered=is_numbered)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
         order = self._find_order(session, events, route)
-        frame = reject_tombstones(frame) if order and position_parts is None else frame
+        if order and position_parts is None:
+            frame = reject_tombstones(frame)
         # A transform that is limited to some tables also applies to records whose table is unknown.
         table = None if route.by and events.part is None else route.table
         changes = replace(dialect.changes(events, frame, key), table=table, position_parts=position_parts)
@@ -197,19 +196,22 @@ class ChangeReader:
         self,
         session: SparkSession,
         events: Events,
-        schema: StructType,
-        whole: StructType,
+        route: Route,
+        key: Sequence[str],
         *,
         every_field: bool,
         is_numbered: bool,
     ) -> DataFrame:
-        """Load events. ``every_field``: for dead letters, with the fields ``whole``; ``is_numbered``: OFFSET is the number in the file."""
+        """Load events. ``every_field``: for dead letters, with every field; ``is_numbered``: OFFSET is the number in the file."""
+        read_schema = partial(self._plan.dialect_of(events).read_schema, events.schema, key=key)
+        schema = read_schema(with_row_before=needs_row_before(self._plan, events, route))
         if not every_field:
             return events.load(session, schema).drop(E.DETAIL)
         hides_values = self._plan.hides_values
         # Other dead letters have the bytes of their records.
         has_fields = hides_values or not self._plan.source.yields_records
-        frame = load_for_dead_letters(session, events, schema, whole if has_fields else schema)
+        whole = read_schema(with_row_before=True) if has_fields else schema
+        frame = load_for_dead_letters(session, events, schema, whole)
         if hides_values:
             frame = drop_decoded_bytes(frame)
         if not is_numbered:

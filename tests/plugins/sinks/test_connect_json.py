@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import types as T
+from tests.support.connect_types import ROW_OF_LEAVES
 
 from headrace_sinks.connect_json import describe_schema
 from headrace_sources.kafka_connect.connect_schema import parse_connect_schema
@@ -44,21 +45,6 @@ def test_schema_has_the_shape_of_json_converter() -> None:
 
 
 def test_every_type_is_read_back_as_it_was() -> None:
-    leaves = [
-        T.BooleanType(),
-        T.ByteType(),
-        T.ShortType(),
-        T.IntegerType(),
-        T.LongType(),
-        T.FloatType(),
-        T.DoubleType(),
-        T.StringType(),
-        T.BinaryType(),
-        T.DateType(),
-        T.TimestampType(),
-        T.TimestampNTZType(),
-        T.DecimalType(38, 9),
-    ]
-    row = T.StructType([T.StructField(f"c{i}", leaf) for i, leaf in enumerate(leaves)])
-    for nested in row, T.StructType([T.StructField("rows", T.ArrayType(row)), T.StructField("one", row)]):
+    tree = T.StructType([T.StructField("rows", T.ArrayType(ROW_OF_LEAVES)), T.StructField("one", ROW_OF_LEAVES)])
+    for nested in ROW_OF_LEAVES, tree:
         assert table_type(parse_connect_schema(describe_schema(nested))) == nested

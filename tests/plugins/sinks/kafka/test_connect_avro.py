@@ -7,6 +7,7 @@ import json
 import fastavro
 import pytest
 from pyspark.sql import types as T
+from tests.support.connect_types import ROW_OF_LEAVES
 
 from headrace_sinks.kafka.connect_avro import describe_record
 from headrace_sources.kafka_connect.avro_schema import parse_avro_schema
@@ -73,30 +74,14 @@ def test_schema_has_the_shape_of_avro_converter() -> None:
 
 
 def test_every_type_is_read_back_as_it_was() -> None:
-    leaves = [
-        T.BooleanType(),
-        T.ByteType(),
-        T.ShortType(),
-        T.IntegerType(),
-        T.LongType(),
-        T.FloatType(),
-        T.DoubleType(),
-        T.StringType(),
-        T.BinaryType(),
-        T.DateType(),
-        T.TimestampType(),
-        T.TimestampNTZType(),
-        T.DecimalType(38, 9),
-    ]
-    row = T.StructType([T.StructField(f"c{i}", leaf) for i, leaf in enumerate(leaves)])
     tree = T.StructType(
         [
-            T.StructField("rows", T.ArrayType(row)),
-            T.StructField("one", row),
-            T.StructField("by_name", T.MapType(T.StringType(), T.StructType([T.StructField("one", row)]))),
+            T.StructField("rows", T.ArrayType(ROW_OF_LEAVES)),
+            T.StructField("one", ROW_OF_LEAVES),
+            T.StructField("by_name", T.MapType(T.StringType(), T.StructType([T.StructField("one", ROW_OF_LEAVES)]))),
         ]
     )
-    for struct in row, tree:
+    for struct in ROW_OF_LEAVES, tree:
         text = json.dumps(describe_record(struct, "replica.orders.Value"))
         assert table_type(parse_avro_schema(text)) == struct
         fastavro.parse_schema(json.loads(text))  # for one, a type with the name of another would be invalid

@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError
 from headrace_aws.clients import error_code, explain_error, make_client
 from headrace_aws.identity import Identity
-
-_ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>.+)")
-
-
-class StreamOptions(Protocol):
-    """Options of the sink, and of the source."""
-
-    @property
-    def region(self) -> str | None: ...
-
-    @property
-    def endpoint_url(self) -> str | None: ...
-
-    def identity(self, region: str | None) -> Identity: ...
+from headrace_aws.kinesis_address import KinesisAddress
 
 
 @dataclass(frozen=True)
-class TargetStream:
-    """Stream, region and identity. Executors receive it."""
-
-    name: str
-    region: str | None = None
-    endpoint: str | None = None
-    identity: Identity = field(default_factory=Identity)
-    #: None: the name identifies the stream in the account of the identity.
-    arn: str | None = None
-
-    @classmethod
-    def of(cls, stream: str, options: StreamOptions) -> TargetStream:
-        """Create it from a name or an ARN. An ARN contains the region."""
-        match = _ARN.fullmatch(stream)
-        name, region = (match["name"], options.region or match["region"]) if match else (stream, options.region)
-        return cls(name, region, options.endpoint_url, options.identity(region), stream if match else None)
-
-    @property
-    def where(self) -> str:
-        """Description in errors."""
-        return ", ".join(filter(None, [f"Kinesis stream {self.name}", self.region, self.endpoint]))
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The stream in a request."""
-        return {"StreamARN": self.arn} if self.arn else {"StreamName": self.name}
+class TargetStream(KinesisAddress):
+    """Stream that the sink writes."""
 
     def read_summary(self) -> dict[str, Any]:
         """Request the summary of the stream. ConfigError if it does not exist."""

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from binascii import a2b_base64
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_aws.clients import error_code, error_message, explain_error, make_client
-from headrace_aws.identity import Identity
+from headrace_aws.kinesis_address import KinesisAddress
 from headrace_sources.kinesis.shard_positions import Shard, ShardPosition
-
-if TYPE_CHECKING:
-    from headrace_sources.kinesis.kinesis_config import KinesisConfig
-
-_ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\w.-]+)")
 
 #: Pauses in seconds before requests about a stream are repeated. All readers of an account share their rate limits.
 _PAUSES = (0.5, 1.0, 2.0)
@@ -39,40 +33,16 @@ class NoSuchStreamError(ConfigError):
 
 
 @dataclass(frozen=True)
-class KinesisStream:
-    """Stream, region and identity. Executors receive it."""
+class KinesisStream(KinesisAddress):
+    """Stream that the source reads. Without a name, it stands for all streams of the region."""
 
-    name: str
-    region: str | None = None
-    endpoint: str | None = None
-    arn: str | None = None
     #: ARN of the registered consumer; None for polling.
     consumer: str | None = None
-    identity: Identity = field(default_factory=Identity)
-
-    @classmethod
-    def of(cls, config: KinesisConfig, stream: str) -> KinesisStream:
-        """Create it from the options and a name or an ARN. An ARN contains the region."""
-        match = _ARN.fullmatch(stream)
-        name, region = (match["name"], config.region or match["region"]) if match else (stream, config.region)
-        arn = stream if match else None
-        return cls(name, region, config.endpoint_url, arn, identity=config.identity(region))
 
     @property
     def service(self) -> KinesisStream:
         """All streams of the region and the identity: they share clients."""
         return replace(self, name="", arn=None, consumer=None)
-
-    @property
-    def where(self) -> str:
-        """Description in errors."""
-        return ", ".join(
-            filter(None, [f"Kinesis stream {self.name}".removesuffix(" stream "), self.region, self.endpoint])
-        )
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        return {"StreamARN": self.arn} if self.arn else {"StreamName": self.name}
 
     def make_client(self, place: str = "the driver") -> Any:
         """Return a client without retries; a reader of several shards continues with another shard instead.

@@ -18,7 +18,7 @@ class StreamSelection:
     def __init__(self, config: KinesisConfig, open_client: Callable[[KinesisStream], Any]) -> None:
         """``open_client``: returns the client of a stream."""
         self._config, self._open_client = config, open_client
-        self._named = {one.name: one for one in (KinesisStream.of(config, name) for name in config.named_streams)}
+        self._named = {one.name: one for one in (KinesisStream.of(name, config) for name in config.named_streams)}
 
     @property
     def pattern(self) -> str | None:
@@ -45,7 +45,7 @@ class StreamSelection:
 
     def open(self, name: str) -> KinesisStream:
         """Return the stream of a name, which may be deleted, or no longer selected."""
-        return self._named.get(name) or KinesisStream.of(self._config, name)
+        return self._named.get(name) or KinesisStream.of(name, self._config)
 
     def find(self) -> list[str]:
         """Return the names of the streams; with a pattern, those that exist now."""

@@ -163,11 +163,11 @@ class Plan:
 
     @property
     def sql_conf(self) -> dict[str, str]:
-        """Settings of headrace's own sessions: the settings of the plugins, overridden by the settings of the pipeline."""
-        conf: dict[str, str] = {}
+        """Settings of headrace's own sessions: the settings of the pipeline, overridden by the settings that its plugins need."""
+        conf = dict(self.spark_conf)
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)
-        return {**conf, **self.spark_conf}
+        return conf
 
     def sinks_of(self, table: str) -> Sequence[Sink]:
         """Return the sinks with a table: one sink for the table of dead letters, otherwise all sinks."""

@@ -215,3 +215,10 @@ def test_renewed_references_apply_to_the_options_of_known_tables() -> None:
     of_topic(used, "moma.public.artists")
     (sink, _) = used.with_credentials_of(make("new")).for_table("moma.artists").sinks
     assert sink.config.options() == {"hoodie.token": "new"}
+
+
+def test_settings_that_a_plugin_needs_win_against_settings_of_the_file() -> None:
+    """The positions of records in files depend on the size of blocks."""
+    size = "spark.sql.files.maxPartitionBytes"
+    found = plan(ANY, spark={size: "1g", "spark.sql.shuffle.partitions": 7}).sql_conf
+    assert (found[size], found["spark.sql.shuffle.partitions"]) == (str(32 << 20), "7")

@@ -86,8 +86,12 @@ def drip(text: bytes) -> Answer:
 
 
 @pytest.fixture(autouse=True)
-def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSES", ())
+
+
+@pytest.fixture
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "TIMEOUT", 0.5)
 
 
@@ -151,6 +155,7 @@ class TestRedirects:
 
 
 class TestBounds:
+    @pytest.mark.usefixtures("short_timeout")
     def test_slow_response_times_out(self, server: Server) -> None:
         body = json.dumps(schema("string")).encode()
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
@@ -159,6 +164,7 @@ class TestBounds:
         ):
             fetch_schema(server.url)
 
+    @pytest.mark.usefixtures("short_timeout")
     def test_slow_headers_time_out(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
         with pytest.raises(

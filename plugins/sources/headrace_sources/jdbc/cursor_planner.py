@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 RunQuery = Callable[[str], Sequence[Sequence[str | None]]]
 #: Servers of one address may have clocks that differ by less.
 _CLOCK_TOLERANCE = timedelta(seconds=1)
+#: Units in which columns, or the programs that fill them, count time.
+_UNITS = (timedelta(milliseconds=1), timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class CursorPlanner:
             return self._note(table, run, planned)
         if start is None or start.upto is None or planned.after == start.upto:
             return None
-        again = _read_fingerprint(run(table.query.fingerprint(planned.after, start.upto)))
+        again = self._describe_rows(table, run, planned.after, start.upto, planned.clock)
         return replace(planned, upto=start.upto, again=again) if again != start.again else None
 
     def _note(self, table: CursorTable, run: RunQuery, planned: TableRange) -> TableRange:
@@ -202,9 +204,17 @@ class CursorPlanner:
         again = ""
         if window:
             after = [self._subtract_window(planned.upto)]
-            again = _read_fingerprint(run(table.query.fingerprint(after, planned.upto)))
+            again = self._describe_rows(table, run, after, planned.upto, planned.clock)
         self._seen[table.name] = _Seen(planned.clock, planned.polled)
         return replace(planned, again=again)
+
+    def _describe_rows(self, table: CursorTable, run: RunQuery, after: Cursor | None, upto: Cursor, clock: str) -> str:
+        """Return a fingerprint of the rows that are read again. It changes with the rows, and when they can no longer change unseen."""
+        found = _read_fingerprint(run(table.query.fingerprint(after, upto)))
+        if not self._config.has_timestamp:
+            return found
+        passed = count_passed(str(upto[0]), read_time(clock), timedelta(milliseconds=self._config.window))
+        return f"{found} {passed}"
 
     def _subtract_window(self, cursor: Cursor | None) -> str | int:
         assert cursor is not None
@@ -234,6 +244,20 @@ class CursorPlanner:
             _LOG.warning(message, table.name, count, columns)
 
 
+def count_passed(newest: str, now: datetime, window: timedelta) -> int:
+    """Return how many of the moments have passed after which no row gets the newest time any more.
+
+    A column that counts seconds keeps its value when a row changes twice in a second. Such a change is found by reading the rows again
+    when the second has passed, and when transactions that began in it have ended. The digits of the time say in which units it may count.
+    """
+    moment = read_time(newest)
+    since_midnight = moment - moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    units = [unit for unit in _UNITS if not since_midnight % unit]
+    if len(units) > 1:
+        del units[0]  # A whole second is rarely a time in milliseconds.
+    return sum(now >= moment + unit + wait for unit in units for wait in (timedelta(0), window))
+
+
 def write_time(moment: datetime) -> str:
     """Return a time as text that sorts, and that databases read as a timestamp."""
     return moment.isoformat(" ", "microseconds")
@@ -252,7 +276,14 @@ def _read_cursor(rows: Sequence[Sequence[str | None]]) -> list[str | int] | None
 
 def _read_value(text: str | None) -> str | int:
     assert text is not None, "queries of cursors leave nulls out"
-    return int(text) if text.lstrip("-").isdigit() else write_time(read_time(text))
+    try:
+        return int(text) if text.lstrip("-").isdigit() else write_time(read_time(text))
+    except ValueError:
+        raise ConfigError(
+            f"the newest row has the cursor {text!r}, which is neither an integer nor a time from year 1 to 9999",
+            where="source jdbc",
+            fix="correct the row, or leave it out with `query`",
+        ) from None
 
 
 def _read_number(rows: Sequence[Sequence[str | None]]) -> int:

@@ -15,8 +15,8 @@ from headrace_sources.jdbc.database_kinds import find_kind, list_prefixes
 
 Mode = Literal["bulk", "incrementing", "timestamp", "timestamp+incrementing"]
 
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-_QUERY = re.compile(r"(select|with)\b", re.IGNORECASE)
+#: Comments stay in the query: texts may contain the same letters.
+_QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:select|with)\b", re.IGNORECASE | re.DOTALL)
 _URL_LOGIN = re.compile(r"[?&;]password=|://[^/?]*@", re.IGNORECASE)
 
 
@@ -36,7 +36,7 @@ def _check_url(url: str) -> str:
 
 
 def _check_query(query: str) -> str:
-    text = _COMMENT.sub(" ", query).strip().rstrip(";").rstrip()
+    text = query.strip().rstrip(";").rstrip()
     if not _QUERY.match(text):
         raise ValueError("the query is not a SELECT", "write a statement that starts with SELECT or WITH")
     return text

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NO_NULLS = 0
+#: Types of ``java.sql.Types``.
+_INTEGERS = frozenset({-6, 5, 4, -5})
+_DECIMALS = frozenset({2, 3})
+_TIMES = frozenset({91, 93, 2014})
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,18 @@ class DatabaseColumn:
     name: str
     type_name: str
     is_nullable: bool
+    #: Number of the type in ``java.sql.Types``.
+    type_code: int
+    #: Number of digits after the decimal point.
+    scale: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        return self.type_code in _INTEGERS or (self.type_code in _DECIMALS and self.scale == 0)
+
+    @property
+    def is_time(self) -> bool:
+        return self.type_code in _TIMES
 
 
 @dataclass(frozen=True)
@@ -160,8 +176,11 @@ class JdbcSession:
     def list_columns(self, table: TableName) -> list[DatabaseColumn]:
         """Return the columns of a table, in order."""
         rows = self._metadata.getColumns(table.catalog, self._escape(table.schema), self._escape(table.name), "%")
-        found = _read_rows(rows, (3, 4, 6, 11))
-        return [DatabaseColumn(str(row[1]), str(row[2]), row[3] != str(_NO_NULLS)) for row in found]
+        found = _read_rows(rows, (4, 6, 11, 5, 9))
+        return [
+            DatabaseColumn(str(name), str(kind), nullable != str(_NO_NULLS), int(code or 0), int(scale or 0))
+            for name, kind, nullable, code, scale in found
+        ]
 
     def list_query_columns(self, query: str) -> list[DatabaseColumn]:
         """Return the columns of a query."""
@@ -170,7 +189,13 @@ class JdbcSession:
             columns = statement.getMetaData()
             return [
                 # Drivers do not find out whether columns of a query may be null.
-                DatabaseColumn(columns.getColumnLabel(number), columns.getColumnTypeName(number), is_nullable=True)
+                DatabaseColumn(
+                    columns.getColumnLabel(number),
+                    columns.getColumnTypeName(number),
+                    is_nullable=True,
+                    type_code=columns.getColumnType(number),
+                    scale=columns.getScale(number),
+                )
                 for number in range(1, columns.getColumnCount() + 1)
             ]
         finally:

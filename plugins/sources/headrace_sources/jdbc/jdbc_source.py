@@ -68,7 +68,7 @@ class JdbcSource(RangedSource):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         with self._database.connect(spark) as session:
-            tables = find_tables(self.config, session)
+            tables = list(self._find_tables(session))
             yield "source jdbc", f"{self.config.url}: {len(tables)} table{'s' * (len(tables) != 1)}"
             for table in tables:
                 yield f"topic {table.topic}", self._describe(table)
@@ -107,15 +107,13 @@ class JdbcSource(RangedSource):
     ) -> TableRange | None:
         """Return the next range of a table. For a table that cannot be read, a range whose table fails, and the others continue."""
         try:
-            return self._planner.plan(table.cursor, session.run, known, clock)
+            return _plan_range(self._planner, table, session, known, clock)
         except Exception as error:
-            explained = None if isinstance(error, HeadraceError) else explain_jdbc_error(error, self._database.where)
+            explained = error if isinstance(error, HeadraceError) else explain_jdbc_error(error, self._database.where)
             if not isinstance(explained, ConfigError) or isinstance(explained, LoginError):
                 raise
-            if (
-                known is not None and known.is_unreadable
-            ):  # Its table has failed, and reads this range until it succeeds.
-                return None
+            if known is not None and known.is_unreadable:
+                return None  # Its table has failed, and reads this range until it succeeds.
             self._search_at = 0.0  # The table may have been dropped.
             if known is None:
                 return TableRange(None, None, round(clock.timestamp() * 1_000_000), is_unreadable=True)
@@ -183,9 +181,17 @@ class JdbcSource(RangedSource):
             if table is None:
                 fix = "create the table again, or select it in the options of the source"
                 raise ConfigError("the database has no such table", where=f"topic {topic}", fix=fix)  # noqa: TRY301
+            if any(planned.is_unreadable for planned in ranges):
+                self._check_readable(spark, table, ranges[-1])
             return self._rows.open(spark, table, ranges)
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others continue
             return Events.of_failure(topic, error)
+
+    def _check_readable(self, spark: SparkSession, table: JdbcTable, planned: TableRange) -> None:
+        """Raise the error because of which a range has no rows, until its cause is mended."""
+        known = replace(planned, is_unreadable=False)
+        with self._database.connect(spark) as session:
+            _plan_range(CursorPlanner(self.config), table, session, known, session.read_clock())
 
     def _open_tables(self, spark: SparkSession) -> dict[str, JdbcTable]:
         """Return the tables by topic, from the last search if there is one."""
@@ -198,6 +204,8 @@ class JdbcSource(RangedSource):
         """Return the tables; search for new ones if the last search is old."""
         if time.monotonic() >= self._search_at:
             found = {table.topic: table for table in find_tables(self.config, session)}
+            if errors := [table.error for table in found.values() if table.error and not self._tables]:
+                raise errors[0]  # The options are wrong; a table that is created later does not stop the others.
             for topic, table in found.items():
                 if table.is_indexed is False and topic not in self._tables:
                     _LOG.warning("source jdbc, %s: %s", table.cursor.name, self._describe(table))
@@ -211,3 +219,11 @@ class JdbcSource(RangedSource):
             return key
         column = cursor_names(self.config)[0]
         return f"{key}; no index starts with {column}: each poll reads the whole table. Create an index on {column}"
+
+
+def _plan_range(
+    planner: CursorPlanner, table: JdbcTable, session: JdbcSession, known: TableRange | None, clock: datetime
+) -> TableRange | None:
+    if table.error is not None:
+        raise table.error
+    return planner.plan(table.cursor, session.run, known, clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.sdk import ConfigError
@@ -29,10 +29,12 @@ class JdbcTable:
     texts: frozenset[str]
     #: Whether an index starts with the first column of the cursor; None if this is unknown.
     is_indexed: bool | None = None
+    #: Why the options do not fit the table; None if they do.
+    error: ConfigError | None = None
 
 
 def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
-    """Return the tables of the configuration. ConfigError if there are none, or if a table lacks a column."""
+    """Return the tables of the configuration, also those that the options do not fit. ConfigError if there are none."""
     if config.query is not None:
         return [_open_query(config, session, config.query)]
     known = session.list_tables(config.catalog, config.schema_pattern, config.table_types)
@@ -40,7 +42,7 @@ def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
     _check_topics(chosen)
     found = {table: session.list_columns(table) for table in chosen}
     # A table that was dropped meanwhile has no columns.
-    return [_open_table(config, session, table, columns) for table, columns in found.items() if columns]
+    return [_try_open_table(config, session, table, columns) for table, columns in found.items() if columns]
 
 
 def choose_tables(config: JdbcConfig, known: Sequence[TableName]) -> list[TableName]:
@@ -103,15 +105,29 @@ def _open_query(config: JdbcConfig, session: JdbcSession, query: str) -> JdbcTab
             where="source jdbc, query",
             fix=f"give one of them another name: `SELECT … AS other_{names[0]}`",
         )
-    return _open(config, session, config.topic_prefix, "query", f"({query}) q", columns, ())
+    return _open(config, session, config.topic_prefix, "query", f"({query}\n) q", columns, ())
+
+
+def _try_open_table(
+    config: JdbcConfig, session: JdbcSession, table: TableName, columns: Sequence[DatabaseColumn]
+) -> JdbcTable:
+    try:
+        return _open_table(config, session, table, columns)
+    except ConfigError as error:
+        cursor = CursorTable(table.full_name, CursorQuery(session.quote_table(table)))
+        return JdbcTable(_name_topic(config, table), cursor, (), frozenset(), frozenset(), error=error)
+
+
+def _name_topic(config: JdbcConfig, table: TableName) -> str:
+    return f"{config.topic_prefix}{table.name}"
 
 
 def _open_table(
     config: JdbcConfig, session: JdbcSession, table: TableName, columns: Sequence[DatabaseColumn]
 ) -> JdbcTable:
     key = session.list_key_columns(table)
-    topic, relation = f"{config.topic_prefix}{table.name}", session.quote_table(table)
-    opened = _open(config, session, topic, table.full_name, relation, columns, key)
+    relation = session.quote_table(table)
+    opened = _open(config, session, _name_topic(config, table), table.full_name, relation, columns, key)
     if not cursor_names(config):
         return opened
     is_indexed = cursor_names(config)[0] in session.list_leading_columns(table)
@@ -133,6 +149,7 @@ def _open(
         if column not in by_name:
             where = f"source jdbc, {name}"
             raise ConfigError(f"no such column: {column!r}", where=where, fix=did_you_mean(column, by_name))
+    _check_types(config, name, by_name)
     instants, texts = (
         frozenset(column.name for column in columns if column.type_name.lower() in types)
         for types in (session.kind.instant_types, session.kind.text_types)
@@ -150,6 +167,20 @@ def _open(
     has_zone = bool(times) and times[0] in instants
     cursor = CursorTable(name, query, has_zone=has_zone, may_be_null=may_be_null)
     return JdbcTable(topic, cursor, tuple(key), instants, texts)
+
+
+def _check_types(config: JdbcConfig, name: str, columns: Mapping[str, DatabaseColumn]) -> None:
+    """Raise ConfigError for a cursor that the database does not sort as numbers and times."""
+    wrong = [(column, "time") for column in config.timestamp_columns if not columns[column].is_time]
+    number = config.incrementing_column
+    wrong += [(number, "number")] if number is not None and not columns[number].is_integer else []
+    for column, kind in wrong:
+        types = "DATE or a timestamp" if kind == "time" else "integers"
+        raise ConfigError(
+            f"the column {column!r} has the type {columns[column].type_name}, which does not order rows by {kind}",
+            where=f"source jdbc, {name}",
+            fix=f"name a column of {types}; or convert it in `query`",
+        )
 
 
 def cursor_names(config: JdbcConfig) -> list[str]:

@@ -23,6 +23,11 @@ def at(seconds: float, base: datetime = NOON) -> str:
     return (base + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
+def row_at(seconds: float) -> str:
+    """Return the time of a row, with microseconds, as of a column that counts them."""
+    return at(seconds - 0.000123)
+
+
 class Orders:
     """Table with rows of id, time and name, and a run that reads it."""
 
@@ -52,7 +57,7 @@ class Orders:
         self.planner = CursorPlanner(self.config, is_bounded=is_bounded)
 
     def put(self, number: int | None, seconds: float | None = 0, name: str = "") -> None:
-        moment = None if seconds is None else at(seconds)
+        moment = None if seconds is None else row_at(seconds)
         self.database.execute("insert into orders values (?, ?, ?)", (number, moment, name))
 
     def execute(self, sql: str) -> list[list[str | None]]:
@@ -164,7 +169,7 @@ def test_late_changes_of_rows_in_the_window_are_read() -> None:
     orders.put(1, -40)
     orders.put(2, -1)
     assert orders.poll() == [1, 2]
-    orders.execute(f"update orders set name = 'late', at = '{at(-30)}' where id = 1")
+    orders.execute(f"update orders set name = 'late', at = '{row_at(-30)}' where id = 1")
     assert orders.poll() == [1, 2]
     assert orders.poll() is None
 
@@ -376,7 +381,7 @@ def test_repeated_range_has_the_same_sql() -> None:
     rows = orders.table.query.rows(orders.last.after, orders.last.upto)
     assert rows == (
         'SELECT * FROM "orders" WHERE "at" IS NOT NULL AND "id" IS NOT NULL AND '
-        f'"at" <= \'{at(-2)}\' AND ("at" < \'{at(-2)}\' OR "id" <= 1)'
+        f'"at" <= \'{row_at(-2)}\' AND ("at" < \'{row_at(-2)}\' OR "id" <= 1)'
     )
 
 
@@ -402,3 +407,72 @@ def test_every_row_that_commits_within_the_window_is_read(
     while (read := orders.poll()) is not None:
         found.update(read)
     assert found == set(range(len(commits)))
+
+
+@pytest.mark.parametrize(
+    ("newest", "polls"),
+    [
+        ("12:00:05", {"12:00:05.9": False, "12:00:06": True, "12:00:59": False, "12:01:06": True, "13:00:00": False}),
+        ("12:00:05.120", {"12:00:05.1204": False, "12:00:05.121": True, "12:01:05.121": True, "12:09:00": False}),
+        ("12:07:00", {"12:07:01": True, "12:08:00": True, "12:08:30": True, "12:09:00": True, "12:10:00": False}),
+        ("12:00:05.120001", {"12:00:06": False, "12:02:00": False}),
+    ],
+)
+def test_rows_are_read_again_when_the_unit_of_their_time_has_passed(newest: str, polls: dict[str, bool]) -> None:
+    """The row may have changed again within the unit, also in a transaction that ends within the window."""
+    orders = Orders("timestamp")
+    day = "2026-03-01"
+    moment = datetime.fromisoformat(f"{day} {newest}").isoformat(" ", "microseconds")
+    orders.database.execute(f"insert into orders values (1, '{moment}', '')")
+    orders.clock = datetime.fromisoformat(f"{day} {newest}+00:00")
+    assert orders.poll() == [1]
+    for clock, is_read in polls.items():
+        orders.clock = datetime.fromisoformat(f"{day} {clock}+00:00")
+        assert orders.poll() == ([1] if is_read else None), clock
+        orders.start()
+
+
+def test_date_is_read_again_until_the_day_has_passed() -> None:
+    orders = Orders("timestamp")
+    orders.database.execute("insert into orders values (1, '2026-03-01 00:00:00.000000', '')")
+    orders.clock = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    assert orders.poll() == [1]
+    orders.clock = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
+    assert orders.poll() is None
+    orders.clock = datetime(2026, 3, 2, tzinfo=UTC)
+    assert orders.poll() == [1]
+    orders.clock = datetime(2026, 3, 2, 0, 1, tzinfo=UTC)
+    assert orders.poll() == [1]
+    assert orders.poll() is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 900), st.integers(0, 40)), max_size=12))
+def test_last_state_of_each_row_is_read_with_a_column_of_seconds(changes: list[tuple[int, int, int]]) -> None:
+    """Changes: row, milliseconds to wait before its transaction begins, seconds until it commits. A poll follows each commit."""
+    orders, lake = Orders("timestamp"), {}
+
+    def poll() -> None:
+        if orders.poll() is not None:
+            assert orders.last is not None
+            rows = orders.execute(orders.table.query.rows(orders.last.after, orders.last.upto))
+            lake.update({number: name for number, _, name in rows})
+
+    for count, (number, pause, duration) in enumerate(changes):
+        orders.clock += timedelta(milliseconds=pause)
+        began = orders.clock.replace(microsecond=0, tzinfo=None).isoformat(" ", "microseconds")
+        poll()
+        orders.clock += timedelta(seconds=duration)
+        orders.database.execute("delete from orders where id = ?", (number,))
+        orders.database.execute("insert into orders values (?, ?, ?)", (number, began, f"{count}"))
+        poll()
+    for _ in range(3):
+        orders.clock += timedelta(seconds=61)
+        poll()
+    assert lake == {row[0]: row[2] for row in orders.execute("select * from orders")}
+
+
+def test_cursor_that_is_no_time_is_an_error() -> None:
+    orders = Orders("timestamp")
+    orders.database.execute("insert into orders values (1, '-infinity', '')")
+    with pytest.raises(ConfigError, match="the newest row has the cursor '-infinity'"):
+        orders.poll()

@@ -212,10 +212,10 @@ def test_wrong_input_is_an_error_with_a_fix(spark: SparkSession, postgres: Postg
     assert "two columns of the name 'id'" in str(refuse(query=double, **{"topic.prefix": "t"}))
     missing = {**WITH_BOTH, "timestamp.column.name": "changed_at", "table.include.list": f"{schema}[.]orders"}
     assert "no such column: 'changed_at'" in str(refuse(**missing))
-    postgres.execute(
-        f"create table {schema}.notes (id int, updated_at timestamp); insert into {schema}.notes values (1)"
-    )
-    assert "1 row has no value" in str(refuse(**{**WITH_BOTH, "table.include.list": f"{schema}[.]notes"}))
+    text = {"mode": "timestamp", "timestamp.column.name": "name", "table.include.list": f"{schema}[.]orders"}
+    assert "'name' has the type text, which does not order rows by time" in str(refuse(**text))
+    amount = {"mode": "incrementing", "incrementing.column.name": "amount", "table.include.list": f"{schema}[.]orders"}
+    assert "'amount' has the type numeric, which does not order rows by number" in str(refuse(**amount))
     driver = refuse(driver="com.acme.Driver")
     assert isinstance(driver, ConfigError)
     assert "the driver is missing: com.acme.Driver" in str(driver)
@@ -248,6 +248,66 @@ def test_table_that_may_not_be_read_does_not_stop_the_others(
     postgres.execute(f"grant select on {schema}.items to r{schema}")
     pipeline.run(spark)
     assert (lake("orders"), lake("items")) == ([1, 2, 3], [7])
+
+
+@pytest.mark.nightly
+def test_row_without_a_cursor_does_not_stop_the_others(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    def lake(table: str) -> list[int]:
+        return [row["id"] for row in pipelines.rows(pipeline, spark, f"shop.shop_{table}", key="id")]
+
+    postgres.execute(
+        f"create table {schema}.notes (id int primary key, updated_at timestamp); insert into {schema}.notes values (1)"
+    )
+    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, "table.include.list": f"{schema}[.](orders|notes)"})
+    for number in (3, 4):
+        postgres.execute(f"insert into {schema}.orders (id) values ({number})")
+        with pytest.raises(ConfigError, match="1 row has no value"):
+            pipeline.run(spark)
+    assert lake("orders") == [1, 2, 3, 4]
+    postgres.execute(f"update {schema}.notes set updated_at = now() - interval '1 second'")
+    pipeline.run(spark)
+    assert (lake("orders"), lake("notes")) == ([1, 2, 3, 4], [1])
+
+
+@pytest.mark.nightly
+def test_new_table_without_the_column_does_not_stop_the_others(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    def lake(table: str) -> list[int]:
+        return [row["id"] for row in pipelines.rows(pipeline, spark, f"shop.shop_{table}", key="id")]
+
+    options = {"table.include.list": f"{schema}[.].*", "poll.interval.ms": 100, "table.poll.interval.ms": 100}
+    pipeline = make_pipeline(tmp_path, postgres, {**WITH_BOTH, **options})
+    pipeline.run(spark)
+    with stop_at_end(pipeline.start(spark, "100 ms")) as query:
+        postgres.execute(f"insert into {schema}.orders (id) values (3)")
+        until_tables(query, lambda: (lake("orders"), [1, 2, 3]), "first rows")
+        postgres.execute(f"create table {schema}.odd (id int primary key)")
+        until_tables(query, lambda: ([t.table for t in query.status.tables if t.error], ["shop.shop_odd"]), "failure")
+        postgres.execute(f"insert into {schema}.orders (id) values (4)")
+        until_tables(query, lambda: (lake("orders"), [1, 2, 3, 4]), "later rows")
+
+
+@pytest.mark.nightly
+def test_change_within_the_second_of_the_cursor_is_read(tmp_path: Path, spark: SparkSession, mariadb: MariaDb) -> None:
+    mariadb.execute(
+        "drop database if exists clock; create database clock;"
+        "create table clock.seconds (id int primary key, name text, changed datetime not null);"
+        "insert into clock.seconds values (1, 'first', utc_timestamp())"
+    )
+    pipeline = make_pipeline(
+        tmp_path,
+        mariadb,
+        {"mode": "timestamp", "timestamp.column.name": "changed", "catalog.pattern": "clock"},
+        tables=[{"source": "shop_seconds", "target": "shop.seconds"}],
+    )
+    pipeline.run(spark)
+    mariadb.execute("update clock.seconds set name = 'second'")
+    mariadb.execute("do sleep(1.1)")
+    pipeline.run(spark)
+    assert [row["name"] for row in pipelines.rows(pipeline, spark, "shop.seconds", key="id")] == ["second"]
 
 
 @pytest.mark.nightly

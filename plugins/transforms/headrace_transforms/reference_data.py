@@ -97,6 +97,9 @@ class ReferenceData:
         if "MALFORMED_RECORD" in full_text(error):  # The message has the values of the record.
             fix = "correct the record, or the types in `schema`; `mode: DROPMALFORMED` leaves out such records"
             return DataError("a record of the reference data cannot be read", where=self._shape.where, fix=fix)
+        if "CSV header does not conform" in full_text(error):
+            fix = "give all files of the folder the same header"
+            return DataError("files have different headers", where=self._shape.where, fix=fix)
         text = first_line(error)
         if any(name in text for name in _MISSING):
             fix = "correct the path or the name, or create the reference data before the start"

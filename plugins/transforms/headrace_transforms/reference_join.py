@@ -87,16 +87,17 @@ def join_image(
 
 
 def _find_period(rows: DataFrame, history: Column, time: Column) -> Column:
-    """Return the values of the row that is valid at a time: the one that began last, unless it has ended."""
+    """Return the values of the row that is valid at a time; of several, the one that began last."""
     from pyspark.sql import functions as F
 
-    began = F.filter(history, lambda period: period[BEGIN].isNull() | (period[BEGIN] <= time))
-    newest = F.get(began, F.size(began) - 1)
     kind = rows.schema[FOUND].dataType.elementType  # type: ignore[attr-defined]
-    is_valid = time.isNotNull()
-    if END in kind.names:
-        is_valid &= newest[END].isNull() | (time < newest[END])
-    return F.when(is_valid, newest[VALUES])
+
+    def is_valid(period: Column) -> Column:
+        has_begun = period[BEGIN].isNull() | (period[BEGIN] <= time)
+        return has_begun & (period[END].isNull() | (time < period[END])) if END in kind.names else has_begun
+
+    valid = F.filter(history, is_valid)
+    return F.when(time.isNotNull(), F.get(valid, F.size(valid) - 1)[VALUES])
 
 
 def _is_comparable(one: DataType, other: DataType) -> bool:

@@ -23,6 +23,7 @@ from headrace.sdk.options import did_you_mean, option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: Formats of files that Spark reads.
 _FILE_FORMATS = ("csv", "json", "orc", "parquet")
@@ -73,8 +74,27 @@ class FileReference(ReferenceSource):
 
     def read(self, spark: SparkSession, version: str | None) -> DataFrame:
         mode = {"mode": "FAILFAST"} if self._format in _TEXT_FORMATS else {}
-        reader = spark.read.format(self._format).options(**{**mode, **self._options})
-        return (reader.schema(self._schema) if self._schema else reader).load(self._path)
+        # By default, Spark gives columns of a CSV file their names by their place in the first file.
+        by_name = {"enforceSchema": "false"} if self._has_header else {}
+        reader = spark.read.format(self._format).options(**{**mode, **by_name, **self._options})
+        schema = self._order_by_header(spark, self._schema) if self._has_header and self._schema else self._schema
+        return (reader.schema(schema) if schema else reader).load(self._path)
+
+    @property
+    def _has_header(self) -> bool:
+        return self._format == "csv" and self._options.get("header", "").lower() == "true"
+
+    def _order_by_header(self, spark: SparkSession, schema: str) -> StructType:
+        """Return a schema with the columns of the header, in the header's order."""
+        from pyspark.sql import types as T
+
+        header = spark.read.format("csv").options(**self._options).load(self._path).columns
+        wanted = {field.name: field for field in spark.createDataFrame([], schema).schema}
+        if missing := sorted(wanted.keys() - set(header)):
+            raise ConfigError(
+                f"the header has no column {missing[0]!r}", where=self.where, fix=did_you_mean(missing[0], header)
+            )
+        return T.StructType([wanted.get(name, T.StructField(name, T.StringType())) for name in header])
 
 
 class JdbcReference(ReferenceSource):

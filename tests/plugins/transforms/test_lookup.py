@@ -60,6 +60,23 @@ def found(changes: Changes, *columns: str) -> list[tuple[Any, ...]]:
 class TestRows:
     pytestmark = spark_only
 
+    def test_columns_of_a_header_are_found_by_name(self, spark: SparkSession, tmp_path: Path) -> None:
+        people = flat(spark, ROW, (1, "a", "CH"), (2, "b", "DE"))
+        text = "name,region,code,size\nSwitzerland,Alps,CH,8\nGermany,,DE,83\n"
+        source = {"path": str(write_reference(tmp_path, text)), "header": True, "schema": "size INT, code STRING"}
+        options = {"from": {"csv": source}, "key": {"country": "code"}, "columns": {"label": "name", "size": "size"}}
+        assert found(Lookup(options).process(people), "label", "size") == [("Switzerland", 8), ("Germany", 83)]
+        source["schema"] = "code STRING, zise INT"
+        with pytest.raises(ConfigError, match="the header has no column 'zise'"):
+            Lookup(options).process(people)
+
+    def test_files_with_different_headers(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_reference(tmp_path, "code,name\nCH,Switzerland\n", "a.csv")
+        write_reference(tmp_path, "name,code\nGermany,DE\n", "b.csv")
+        people = flat(spark, ROW, (1, "a", "CH"), (2, "b", "DE"))
+        with pytest.raises(DataError, match="files have different headers"):
+            Lookup(options_of(tmp_path, columns={"label": "name"})).process(people)
+
     def test_rows_get_the_columns_of_their_key(self, spark: SparkSession, tmp_path: Path) -> None:
         """A null refers to no row, also if the reference data has a row without a key."""
         people = flat(spark, ROW, (1, "Arp", "CH"), (2, "Höch", "DE"), (3, "Ray", "US"), (4, "Bo", None))
@@ -244,6 +261,13 @@ class TestHistory:
             (4, None, None),
         ]
         assert [row[0] for row in found(Lookup(options).process(people), "rate")] == [1, 2, 2, 3, None]
+
+    def test_period_within_a_longer_period(self, spark: SparkSession, tmp_path: Path) -> None:
+        options = self.reference(tmp_path, "CH,10,2020-01-01,2020-12-31\nCH,5,2020-03-01,2020-03-08\n")
+        times = [datetime(2020, month, 2) for month in (2, 3, 4)]  # noqa: DTZ001 - PySpark's timestamps are naive
+        people = flat(spark, "id int, country string, at timestamp", *[(n, "CH", t) for n, t in enumerate(times)])
+        changes = Lookup({**options, "valid.to": "until"}).process(people)
+        assert [row[0] for row in found(changes, "rate")] == [10, 5, 10]
 
     def test_two_rows_that_begin_at_the_same_time(self, spark: SparkSession, tmp_path: Path) -> None:
         options = self.reference(tmp_path, "CH,1,2020-01-01,2021-01-01\nCH,2,2020-01-01,\n")

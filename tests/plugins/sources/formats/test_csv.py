@@ -159,6 +159,25 @@ def test_formats_of_times(spark: SparkSession, tmp_path: Path) -> None:
     assert row["at"].astimezone(UTC) == datetime(2026, 1, 31, 9, tzinfo=UTC)
 
 
+def test_times_that_a_type_does_not_hold_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    fits = {
+        "day": ["2026-01-02", "2026-1-2", "2026-01-02 00:00:00", "2026-01-02T00:00"],
+        "at": ["2026-01-02", "2026-01-02 03:04", "2026-01-02T03:04:05+02:00", "2026-01-02 03:04:05 Europe/Zurich"],
+        "local": ["2026-01-02", "2026-01-02 03:04:05.123", "2026-01-02T03:04:05", "0987-01-02"],
+    }
+    misfits = {
+        "day": ["2026-01-02T23:00", "2026-01-02 garbage", "2026-02-30"],
+        "at": ["12:30:00", "T12:30", "2026-01-02T25:00"],
+        "local": ["2026-01-02T03:04:05+02:00", "2026-01-02 03:04:05Z", "12:30:00"],
+    }
+    cells = [*zip(*fits.values(), strict=True), *zip(*misfits.values(), strict=True)]
+    text = "\n".join(["day,at,local", *map(",".join, cells)])
+    events = open_events(spark, tmp_path, text, types={"day": "date", "at": "timestamp", "local": "timestamp_ntz"})
+    found = read_errors(spark, events)
+    assert [[value is None for value in row] for row, *_ in found] == [[False] * 3] * 4 + [[True] * 3] * 3
+    assert [error for _, error, *_ in found] == [None] * 4 + ["undecodable"] * 3
+
+
 def test_damaged_lines_and_values_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     lines = [
         "1,1.5,a",
@@ -232,6 +251,7 @@ def test_files_without_a_header_have_the_columns_of_the_rule(spark: SparkSession
         ("id,id\n", {}, {}, "the header names the column 'id' more than once"),
         ("id\n1\n", {"id": "array<int>"}, {}, "'array<int>' is not a type of the column 'id' in a CSV file"),
         ("id\n1\n", {}, {"encoding": "latin-99"}, "'latin-99' is not an encoding"),
+        ("id\n1\n".encode("utf-16"), {}, {"encoding": "UTF-16"}, "lines in UTF-16 cannot be found by their bytes"),
         ('"id\n1\n', {}, {"multiLine": "true"}, "a quoted name in the header has no end"),
         (b"\x1f\x8b\x08\x00damaged", {}, {}, "its first line cannot be read"),
     ],

@@ -6,11 +6,12 @@ fit is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from headrace.sdk import Config, DataError, Format, Scan, SchemaLog, Subject
+from headrace.sdk import Config, ConfigError, DataError, Format, Scan, SchemaLog, Subject
 from headrace_sources.formats.csv.csv_header import parse_header, read_header
 from headrace_sources.formats.csv.csv_scan import CsvScan
 
@@ -62,6 +63,7 @@ class CsvFormat(Format):
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         from pyspark.sql.types import StructType
 
+        _check_encoding(options)
         if options.get("header", "false").lower() != "true":
             return [CsvScan(tuple(files), StructType([]), (), ())]
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
@@ -90,6 +92,17 @@ class CsvFormat(Format):
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         assert isinstance(scan, CsvScan), "a scan of this format"
         return scan.read(spark, schema, options)
+
+
+def _check_encoding(options: Mapping[str, str]) -> None:
+    """Raise ConfigError for an encoding in which the bytes of a line break may be a part of another character."""
+    encoding = options.get("encoding", "")
+    if re.match(r"(x-)?utf[-_]?(16|32)", encoding, re.IGNORECASE) and options.get("multiLine", "").lower() != "true":
+        raise ConfigError(
+            f"lines in {encoding} cannot be found by their bytes",
+            where="source files, encoding",
+            fix="set `multiLine: true` next to `path:`, or convert the files to UTF-8",
+        )
 
 
 def _group(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, list[_Item]]:

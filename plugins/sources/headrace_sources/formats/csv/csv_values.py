@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 #: Option of Spark's CSV reader with the pattern of a type.
 _PATTERNS = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
+#: Texts that become dates and times as a whole. Spark reads a time without a date as one of today, and drops what the type lacks.
+_DATE = r"^[+-]?[0-9]{4,7}(-[0-9]{1,2}){0,2}"
+_FORMS = {
+    "date": _DATE + r"([ T]0?0:0?0(:0?0([.]0*)?)?)?$",
+    "timestamp": _DATE + "($|[ T])",
+    "timestamp_ntz": _DATE + r"($|[ T][0-9:.]*$)",
+}
 #: A character that is in no time, so that the text stays one field.
 _SEPARATOR = "\x01"
 #: Digits of Spark's widest decimal.
@@ -26,7 +33,10 @@ def parse_value(text: str, kind: DataType, options: Mapping[str, str]) -> Column
     if pattern := options.get(_PATTERNS.get(kind.typeName(), "")):
         reader = {"sep": _SEPARATOR, "locale": options.get("locale", "en-US"), _PATTERNS[kind.typeName()]: pattern}
         return F.from_csv(F.col(text), f"value {kind.simpleString()}", reader).getField("value")
-    return F.expr(f"TRY_CAST({quote_name(text)} AS {kind.simpleString()})")
+    value = F.expr(f"TRY_CAST({quote_name(text)} AS {kind.simpleString()})")
+    if (form := _FORMS.get(kind.typeName())) is None:
+        return value
+    return F.when(F.trim(text).rlike(form), value)
 
 
 def is_rounded(text: str, kind: DataType) -> Column:

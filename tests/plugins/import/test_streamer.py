@@ -270,6 +270,13 @@ def test_a_takeover_requires_the_folders_of_the_tables(importer: Any, tmp_path: 
     (tmp_path / "run.sh").write_text(COMMAND.replace("silver/orders", "silver/orders.v1"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"the folder 'orders.v1' cannot be the name of a table"):
         importer.run(tmp_path / "run.sh", tmp_path / "orders.properties", take_over=True)
+    for variable in ("${ORDERS}", "$ORDERS/", "'${file:/etc/lake.properties:orders}'"):
+        (tmp_path / "run.sh").write_text(COMMAND.replace("s3://lake/silver/orders", variable), encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"the folder is one variable, .*\n.*as in `--target-base-path \$\{LAKE"):
+            importer.run(tmp_path / "run.sh", tmp_path / "orders.properties", take_over=True)
+    (tmp_path / "run.sh").write_text(COMMAND.replace("s3://lake/silver", "${LAKE}"), encoding="utf-8")
+    taken = yaml.safe_load(importer.run(tmp_path / "run.sh", tmp_path / "orders.properties", take_over=True).pipeline)
+    assert (taken["sink"]["hudi"]["path"], taken["tables"][0]["target"]) == ("${env:LAKE}", "orders")
 
 
 JOB = (

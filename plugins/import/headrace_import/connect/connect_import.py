@@ -16,6 +16,7 @@ from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.routed_topics import select_read_topics
 from headrace_import.connect.routing_smts import keep_key_columns
 from headrace_import.connect.shared_options import check_shared_options
+from headrace_import.connect.shared_tables import report_shared_tables
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
 from headrace_import.connect.topics import Topics
@@ -90,6 +91,8 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
         iceberg_sink.report_operations(sink, unwraps=any(chain.unwraps for chain in chains))
     _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
+    if not inputs.sinks or not all(map(_is_append_only, inputs.sinks)):
+        report_shared_tables(draft, topics, [*inputs.sources, *inputs.sinks])
     if inputs.replaces_jdbc:
         jdbc_source.report_missing_key(inputs.sources[0], draft)
     _write_transforms(draft, inputs, chains)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -22,8 +22,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def make_event(op: str, lsn: int, number: int, item: str | None) -> str:
+    if op == "t":
+        return make_envelope(op, lsn, None, None)
     row = {"id": number, "line": 1, "country": "de", "item": item}
-    before, after = (row, None) if op == "d" else (None, row)
+    return make_envelope(op, lsn, *((row, None) if op == "d" else (None, row)))
+
+
+def make_envelope(op: str, lsn: int, before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:
     source = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders", "lsn": lsn}
     return json.dumps({"before": before, "after": after, "op": op, "ts_ms": lsn, "source": source}) + "\n"
 
@@ -31,6 +36,11 @@ def make_event(op: str, lsn: int, number: int, item: str | None) -> str:
 def write_events(file: Path, *events: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(events), encoding="utf-8")
+
+
+def unpack_table(folder: Path) -> None:
+    with tarfile.open(ROOT / "tests/data/hudi_streamer/plain.tar.xz") as archive:
+        archive.extractall(folder / "silver", filter="data")
 
 
 def import_job(folder: Path) -> Pipeline:
@@ -65,8 +75,7 @@ def refuse_masks(spark: SparkSession, folder: Path) -> None:
 
 
 def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkSession) -> None:
-    with tarfile.open(ROOT / "tests/data/hudi_streamer/plain.tar.xz") as archive:
-        archive.extractall(tmp_path / "silver", filter="data")
+    unpack_table(tmp_path)
     landing = tmp_path / "landing" / "orders"
     write_events(
         landing / "0.json",
@@ -95,3 +104,22 @@ def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkS
     job.run(spark)
     assert read(spark, tmp_path) == {1: "lamp, red", 2: "desk", 9: "sofa"}
     assert [item.found for item in job.check(spark) if item.what == "table plain"] == []
+
+
+def test_a_first_batch_with_only_a_truncate_empties_the_table(tmp_path: Path, spark: SparkSession) -> None:
+    unpack_table(tmp_path)
+    landing = tmp_path / "landing" / "orders"
+    write_events(landing / "0.json", make_event("t", 30, 0, None))
+    import_job(tmp_path)
+    config = yaml.safe_load((tmp_path / "job.yaml").read_text(encoding="utf-8"))
+    transforms = [{"unwrap": {}}, {"mask": {"columns": {"item": {"nullify": True}}}}]
+    masked = {"checkpoint": str(tmp_path / "masked"), "transforms": transforms}
+    with pytest.raises(HeadraceError, match="no transform has changed, and transforms hide the columns of mask"):
+        Pipeline.from_dict({**config, **masked}).run(spark)
+    added = {"checkpoint": str(tmp_path / "checkpoint"), "transforms": [{"unwrap": {"add.fields": "op"}}]}
+    job = Pipeline.from_dict({**config, **added})
+    (progress,) = job.run(spark).tables
+    assert (progress.dead_letters, read(spark, tmp_path)) == (0, {})
+    write_events(landing / "1.json", make_event("c", 29, 1, "late"), make_event("c", 31, 9, "sofa"))
+    job.run(spark)
+    assert read(spark, tmp_path) == {9: "sofa"}

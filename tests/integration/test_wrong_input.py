@@ -278,6 +278,28 @@ def test_run_fails_if_no_record_is_json(tmp_path: Path, spark: SparkSession) -> 
     assert_run_fails(job, spark, DataError, "none of the records is a JSON object", TOPIC)
 
 
+def test_first_batches_without_rows_create_no_table(tmp_path: Path, spark: SparkSession) -> None:
+    def event(op: str, lsn: int, row: dict[str, Any] | None) -> str:
+        return json.dumps({"before": None, "after": row, "op": op, "source": {"connector": "postgresql", "lsn": lsn}})
+
+    folder = tmp_path / "bronze" / TOPIC
+    folder.mkdir(parents=True)
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": "json"}}
+    # The columns that transforms add are no columns of the table's rows.
+    transforms = [{"unwrap": {"add.fields": "op"}}, {"insert": {"static.field": "lake", "static.value": "test"}}]
+    job = pipeline(tmp_path, source=source, transforms=transforms, **{"dead.letters": {"undecodable": "dead-letter"}})
+    for number, lines in enumerate((["garbage"], [event("t", 20, None), event("u", 21, None)])):
+        (folder / f"{number}.json").write_text("\n".join(lines))
+        job.run(spark)
+        with pytest.raises(ConfigError, match="there is no table"):
+            job.read(TABLE, spark=spark)
+    (folder / "2.json").write_text(f"{event('c', 19, ARP)}\n{event('c', 22, BAUER)}")
+    job.run(spark)
+    assert rows(job, spark) == [{**BAUER, "__op": "c", "lake": "test"}], "the truncate is newer than Arp"
+    dead_letters = [(row["reason"], bytes(row["value"])) for row in job.read("dead_letters", spark=spark).collect()]
+    assert dead_letters == [("undecodable", b"garbage"), ("after-missing", event("u", 21, None).encode())]
+
+
 def test_run_fails_for_envelopes_without_op(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze" / TOPIC
     folder.mkdir(parents=True)

@@ -286,9 +286,9 @@ class BatchProcessor:
         try:
             for target in targets:
                 for events, topic_route in target.sources:
-                    if not events.schema.fields:  # Only dead letters: the columns are unknown.
+                    changes = self._reader.read_changes(self._resources.session, events, topic_route, seen=seen)
+                    if not changes.event_columns:  # Only rejected records: the columns are unknown.
                         return
-                    self._reader.read_changes(self._resources.session, events, topic_route, seen=seen)
         except HeadraceError:  # The table reports the error.
             return
         seen.check_names()

@@ -16,6 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_keys import match_key_spelling, reject_missing_keys
+from headrace.engine.read.column_free_batches import reject_without_columns, shows_columns
 from headrace.engine.read.column_order import (
     find_order_fields,
     order_changes,
@@ -173,13 +174,15 @@ class ChangeReader:
         changes = order_changes(changes, order) if order else changes
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
+        transforms = list_transforms(self._plan, events, route)
+        if not shows_columns(changes, transforms):
+            changes, transforms = reject_without_columns(changes), []
         may_change = bool(key) and self._may_change_key(changes, events, route.table)
         changes = split_key_updates(changes, events.topic) if may_change else changes
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if is_split else [changes]
-        transforms = list_transforms(self._plan, events, route)
         changes = union_parts([self._transform(part, transforms, events.topic, seen, balance) for part in parts])
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)

@@ -24,6 +24,8 @@ def check_hidden_columns(
     for events, route in target.sources if any(notes.values()) else ():
         reader.read_changes(session, events, route, seen=seen)
     hidden = {column for masks in seen.masks.values() for column in masks.hidden}
+    if not table_plan.columns:  # The batch has only truncates, which show no column that a transform hides.
+        hidden = {f"the columns of {t.name}" for t in plan.transforms_of(target.name) if t.hides_values}
     for sink, note in notes.items():
         check_continued(target.name, sink, note, hidden)
 

@@ -91,6 +91,13 @@ class Rejects:
         self._writer.retry(store.sink, store.table_name or name, lambda: store.save(dead_letters, batch))
 
 
+def has_truncates(changes: Changes) -> bool:
+    """Return whether one of the changes is a truncate."""
+    from pyspark.sql import functions as F
+
+    return not changes.frame.where(F.col(ERROR) == RejectReason.TRUNCATED).isEmpty()
+
+
 def _find_truncates(changes: Changes, table_plan: TablePlan) -> dict[str | None, str]:
     """Return source → position of its last truncate. The key None has the truncates that do not name their source."""
     from pyspark.sql import functions as F

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +87,15 @@ class TablePlan:
     epoch_note: str | None = None
 
     @classmethod
-    def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TablePlan:
-        """Decide the plan. DataError or ConfigError if a sink cannot keep these changes; no other place checks this."""
-        if not changes.event_columns:  # No record could be read.
-            return cls(Table(table), marks, dict.fromkeys(plan.sinks, "append"), ())
+    def decide(
+        cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks, rule_key: Sequence[str] = ()
+    ) -> TablePlan:
+        """Decide the plan. DataError or ConfigError if a sink cannot keep these changes; no other place checks this.
+
+        ``rule_key``: key columns of the pipeline file, by which a truncate removes rows if no record shows a column.
+        """
+        if not changes.event_columns:
+            return cls._without_columns(plan, Table(table, tuple(rule_key)), marks)
         target = Table(table, tuple(changes.key_columns))
         modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
         upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
@@ -129,6 +134,17 @@ class TablePlan:
             position_parts=changes.position_parts if upserts and plan.removes_rows(table) else None,
             truncated_sinks=upserts if plan.removes_rows(table) else (),
         )
+
+    @classmethod
+    def _without_columns(cls, plan: Plan, table: Table, marks: BatchMarks) -> TablePlan:
+        """Return the plan of a batch of which no record becomes a row."""
+        can_upsert = bool(table.key) and plan.removes_rows(table.name)
+        modes: dict[Sink, TableMode] = {
+            sink: sink.config.mode or ("upsert" if can_upsert and sink.capabilities.upsert else "append")
+            for sink in plan.sinks
+        }
+        upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert" and can_upsert)
+        return cls(table, marks, modes, (), truncated_sinks=upserts)
 
     @property
     def record_columns(self) -> frozenset[str]:

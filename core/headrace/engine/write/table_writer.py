@@ -20,7 +20,7 @@ from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.hidden_columns import check_hidden_columns
 from headrace.engine.write.missing_rows import remove_missing
-from headrace.engine.write.rejects import Rejected, Rejects
+from headrace.engine.write.rejects import Rejected, Rejects, has_truncates
 from headrace.engine.write.removed_rows import Removed, merge_removed
 from headrace.engine.write.row_metrics import Counts, RowCounter, origin_aggregates, table_progress
 from headrace.engine.write.sink_writer import SinkWriter
@@ -115,7 +115,8 @@ class TableWriter:
         changes = self._read(target, state, balance, incompatible)
         digest = _add_revision(marks.digest, changes, target, state, incompatible)
         marks = replace(marks, epoch=self._checkpoint.epochs.of(batch, target.name), digest=digest)
-        table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
+        rule_key = target.sources[0][1].key
+        table_plan = TablePlan.decide(self._plan, target.name, changes, marks, rule_key)
         if not table_plan.columns:
             return self._reject_all(target, table_plan, state, started)
         self._check_modes(table_plan, state)
@@ -283,7 +284,10 @@ class TableWriter:
     def _reject_all(
         self, target: Target, table_plan: TablePlan, state: TableState, started: float
     ) -> list[TableProgress]:
-        """Reject all records of events without columns."""
+        """Reject all records of events without columns. A truncate among them removes the rows of an earlier writer or checkpoint."""
+        if table_plan.truncated_sinks and has_truncates(self._read(target, state, every_field=True)):
+            self._check_modes(table_plan, state)
+            table_plan = self._begin_table(target, table_plan, state)
         rejected = self._reject(target, table_plan, state)
         count = rejected.dead_letters + rejected.dropped
         results = [WriteResult() for _ in table_plan.modes]

@@ -260,8 +260,10 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     images = {image: _names_in(schema, image) for image in ("after", "before")}
     known = [column for names in images.values() for column in names]
     has_own_key = bool(record_key_names(frame))
-    if key and not has_own_key and not known:
-        _refuse_documents(topic, schema)
+    if not has_own_key and not known:
+        if key:
+            _refuse_documents(topic, schema)
+        return None  # A batch of only truncates has no row and no columns.
     names = spell_key_columns(frame, key, known) if has_own_key else find_key_columns(topic, frame, key, known)
     columns = {name: _choose_image(frame, images, name) for name in names}
     if has_own_key:

@@ -595,7 +595,8 @@ class TestNoRecords:
             batch(spark, tmp_path, 0)
         assert str(raised.value) == (
             "topic moma.public.artists: none of the records is a JSON object\n"
-            "  fix: check `format:`, and that each line is one event"
+            "  fix: check `format:`, and that each line is one event; if the records are damaged, set "
+            "`dead.letters: {undecodable: dead-letter}`"
         )
 
     def test_later_batch_without_json_keeps_all_bytes(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ _MANY = 20
 _CHECKED = "_headrace_checked"
 #: Column: the decimals of a record with more decimal places than their types.
 _EXACT = "_headrace_exact"
+_VALUE_FIX = "check `format:`, and that each line is one event; if the records are damaged, set `dead.letters: {undecodable: dead-letter}`"
 #: A number that may have decimal places.
 _FRACTION = r"\.[0-9]|[0-9][eE]"
 
@@ -203,9 +204,11 @@ def open_by_data(
             spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared, known
         )
     if known is None and not inferred.fields:
-        if texts.isEmpty():
+        # By default the topic fails, because most such topics have another format than the file names.
+        is_ruled = subject.part == "value" and RejectReason.UNDECODABLE in log.ruled(subject.topic)
+        if is_ruled or texts.isEmpty():
             return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
-        fix = KEY_FIX if subject.part == "key" else "check `format:`, and that each line is one event"
+        fix = KEY_FIX if subject.part == "key" else _VALUE_FIX
         raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     inferred = put_declared_maps(spark, inferred, known, known_types.declared, log)
     every_name = inferred

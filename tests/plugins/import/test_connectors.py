@@ -161,6 +161,27 @@ def test_objects_keep_their_layout(importer: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("folder", "imported", "is_reported"),
+    [
+        ("raw/x", "raw/x", False),
+        ("", "", False),
+        ("raw//x", "raw/x", True),
+        ("/raw/", "raw", True),
+        ("a/_x", None, True),
+        ("../x", None, True),
+    ],
+)
+def test_folder_of_the_topics(
+    folder: str, imported: str | None, is_reported: bool, importer: Any, find_keys: Any
+) -> None:
+    result = importer.run(importer.write("0.json", S3 | {"topics.dir": folder}))
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["sink"]["s3"].get("topics.dir") == imported
+    assert ("topics.dir" in find_keys(result, Kind.TO_DO)) == is_reported
+    assert "topics.dir" not in find_keys(result, Kind.NO_MEANING)
+
+
 def test_encryption_and_permissions_of_objects_are_to_check(importer: Any, find_keys: Any) -> None:
     options = {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": "k", "s3.acl.canned": "private"}
     result = importer.run(importer.write("0.json", S3 | options | {"s3.path.style.access.enabled": "true"}))

@@ -22,7 +22,6 @@ _PARTITIONERS = {
 }
 #: Options with the same names and values.
 _SAME = (
-    "topics.dir",
     "s3.compression.type",
     "format.bytearray.extension",
     "format.bytearray.separator",
@@ -55,6 +54,7 @@ def read_sink(settings: Settings) -> Block:
     options = Block(comment=settings.cite("connector.class"))
     _add_path(settings, options)
     form = _add_class(settings, options, "format.class", "format", _FORMATS) or "avro"
+    _add_topics_dir(settings, options)
     for key in _SAME:
         if settings.get(key):
             options.add(key, typed(settings.read(key)), settings.cite(key))
@@ -100,6 +100,23 @@ def read_bucket(settings: Settings) -> str:
 def _add_path(settings: Settings, options: Block) -> None:
     _require(settings, "s3.bucket.name")
     options.add("path", read_bucket(settings), settings.cite("s3.bucket.name"))
+
+
+def _add_topics_dir(settings: Settings, options: Block) -> None:
+    """Add the folder of the topics. Without a name, they are in the bucket itself. Report names that the sink cannot have."""
+    key = "topics.dir"
+    if not settings.has(key):
+        return
+    folder = settings.read(key)
+    names = [name for name in folder.split("/") if name]
+    if any(name.startswith("_") or name in (".", "..") for name in names):
+        why = "readers skip folders whose names start with `_`, so objects are in the default folder `topics`"
+        settings.reject([key], why, "set `topics.dir` to a folder with another name", Kind.TO_DO)
+        return
+    options.add(key, "/".join(names), settings.cite(key))
+    if "/".join(names) != folder:
+        why = "a folder has a name, so objects are not in the folder of the connector's objects"
+        settings.add_to_do([key], why, "move the objects of the connector, or read both folders")
 
 
 def _add_class(settings: Settings, options: Block, key: str, option: str, names: Mapping[str, str]) -> str | None:

@@ -33,9 +33,9 @@ def read_objects(spark: SparkSession, states: Sequence[State], config: S3SinkCon
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
-    root = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_dir}")
+    root = Folder(spark, config.path.rstrip("/"))
     topics = sorted({topic for state in states for topic in state.topics})
-    folders = [root.folder(topic) for topic in topics]
+    folders = [root.folder(config.topics_prefix + topic) for topic in topics]
     paths = [folder.path for folder in folders if folder.exists()]
     if config.format == "bytes":
         texts = StructType([StructField(VALUE, StringType())])

@@ -144,4 +144,4 @@ def _target(file: str, *, objects: Sequence[Row], kind: str, config: S3SinkConfi
     topic = found[TOPIC]
     rest = f"+{found[PARTITION]}+{found[_FIRST]:010d}{name_ending(kind, config)}"
     name = name_object(topic, rest, is_in_store=is_in_store)
-    return f"{config.topics_dir}/{topic}/{found[ENCODED]}/{name}"
+    return f"{config.topics_prefix}{topic}/{found[ENCODED]}/{name}"

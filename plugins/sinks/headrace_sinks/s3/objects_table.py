@@ -25,7 +25,7 @@ class ObjectsTable:
         self, spark: SparkSession, topic: str, config: S3SinkConfig, read_states: Callable[[], Sequence[State]]
     ) -> None:
         self._spark, self._config, self._read_states = spark, config, read_states
-        self._folder = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_dir}/{topic}")
+        self._folder = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_prefix}{topic}")
 
     def describe(self) -> CatalogTable:
         """Describe the current table."""
@@ -47,7 +47,7 @@ class ObjectsTable:
 
     def locate(self, objects: Iterable[str]) -> Partitions:
         """Return the partitions of objects, whose names are relative to the sink's ``path``."""
-        above = self._config.topics_dir.count("/") + 2
+        above = self._config.topics_prefix.count("/") + 1
         return self._locate("/".join(name.split("/")[above:-1]) for name in objects)
 
     def _locate(self, paths: Iterable[str]) -> Partitions:

@@ -44,7 +44,7 @@ def find_unsupported(row: StructType, config: S3SinkConfig, root: Folder) -> Col
     # The key is relative to the bucket. The topic is in it twice, as a folder and in the name of the object.
     key = root.path.partition("://")[2].partition("/")[2]
     ending = max(len(name_ending(kind, config)) for kind in list_kinds(config))
-    fixed = len(f"{key}/{config.topics_dir}///".lstrip("/").encode()) + _NUMBERS + ending
+    fixed = len(f"{key}/{config.topics_prefix}//".lstrip("/").encode()) + _NUMBERS + ending
     length = F.octet_length(F.concat_ws("/", *folders)) + 2 * F.octet_length(C.TOPIC) + fixed
     return any_of([*has_null_character, length > _MAX_KEY])
 

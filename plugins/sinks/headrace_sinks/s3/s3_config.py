@@ -28,8 +28,8 @@ class S3SinkConfig(SinkConfig):
     path: str = Field(min_length=1)
     """Bucket, or a folder in it: ``s3a://bucket``."""
 
-    topics_dir: str = Field("topics", alias="topics.dir", min_length=1)
-    """Folder in ``path`` with a subfolder for each topic."""
+    topics_dir: str = Field("topics", alias="topics.dir")
+    """Folder in ``path`` with a subfolder for each topic. Empty: the subfolders are in ``path`` itself."""
 
     format: Literal["avro", "json", "parquet", "bytes"] = "avro"
     """Format of objects. ``json``: one record per line; ``bytes``: the raw values."""
@@ -149,7 +149,9 @@ class S3SinkConfig(SinkConfig):
         if self.format == "bytes" and is_in_row:
             raise ValueError("`format: bytes` has no columns to partition by")
         for name in ("topics_dir", "tombstone_partition"):
-            if any(part in ("", ".", "..") or part.startswith("_") for part in getattr(self, name).split("/")):
+            if (name != "topics_dir" or self.topics_dir) and any(
+                part in ("", ".", "..") or part.startswith("_") for part in getattr(self, name).split("/")
+            ):
                 raise ValueError(
                     f"`{self.__class__.model_fields[name].alias}` is not a folder path: its names must not be empty or start with `_`"
                 )
@@ -170,6 +172,11 @@ class S3SinkConfig(SinkConfig):
                 f"with `sync`, each folder of a path is `name=value`, and {wrong[0]!r} is not a column name"
             )
         return self
+
+    @property
+    def topics_prefix(self) -> str:
+        """Path of the folder of all topics, relative to ``path``: empty, or with a slash at its end."""
+        return f"{self.topics_dir}/" if self.topics_dir else ""
 
     @property
     def partition_names(self) -> tuple[str, ...]:

@@ -75,6 +75,14 @@ def test_objects_by_columns_are_complete_together(orders: Callable[..., Orders])
         table.write(Record(5, rows[0]))
 
 
+def test_topics_without_a_folder_of_their_own_are_in_the_path(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"flush.size": 2, "topics.dir": ""})
+    table.write(order(0), order(1))
+    objects = [path for path in (table.folder / TOPIC / "partition=0").iterdir() if not path.name.startswith(".")]
+    assert [path.name for path in objects] == [f"{TOPIC}+0+0000000000.json"]
+    assert sorted(row["id"] for row in table.read_back().collect()) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "folders"),
     nightly_after(

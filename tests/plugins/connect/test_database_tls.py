@@ -6,7 +6,10 @@ import datetime as dt
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -258,6 +261,50 @@ def test_database_that_is_down(tmp_path: Path, kind: str) -> None:
     assert result.exit_code == 5
     assert "the database did not respond: [Errno 111] Connection refused" in result.stderr
     assert "where: 127.0.0.1:9" in result.stderr
+
+
+#: Start of a message that a server does not complete.
+STARTS = {
+    "postgresql.PostgresConnector": b"NR\x00\x00\x03\xe8",
+    "mysql.MySqlConnector": b"\xc8\x00\x00\x00",
+    "sqlserver.SqlServerConnector": b"\x04\x01\x03\x00\x00\x00\x00\x00",
+}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_server_that_sends_one_byte_after_another(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace_connect.preflight.source_database._LIMIT", 0.7)
+    is_over = threading.Event()
+
+    def talk(_: AskingServer, connection: socket.socket) -> None:
+        connection.sendall(STARTS[kind])
+        while not is_over.wait(0.1):
+            connection.sendall(b"\0")
+
+    with serve(talk, None) as server:
+        result = preflight(tmp_path, kind, server.port)
+        is_over.set()
+    assert result.exit_code == 5
+    assert "the database did not answer all queries within 0.7 seconds" in result.stderr
+    assert f"where: 127.0.0.1:{server.port}" in result.stderr
+
+
+def test_silent_server_leaves_no_message_of_the_driver(tmp_path: Path) -> None:
+    """Run the program in a process of its own: pytest handles the messages of libraries."""
+    with serve(lambda _, connection: time.sleep(1), None) as server:
+        login = {"database.hostname": "127.0.0.1", "database.port": server.port, "database.user": "u"}
+        kind = "io.debezium.connector.sqlserver.SqlServerConnector"
+        block = {"config": {"connector.class": kind, "database.password": PASSWORD, "database.names": "d", **login}}
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(yaml.safe_dump({"name": "market", "connect": block}), encoding="utf-8")
+        program = (
+            "from headrace.cli.main import main; from headrace_connect.preflight import source_database;"
+            "source_database._TIMEOUT = 0.2; main()"
+        )
+        command = [sys.executable, "-c", program, "connect", "preflight", str(file)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 5
+    assert result.stderr.startswith("error: the database did not respond: timed out\n"), result.stderr
 
 
 def test_alias_and_misspelled_option(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -16,13 +17,14 @@ from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
 from headrace_connect.preflight.sqlserver_checks import check_sqlserver, is_read_only
 from headrace_connect.preflight.tds_encryption import TdsSocket, read_driver_option
+from headrace_connect.preflight.time_limit import run_within
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 _Open = Callable[[Mapping[str, str]], AbstractContextManager[Query]]
 _Check = Callable[[Query, Mapping[str, str]], Iterator[Finding]]
 
-#: Seconds to connect, and for a query.
-_TIMEOUT = 20
+#: Seconds for each message of a server, and for all of them.
+_TIMEOUT, _LIMIT = 20, 30
 
 
 def check_database(options: Mapping[str, str]) -> list[Finding]:
@@ -43,9 +45,13 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
         fix = f"add `preflight: {{{unresolved[0]}: ${{env:NAME}}}}` to `connect:`, with a reference of this machine"
         raise ConfigError(what, where=place, fix=fix)
     connect, check = _BY_CLASS[kind]
-    try:
+
+    def find() -> list[Finding]:
         with connect(options) as query:
             return list(check(query, options))
+
+    try:
+        return run_within(_LIMIT, find, fix=f"check the load of the server; {_FIX}")
     except ImportError as error:
         fix = "pip install 'headrace[preflight]'"
         raise ConfigError(f"the driver of the database is missing: {error.name}", fix=fix) from error
@@ -124,6 +130,8 @@ def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
     import pytds
 
     _reject_logins(options)
+    # Without a handler, Python prints the driver's messages about a login that failed.
+    logging.getLogger("pytds").addHandler(logging.NullHandler())
     port = int(options.get("database.port", 1433))
     try:
         connection = pytds.connect(

@@ -380,10 +380,46 @@ def test_mysql_table_whose_key_is_an_option() -> None:
             return [("shop", "items", 0), ("shop", "orders", 0)]
         if "current_user" in sql:
             return [("root@%",)]
-        return [("log_bin", "ON")] if "variables" in sql else [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)]
+        if "grants" in sql:
+            return [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)]
+        return [("log_bin", "ON")] if "variables" in sql else []
 
     findings = check_mysql(answer, {"message.key.columns": "shop.items:id;(.*).customers:id,name"})
     assert [finding.what for finding in findings] == ["shop.orders has no primary key: its events have no key"]
+
+
+@pytest.mark.parametrize(
+    ("version", "filters", "statements"),
+    [
+        ("8.4.3", ("", ""), []),
+        ("8.4.3", ("shop,market", ""), []),
+        (
+            "8.0.36",
+            ("crm, Shop", "shop"),
+            ["add `binlog_do_db = shop` to its configuration, or remove all `binlog_do_db`"],
+        ),
+        ("10.11.6-MariaDB", ("", "crm,shop"), ["remove `binlog_ignore_db = shop` from its configuration"]),
+        ("11.4.2-MariaDB-log", ("shop", "shop"), []),
+    ],
+)
+def test_databases_that_the_binary_log_leaves_out(
+    version: str, filters: tuple[str, str], statements: list[str]
+) -> None:
+    """A mock of servers, because the options of these filters need a restart."""
+    settings = [("log_bin", "ON"), ("version", version), ("lower_case_table_names", "0")]
+    answers: dict[str, list[tuple[Any, ...]]] = {
+        "show global variables": settings,
+        "select current_user()": [("root@%",)],
+        "show grants": [("GRANT ALL PRIVILEGES ON *.* TO `root`@`%`",)],
+        f"show {'binary log' if version == '8.4.3' else 'master'} status": [("binlog.000001", 4, *filters)],
+    }
+
+    def answer(sql: str) -> list[tuple[Any, ...]]:
+        return [("shop", "items", 1)] if "information_schema" in sql else answers[sql]
+
+    found = list(check_mysql(answer, {"table.include.list": "shop.items"}))
+    assert [finding.statement for finding in found] == [f"{statement}, and restart it" for statement in statements]
+    assert all("logs no changes of the database shop" in finding.what for finding in found)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headrace_connect.preflight.findings import Finding, choose_tables, find_missing_tables, has_key_option
@@ -13,6 +14,10 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 #: Setting → the value that a connector needs. Without a value, an empty one.
 _NEEDED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_value_options": ""}
+#: Privileges to see the state of the binary log. Newer releases of MariaDB show REPLICATION CLIENT as BINLOG MONITOR.
+_LOG_STATUS = ("REPLICATION CLIENT", "BINLOG MONITOR")
+#: First version of MySQL with SHOW BINARY LOG STATUS, which replaces SHOW MASTER STATUS.
+_BINARY_LOG_STATUS = (8, 2)
 #: Days of the binary log that cover an outage over a weekend.
 _RETENTION_DAYS = 3
 _SYSTEM = "'mysql', 'information_schema', 'performance_schema', 'sys'"
@@ -53,6 +58,10 @@ def check_mysql(query: Query, options: Options) -> Iterator[Finding]:
     tables = [_Table(*row) for row in query(_TABLES)]
     names = choose_tables(options, [table.name for table in tables])
     captured = [table for table in tables if table.name in names]
+    if settings.get("log_bin") == "ON":
+        signaled = options.get("signal.data.collection", "").partition(".")[0]
+        databases = dict.fromkeys([*(table.database for table in captured), *filter(None, [signaled])])
+        yield from _check_log_filters(query, settings, grants, databases)
     yield from _check_locks(grants, user, captured, settings, options)
     # A user sees only tables on which it has a privilege.
     fix = f"correct `table.include.list`, create the table, or GRANT SELECT on it TO {_quote_user(user)}"
@@ -87,6 +96,32 @@ def _check_binlog(settings: Mapping[str, str], options: Options) -> Iterator[Fin
         yield Finding(what, "SET GLOBAL gtid_mode = ON; with the steps of MySQL's manual", is_warning=True)
 
 
+def _check_log_filters(
+    query: Query, settings: Mapping[str, str], grants: MysqlGrants, databases: Iterable[str]
+) -> Iterator[Finding]:
+    """Yield the databases whose changes the server does not log."""
+    if not any(grants.has(name) for name in _LOG_STATUS):
+        return
+    version = settings.get("version", "")
+    is_new = "MariaDB" not in version and _read_version(version) >= _BINARY_LOG_STATUS
+    (status,) = query(f"show {'binary log' if is_new else 'master'} status") or [("", 0, "", "")]
+    fold = str.lower if settings.get("lower_case_table_names", "0") != "0" else str
+    included, ignored = ({*map(str.strip, fold(str(names)).split(","))} - {""} for names in status[2:4])
+    for database in databases:
+        # The server tests `binlog_ignore_db` only without `binlog_do_db`.
+        if included and fold(database) not in included:
+            fix = f"add `binlog_do_db = {database}` to its configuration, or remove all `binlog_do_db`, and restart it"
+            yield Finding(f"the server logs no changes of the database {database}, because of `binlog_do_db`", fix)
+        elif not included and fold(database) in ignored:
+            fix = f"remove `binlog_ignore_db = {database}` from its configuration, and restart it"
+            yield Finding(f"the server logs no changes of the database {database}", fix)
+
+
+def _read_version(text: str) -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
 def _check_retention(settings: Mapping[str, str]) -> Iterator[Finding]:
     seconds = float(settings.get("binlog_expire_logs_seconds", 0)) or float(settings.get("expire_logs_days", 0)) * 86400
     if 0 < seconds < _RETENTION_DAYS * 86400:
@@ -100,11 +135,7 @@ def _check_retention(settings: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_log_access(grants: MysqlGrants, user: str) -> Iterator[Finding]:
-    # Newer releases of MariaDB show REPLICATION CLIENT as BINLOG MONITOR.
-    needed = {
-        "REPLICATION SLAVE": ("REPLICATION SLAVE",),
-        "REPLICATION CLIENT": ("REPLICATION CLIENT", "BINLOG MONITOR"),
-    }
+    needed = {"REPLICATION SLAVE": ("REPLICATION SLAVE",), "REPLICATION CLIENT": _LOG_STATUS}
     missing = [name for name, names in needed.items() if not any(grants.has(one) for one in names)]
     if missing:
         statement = f"GRANT {', '.join(missing)} ON *.* TO {_quote_user(user)};"

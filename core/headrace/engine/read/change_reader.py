@@ -16,7 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_keys import match_key_spelling, reject_missing_keys
-from headrace.engine.read.column_free_batches import reject_without_columns, shows_columns
+from headrace.engine.read.column_free_batches import reject_without_columns
 from headrace.engine.read.column_order import (
     find_order_fields,
     order_changes,
@@ -174,9 +174,7 @@ class ChangeReader:
         changes = order_changes(changes, order) if order else changes
         changes = _with_source(changes, events, dialect.source_path(events.schema))
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
-        transforms = list_transforms(self._plan, events, route)
-        if not shows_columns(changes, transforms):
-            changes, transforms = reject_without_columns(changes), []
+        changes, transforms = reject_without_columns(changes, list_transforms(self._plan, events, route))
         may_change = bool(key) and self._may_change_key(changes, events, route.table)
         changes = split_key_updates(changes, events.topic) if may_change else changes
         tests = dialect.unavailable_tests(events.schema)

@@ -11,23 +11,26 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.transform import Transform
 
 
-def shows_columns(changes: Changes, transforms: Sequence[Transform]) -> bool:
+def reject_without_columns(changes: Changes, transforms: Sequence[Transform]) -> tuple[Changes, Sequence[Transform]]:
+    """Return the changes and the transforms to apply. Changes that show no column become rejected rows, and no transform applies.
+
+    Those without an error are rejected as AFTER_MISSING. The columns that transforms add, such as those of the envelope, would make a
+    table without the row's columns.
+    """
+    from pyspark.sql import functions as F
+
+    if _shows_columns(changes, transforms):
+        return changes, transforms
+    frame = changes.frame.select(*changes.own_columns)
+    lacks_row = F.when(~is_tombstone(F.col(POSITION)), F.lit(RejectReason.AFTER_MISSING))
+    frame = frame.withColumn(ERROR, F.coalesce(ERROR, lacks_row))
+    return replace(changes, frame=frame, envelope=False), ()
+
+
+def _shows_columns(changes: Changes, transforms: Sequence[Transform]) -> bool:
     """Return whether changes have columns of the table. Envelopes that no transform flattens are rows themselves."""
     if changes.key_columns:
         return True
     if not changes.envelope or not any(transform.flattens for transform in transforms):
         return bool(changes.event_columns)
     return not {*IMAGES}.isdisjoint(changes.event_columns)
-
-
-def reject_without_columns(changes: Changes) -> Changes:
-    """Return the changes as rows without columns. Those without an error are rejected as AFTER_MISSING.
-
-    Transforms are not applied: the columns that they add, such as those of the envelope, would make a table without the row's columns.
-    """
-    from pyspark.sql import functions as F
-
-    frame = changes.frame.select(*changes.own_columns)
-    lacks_row = F.when(~is_tombstone(F.col(POSITION)), F.lit(RejectReason.AFTER_MISSING))
-    frame = frame.withColumn(ERROR, F.coalesce(ERROR, lacks_row))
-    return replace(changes, frame=frame, envelope=False)

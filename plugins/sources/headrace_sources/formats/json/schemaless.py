@@ -204,12 +204,9 @@ def open_by_data(
             spark, texts.where(~has_schema(texts[BODY])), first, options, known_types.declared, known
         )
     if known is None and not inferred.fields:
-        # By default the topic fails, because most such topics have another format than the file names.
-        is_ruled = subject.part == "value" and RejectReason.UNDECODABLE in log.ruled(subject.topic)
-        if is_ruled or texts.isEmpty():
-            return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
-        fix = KEY_FIX if subject.part == "key" else _VALUE_FIX
-        raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
+        if not texts.isEmpty():
+            _check_rule(subject, log)
+        return SchemalessReader(inferred, (), {}, DroppedFields(), options, is_key=subject.part == "key")
     inferred = put_declared_maps(spark, inferred, known, known_types.declared, log)
     every_name = inferred
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
@@ -227,6 +224,16 @@ def open_by_data(
     log.remember(subject, schema)
     dropped = replace(dropped, maps=find_map_names(schema, every_name))
     return SchemalessReader(schema, row_fields, columns, dropped, options, is_key=subject.part == "key")
+
+
+def _check_rule(subject: Subject, log: SchemaLog) -> None:
+    """Raise DataError for records of which none is a JSON object, unless a rule of the file accepts undecodable records.
+
+    Most such topics have another format than the file names.
+    """
+    if subject.part == "key" or RejectReason.UNDECODABLE not in log.ruled(subject.topic):
+        fix = KEY_FIX if subject.part == "key" else _VALUE_FIX
+        raise DataError(f"none of the {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
 
 
 def _may_have_schemas(inferred: StructType, known: StructType | None) -> bool:

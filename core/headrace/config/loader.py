@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
     from headrace.sdk.plugin import Plugin
     from headrace.sdk.sink import Sink
+    from headrace.sdk.transform import Transform
 
 Built = TypeVar("Built")
 
@@ -77,6 +78,7 @@ class _Builder:
         plugins = self._build_plugins({key: value for key, value in data.items() if key not in failed})
         if config is not None:
             self._check_rules(config, plugins["sinks"])
+            self._check_tags(config, plugins["transforms"])
         if config is None or self._problems:
             raise self._join_problems()
         references = self._resolver.references
@@ -144,6 +146,17 @@ class _Builder:
                     self._problems.append(self._document.error(loc, what, fix))
                 elif name in rule.sink and loc[2] == "sink":
                     self._check_options(by_name[name], rule.sink[name], loc)
+
+    def _check_tags(self, config: PipelineConfig, transforms: Sequence[Transform | None]) -> None:
+        """Add the problems of transforms that name unknown tags."""
+        named = [
+            (n, transform.name, tag) for n, transform in enumerate(transforms) if transform for tag in transform.tags()
+        ]
+        for number, name, tag in named:
+            if tag not in config.tags:
+                new = f"write `tags: {{{tag}: [email]}}` beside `transforms:`"
+                what, fix = f"the pipeline has no tag {tag!r}", did_you_mean(tag, config.tags) if config.tags else new
+                self._problems.append(self._document.error(("transforms", number, name), what, fix))
 
     def _check_options(self, sink: Sink, options: Mapping[str, Any], loc: tuple[Any, ...]) -> None:
         try:

@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from headrace.config.command_blocks import list_block_groups
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
+from headrace.schema.name_patterns import check_column_globs
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval
 from headrace.sdk.plugin_block import parse_plugin_block
@@ -33,6 +34,9 @@ def _block(item: Any) -> Any:
 
 #: One plugin with its options: ``{files: {path: bronze/}}``; a bare name means no options.
 Block = Annotated[dict[str, Any], BeforeValidator(_block)]
+
+#: Tag → columns and fields: names or globs, with or without a table.
+Tags = dict[str, Annotated[Strings, AfterValidator(check_column_globs)]]
 
 #: Format of keys that are not read.
 NO_FORMAT: Final = "none"
@@ -183,7 +187,7 @@ class PipelineConfig(Settings):
     transforms: tuple[Block, ...] = ()
     """Transforms, in the order of their application."""
 
-    tags: dict[str, Strings] = Field(default_factory=dict)
+    tags: Tags = Field(default_factory=dict)
     """Tag → columns: names or globs (``email``), in some tables if a table precedes them (``shop.people.name``, ``*.phone``). ``mask`` can
     select columns by tag. A tagged column that no transform masks is an error.
     """
@@ -226,14 +230,6 @@ class PipelineConfig(Settings):
             named = [key for key in value if key not in cls.FORMAT_KEYS]
             if len(named) != 1:
                 raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
-        return value
-
-    @field_validator("tags")
-    @classmethod
-    def _some_columns(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        for tag, columns in value.items():
-            if not columns or not all(columns):
-                raise ValueError(f"{tag!r} names no column: write `{tag}: [email]`")
         return value
 
     @field_validator("spark")

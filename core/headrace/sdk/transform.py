@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from headrace.errors import ConfigError
+from headrace.schema.name_patterns import check_column_name, check_field_path, check_table_globs
 from headrace.sdk.changes import IMAGES, PREFIX, Changes
 from headrace.sdk.conditions import apply_when
 from headrace.sdk.config import Config
@@ -27,15 +28,20 @@ def _listed(value: Any) -> Any:
 
 #: One string, or several.
 Strings = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+#: Tables: their names after ``tables:``, or globs; one string, or several.
+TableGlobs = Annotated[Strings, AfterValidator(check_table_globs)]
+ColumnName = Annotated[str, AfterValidator(check_column_name)]
+#: Name of a column, or path of a field in it: ``address.street``.
+FieldPath = Annotated[str, AfterValidator(check_field_path)]
 
 
 class TransformConfig(Config):
     """Options of every built-in transform: base class of the options of a transform."""
 
-    only_tables: Strings = Field((), alias="tables")
+    only_tables: TableGlobs = Field((), alias="tables", min_length=1)
     """Tables to which the transform applies: their names after ``tables:``, or globs. Default: all tables."""
 
-    excluded_tables: Strings = Field((), alias="tables.exclude")
+    excluded_tables: TableGlobs = Field((), alias="tables.exclude")
     """Tables to which it does not apply, also if ``tables`` includes them."""
 
     when: SqlExpression | None = None
@@ -112,6 +118,10 @@ class Transform(Plugin, ABC):
     def tables(self) -> Collection[str]:
         """Return the tables that it names. ``headrace check`` warns about a name that no known topic becomes."""
         return self.config.only_tables if isinstance(self.config, TransformConfig) else ()
+
+    def tags(self) -> Collection[str]:
+        """Return the tags that it names: each must be one of the pipeline's ``tags:``."""
+        return ()
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
         """Return hidden column of these changes → rule, without secrets."""

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from headrace.sdk import Changes, DataError, Transform, TransformConfig
 from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import row_types
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import compute_columns
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _TYPE = re.compile(
 class CastConfig(TransformConfig):
     """New types of columns."""
 
-    columns: dict[str, str] = Field(min_length=1)
+    columns: dict[ColumnName, str] = Field(min_length=1)
     """Column → type: a simple type of Spark SQL (``decimal(10,2)``), or of Kafka Connect's Cast (``int32``)."""
 
     @field_validator("columns")

@@ -11,13 +11,14 @@ from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
 from headrace.sdk.conditions import apply_when, has_columns
 from headrace.sdk.sql import SqlExpression, read_columns
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import compute_columns
 
 
 class ComputeConfig(TransformConfig):
     """SQL expressions over the row."""
 
-    columns: dict[str, SqlExpression] = Field(min_length=1)
+    columns: dict[ColumnName, SqlExpression] = Field(min_length=1)
     """Column → SQL expression. Each sees the row as it was before the transform. A new column comes last."""
 
     @field_validator("columns")
@@ -25,7 +26,7 @@ class ComputeConfig(TransformConfig):
     def _free_names(cls, value: dict[str, str]) -> dict[str, str]:
         folded = [fold_name(name) for name in value]
         for name in value:
-            if not name or name.lower().startswith(PREFIX):
+            if name.lower().startswith(PREFIX):
                 raise ValueError(f"{name!r} is not a valid column name")
             if folded.count(fold_name(name)) > 1:
                 raise ValueError(f"two columns would be named {name!r}")

@@ -7,13 +7,14 @@ from collections.abc import Collection
 from pydantic import Field
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import keep_columns
 
 
 class DropConfig(TransformConfig):
     """Columns to remove, as with ``exclude`` of Kafka Connect's ReplaceField."""
 
-    columns: tuple[str, ...] = Field(min_length=1)
+    columns: tuple[ColumnName, ...] = Field(min_length=1)
     """Names of columns. A key column cannot be removed."""
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from headrace.sdk import Changes, DataError, Transform, TransformConfig, changes as C
 from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import list_fields, list_images, reject_rows, row_types
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.json_columns import JsonColumnReader, parse_type, read_as, read_inferred
 from headrace_transforms.row_images import list_copies, map_images
 
@@ -25,7 +26,7 @@ _PARSED, _DETAIL = f"{C.PREFIX}parsed_", f"{C.PREFIX}misfit"
 class ExpandConfig(TransformConfig):
     """Columns to expand."""
 
-    columns: dict[str, str | None] | tuple[str, ...] = Field(min_length=1)
+    columns: dict[ColumnName, str | None] | tuple[ColumnName, ...] = Field(min_length=1)
     """Column → its type in Spark SQL: ``ARRAY<STRUCT<sku: STRING, quantity: INT>>``, or ``city STRING, zip STRING`` for a struct.
     Without a type, or in a list of columns: the type is inferred from the values and kept. Fields that a given type lacks are
     left out.

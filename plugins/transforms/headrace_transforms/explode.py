@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from headrace.sdk import Changes, DataError, Transform, TransformConfig, changes as C
 from headrace.sdk.columns import any_of, fold_name
 from headrace.sdk.positions import is_tombstone, sortable, tombstone_position
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.rows import list_fields, reject_rows, row_types, unavailable_flags
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.column_sources import find_sources
 from headrace_transforms.expand import UNREADABLE_BEFORE
 from headrace_transforms.row_images import map_images
@@ -37,10 +38,10 @@ _OMITTED = (
 class ExplodeConfig(TransformConfig):
     """Array to explode. ``tables`` is required, because the table gets another key."""
 
-    column: str = Field(min_length=1)
+    column: ColumnName
     """Column with the array. Each row has one element in its place."""
 
-    position: str = Field("pos", min_length=1)
+    position: ColumnName = "pos"
     """Name of the column with the position of the element, from 0. It is added to the row and to the key."""
 
     @field_validator("position")

@@ -10,6 +10,7 @@ from headrace.sdk import Changes, DataError, Transform, TransformConfig
 from headrace.sdk.changes import IMAGES, KEY, NEW_KEY, UNAVAILABLE
 from headrace.sdk.columns import fold_name
 from headrace.sdk.rows import row_types
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.column_sources import add_moved, find_sources
 from headrace_transforms.row_images import map_images
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class FlattenConfig(TransformConfig):
     """Structs to flatten, with all structs in them. Lists and maps stay as they are."""
 
-    columns: tuple[str, ...] = ()
+    columns: tuple[ColumnName, ...] = ()
     """Columns that are structs. Default: all."""
 
     delimiter: str = "."

@@ -9,13 +9,14 @@ from pydantic import Field
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.columns import fold_name
 from headrace.sdk.conditions import apply_when
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import keep_columns
 
 
 class KeepConfig(TransformConfig):
     """Columns to keep, as with ``include`` of Kafka Connect's ReplaceField. Key columns are always kept."""
 
-    columns: tuple[str, ...] = Field(min_length=1)
+    columns: tuple[ColumnName, ...] = Field(min_length=1)
     """Names of columns."""
 
 

@@ -15,6 +15,7 @@ from headrace.sdk.conditions import apply_when
 from headrace.sdk.options import seconds_of
 from headrace.sdk.plugin_block import parse_plugin_block
 from headrace.sdk.rows import list_images, reject_rows, unavailable_flags
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.column_sources import find_sources
 from headrace_transforms.reference_data import ReferenceData
 from headrace_transforms.reference_join import JOINED, ImageJoin, LookupKey, join_image
@@ -35,10 +36,10 @@ class LookupConfig(TransformConfig):
     ``schema``, the columns in Spark SQL); ``jdbc`` with the options of the source; or a sink with its options and ``table``.
     """
 
-    key: dict[str, str] | tuple[str, ...] | str = Field(min_length=1)
+    key: dict[ColumnName, ColumnName] | tuple[ColumnName, ...] | ColumnName = Field(min_length=1)
     """Column of the row → key column of the reference data, or the names if they are the same."""
 
-    columns: dict[str, str] | tuple[str, ...] = Field(min_length=1)
+    columns: dict[ColumnName, ColumnName] | tuple[ColumnName, ...] = Field(min_length=1)
     """New column of the row → column of the reference data, or the names if they are the same."""
 
     missing_key: Literal["keep", "reject"] = Field("keep", alias="missing.key")
@@ -79,7 +80,7 @@ class LookupConfig(TransformConfig):
         names = list(value)
         folded = [fold_name(name) for name in names]
         for name in names:
-            if not name or name.lower().startswith(C.PREFIX):
+            if name.lower().startswith(C.PREFIX):
                 raise ValueError(f"{name!r} is not a valid column name")
             if folded.count(fold_name(name)) > 1:
                 raise ValueError(f"two columns would be named {name!r}")

@@ -15,6 +15,7 @@ from headrace.sdk.columns import fold_name, quote_name
 from headrace.sdk.conditions import apply_when
 from headrace.sdk.options import did_you_mean
 from headrace.sdk.rows import list_images, reject_rows, row_scope, row_types
+from headrace.sdk.transform import FieldPath
 from headrace_transforms.field_masks import HiddenField, find_hidden_fields, hide_fields
 from headrace_transforms.mask_rules import EXAMPLES, MaskRule
 from headrace_transforms.mask_values import make_mask, make_secrets
@@ -46,7 +47,7 @@ class _Hidden:
 class MaskConfig(TransformConfig):
     """Columns to hide."""
 
-    columns: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
+    columns: dict[FieldPath, MaskRule] = Field(default_factory=dict, min_length=1)
     """Column, or path of a field in it (``address.street``), → rule."""
 
     tags: dict[str, MaskRule] = Field(default_factory=dict, min_length=1)
@@ -83,6 +84,9 @@ class Mask(Transform):
 
     def tables(self) -> Collection[str]:
         return [*super().tables(), *(table for rule in self._list_rules().values() for table in rule.only_in)]
+
+    def tags(self) -> Collection[str]:
+        return self.config.tags
 
     def _list_rules(self) -> dict[str, MaskRule]:
         """Return column or tag → rule."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from headrace.sdk import Config
+from headrace.sdk.transform import TableGlobs
 
 #: Kind of mask → a rule of this kind.
 _HASHES = {kind: f'{{{kind}: {{salt: "${{env:SALT}}"}}}}' for kind in ("sha256", "sha512")} | {
@@ -126,7 +127,7 @@ class MaskRule(Config):
     1970-01-01, an empty list.
     """
 
-    only_in: tuple[str, ...] = ()
+    only_in: TableGlobs = Field((), min_length=1)
     """Tables to which the rule applies: their names after ``tables:``, or globs. Each must have the column.
     Default: every table that has the column.
     """
@@ -150,11 +151,6 @@ class MaskRule(Config):
         if self.keep_type and self.replacement is None:
             raise ValueError("keep_type belongs to `replacement`")
         return self
-
-    @field_validator("only_in", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @property
     def kind(self) -> str:

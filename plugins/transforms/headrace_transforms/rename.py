@@ -9,20 +9,21 @@ from pydantic import Field, field_validator
 from headrace.sdk import Changes, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import fold_name
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.column_sources import add_moved
 
 
 class RenameConfig(TransformConfig):
     """New names for columns."""
 
-    columns: dict[str, str] = Field(min_length=1)
+    columns: dict[ColumnName, ColumnName] = Field(min_length=1)
     """Old name → new name."""
 
     @field_validator("columns")
     @classmethod
     def _free_names(cls, value: dict[str, str]) -> dict[str, str]:
         for new in value.values():
-            if not new or new.lower().startswith(PREFIX):
+            if new.lower().startswith(PREFIX):
                 raise ValueError(f"{new!r} is not a valid column name")
         folded = [fold_name(new) for new in value.values()]
         for new in value.values():

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from headrace.sdk import Changes, ConfigError, DataError, Transform, TransformConfig
 from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import row_types
+from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import compute_columns
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _UNSUPPORTED, _WRITE_ONLY = re.compile(r"[YWwuecABnNp]"), re.compile(r"[EFqQ]")
 class TimestampConfig(TransformConfig):
     """Options of Kafka Connect's TimestampConverter, under their original names. Times without a zone are in UTC."""
 
-    column: str = Field(alias="field", min_length=1)
+    column: ColumnName = Field(alias="field")
     """Column to convert: a string, a number, a date or a timestamp."""
 
     target_type: Literal["string", "unix", "Date", "Time", "Timestamp"] = Field(alias="target.type")

@@ -303,6 +303,29 @@ class TestPlugins:
             "empty, partial, date_trunc, bucket, ip_network, token"
         )
 
+    @pytest.mark.parametrize(
+        ("tags", "error"),
+        [
+            ("pii: address..street", "'address..street' matches no column: write 'address.street'"),
+            ("pii: [email, .street]", "'.street' matches no column: write 'street'"),
+            ("pii: 'address.street. '", "'address.street. ' matches no column: write 'address.street'"),
+            ("pii: ' '", "' ' matches no column: write 'email'"),
+            ("pii: '`address`.street'", "'`address`.street' matches no column: write 'address.street'"),
+            ("pii: /e.*/", "'/e.*/' matches no column: write a glob, as in '*email*', and no regular expression"),
+            ("pii: []", "names no column: write names or globs, as in [email, '*.phone']"),
+        ],
+    )
+    def test_tag_that_matches_no_column_is_rejected(self, tags: str, error: str) -> None:
+        assert self.error_of(f"{SHORTEST}tags: {{{tags}}}\n") == f"pipeline.yaml:5 tags.pii: {error}"
+
+    @pytest.mark.parametrize(
+        ("tags", "fix"),
+        [("{pii: email}", "did you mean 'pii'?"), ("{}", "write `tags: {pi: [email]}` beside `transforms:`")],
+    )
+    def test_mask_of_an_unknown_tag_is_rejected(self, tags: str, fix: str) -> None:
+        text = self.error_of(f"{SHORTEST}tags: {tags}\ntransforms:\n- mask: {{tags: {{pi: {{nullify: true}}}}}}\n")
+        assert text == f"pipeline.yaml:7 transforms.0.mask: the pipeline has no tag 'pi'\n  fix: {fix}"
+
     def test_missing_salt_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NO_SALT", raising=False)
         text = self.error_of(

@@ -194,16 +194,9 @@ def test_record_of_another_table_is_masked_by_the_tags_of_all_tables(spark: Spar
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
-def test_unknown_tag_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    write_events(tmp_path, PEOPLE, event({"id": 1}, 1))
-    with pytest.raises(ConfigError, match="the pipeline has no tag 'pi'"):
-        tagged_pipeline(tmp_path, {"mask": {"tags": {"pi": {"nullify": True}}}}).check(spark)
+def test_rows_without_a_pipeline_have_no_tags(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="the pipeline has no tag 'pii'"):
         Mask(tags={"pii": {"nullify": True}})(spark.range(1))
-    with pytest.raises(ConfigError, match="masks nothing"):
-        Mask()
-    with pytest.raises(ConfigError, match="'pii' names no column"):
-        tagged_pipeline(tmp_path, tags={"pii": []})
 
 
 def test_change_of_tags_is_a_change_of_masks(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,24 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.sdk import Transform
-from headrace_transforms import Cast, Compute, Drop, Filter, Flatten, Insert, Keep, Mask, Rename, Timestamp, Unwrap
+from headrace_transforms import (
+    Cast,
+    Compute,
+    Drop,
+    Expand,
+    Explode,
+    Filter,
+    Flatten,
+    Insert,
+    Keep,
+    Lookup,
+    Mask,
+    Rename,
+    Timestamp,
+    Unwrap,
+)
+
+NULL = {"nullify": True}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +85,29 @@ def test_deprecated_handling_of_deletes(options: dict[str, Any], mode: str) -> N
         (Mask, {"columns": {"a": {"empty": True, "keep_type": True}}}, "keep_type belongs to `replacement`"),
         (Mask, {"columns": {"a": {"empty": True, "nullify": True}}}, "requires exactly one of"),
         (Mask, {"columns": {"a": "empty"}}, "write `{empty: true}`"),
+        (Mask, {}, "masks nothing"),
+        (
+            Mask,
+            {"columns": {"address..street": NULL}},
+            "columns.address..street: 'address..street' is not a path of names",
+        ),
+        (Mask, {"columns": {" ": NULL}}, "' ' is not a valid column name"),
+        (Mask, {"columns": {"email": {**NULL, "only_in": " people"}}}, "' people' matches no table"),
+        (Mask, {"columns": {"email": {**NULL, "only_in": []}}}, "only_in: is empty or too short"),
+        *[(t, {"columns": [""]}, "'' is not a valid column name") for t in (Drop, Expand, Flatten, Keep)],
+        (Cast, {"columns": {" ": "int"}}, "' ' is not a valid column name"),
+        (Compute, {"columns": {" ": "1"}}, "' ' is not a valid column name"),
+        (Rename, {"columns": {"": "a"}}, "'' is not a valid column name"),
+        (Rename, {"columns": {"a": " "}}, "' ' is not a valid column name"),
+        (Timestamp, {"field": " ", "target.type": "unix"}, "' ' is not a valid column name"),
+        (Explode, {"column": "", "tables": "*"}, "'' is not a valid column name"),
+        (Lookup, {"from": {"csv": {"path": "a"}}, "key": " ", "columns": ["a"]}, "' ' is not a valid column name"),
+        (Drop, {"columns": ["a"], "tables": []}, "tables: is empty or too short"),
+        *[
+            (Drop, {"columns": ["a"], option: glob}, f"{option}: {glob!r} matches no table: write names or globs")
+            for option in ("tables", "tables.exclude")
+            for glob in ("", " ", "shop.people, shop.staff", "shop..people", ".people", "`people`", "/shop.*/")
+        ],
     ],
 )
 def test_invalid_options(transform: type[Transform], options: dict[str, Any], message: str) -> None:

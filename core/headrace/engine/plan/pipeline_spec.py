@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from headrace.config.addresses import find_file_systems
 from headrace.config.arguments import check_arguments
-from headrace.config.model import NO_FORMAT, TableRule
+from headrace.config.model import NO_FORMAT, TableRule, Tags
 from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
@@ -88,6 +88,7 @@ class PipelineSpec:
                 f"the source {self.source.name!r} decodes its records itself, and does not use `value:` and `key:`",
                 fix="remove them next to it",
             )
+        self.tags = _check_tags(self.tags)
         for _, secret in find_secrets(self.spark):
             self.redact.add(secret)
         self.spark = wrap_secrets(self.spark)
@@ -128,6 +129,13 @@ class PipelineSpec:
                 self.redact.add(secret)
         addresses = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.all_plugins)]
         return replace(plan, file_systems=find_file_systems(registry(), *addresses))
+
+
+def _check_tags(tags: Mapping[str, Any]) -> Tags:
+    try:
+        return TypeAdapter(Tags).validate_python(tags)
+    except ValidationError as error:
+        raise as_config_error(error, lambda loc: ".".join(map(str, ("Pipeline, tags", *loc)))) from None
 
 
 def _build_rule(number: int, rule: Any) -> TableRule:

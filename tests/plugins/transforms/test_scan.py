@@ -14,10 +14,12 @@ import yaml
 from benchmarks.scan import COLUMNS, compute_figures, count_results
 from click.testing import CliRunner, Result
 from pyarrow import parquet
+from pydantic import TypeAdapter
 from tests.data.pii.generate import make_columns
 
 from headrace.cli.main import cli
-from headrace.config.model import PipelineConfig
+from headrace.config.model import PipelineConfig, Tags
+from headrace.engine.plan.column_tags import ColumnTags
 from headrace_transforms import Mask
 from headrace_transforms.scan.findings import find_personal_data
 from headrace_transforms.scan.samples import Sample
@@ -100,6 +102,7 @@ def test_formats_have_the_same_report(tmp_path: Path) -> None:
         ),
         ("a.csv", b"name,home\ncanary,a,b\n", "row 2 has more fields than the first line"),
         ("a.csv", b"canary@example.org;079 471 10 10\n", "the first line has values, not the names of columns"),
+        ("a.jsonl", b'{"canary@example.org": {"age": 9}}', "the names of columns are values"),
         ("a.csv", b"mail,mail\ncanary,b\n", "two columns have the same name"),
         pytest.param("a.jsonl", b'{"a":' * 9_000, "its content is damaged (RecursionError)", id="deep"),
     ],
@@ -147,6 +150,40 @@ def test_structs_may_be_nested_deeply(tmp_path: Path) -> None:
     path.write_text('{"a":' * 900 + '"canary@example.org"' + "}" * 900)
     result = scan(path)
     assert (result.exit_code, "a: {nullify: true}" in result.output) == (0, True)
+
+
+def test_names_that_are_values_are_not_printed(tmp_path: Path) -> None:
+    rows = [{"users": {f"canary{n}@example.org": {"phone": f"+41 79 471 10 {n:02}"}}} for n in range(20)]
+    result = scan(write_jsonl(tmp_path / "a.jsonl", rows))
+    lines = [line.split() for line in result.output.partition("\n\n")[0].splitlines()]
+    assert sorted(lines) == [
+        ["users.*", "email", "100%", "20", "of", "20", "values"],
+        ["users.*.phone", "phone", "100%", "20", "of", "20", "values"],
+    ]
+    assert "users: {nullify: true}" in result.output
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["null", "on", 'q"uote', "back\\slash", "a\x1b[31m", "b\nevil: 1", " lead", "trail ", "`q`", "em[0]", "st*r?", "a.b.", "/e/", "é"],
+)  # fmt: skip
+def test_block_names_every_column(tmp_path: Path, column: str) -> None:
+    rows = [{column: f"canary{n}@example.org"} for n in range(9)]
+    result = scan(write_jsonl(tmp_path / "a.jsonl", rows))
+    assert all(character.isprintable() for character in result.output.replace("\n", ""))
+    data = yaml.safe_load(result.output.partition("\n\n")[2])
+    tags = ColumnTags(TypeAdapter(Tags).validate_python(data["tags"]))
+    assert tags.find("people", [column, "other", ""]) == {"pii": {column}}
+    assert list(data["transforms"][1]["mask"]["columns"]) == [column]
+
+
+def test_text_in_binary_columns_is_found(tmp_path: Path) -> None:
+    emails = [f"canary{n}@example.org".encode() for n in range(9)]
+    table = pa.table({"email": emails, "picture": [bytes(range(256))] * 9})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    output = scan(tmp_path / "a.parquet").output
+    assert output.startswith("email  email        100%  9 of 9 values\n\n")
+    assert "email: {hmac_sha256: " in output
 
 
 def test_rules_fit_the_types_and_the_columns(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from headrace_transforms.scan.findings import find_personal_data, write_block
+from headrace_transforms.scan.findings import find_personal_data, show_name, write_block
 from headrace_transforms.scan.samples import read_rows, sample_columns
 
 
@@ -31,8 +31,8 @@ def scan(files: tuple[Path, ...], *, limit: int, min_confidence: float) -> None:
     if not findings:
         click.echo(f"none of {len(samples)} columns looks like personal data")
         return
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
+    names = [show_name(finding.name) for finding in findings]
+    for name, finding in zip(names, findings, strict=True):
         counts = f"{finding.matched:,} of {finding.values:,} values"
-        click.echo(f"{finding.name:{width}}  {finding.detector.kind:11}  {finding.confidence:4.0%}  {counts}")
+        click.echo(f"{name:{max(map(len, names))}}  {finding.detector.kind:11}  {finding.confidence:4.0%}  {counts}")
     click.echo(f"\n{write_block(findings)}")

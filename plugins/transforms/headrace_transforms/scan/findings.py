@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +11,10 @@ from headrace_transforms.scan.detectors import DETECTORS, HASH_RULE, Detector, s
 from headrace_transforms.scan.samples import Sample
 
 _NULLIFY = "{nullify: true}"
+#: Words that YAML reads as null or as a boolean.
+_YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+#: Characters that a glob of tags cannot have: backquotes, blanks around names, and dots beside dots.
+_NOT_IN_GLOBS = re.compile(r"`|^/|(?<![^.])[\s.]|[\s.](?![^.])")
 #: Factor of the chance of a match in a column whose name also fits.
 _NAMED = 0.1
 #: Share of the values from which on others that resemble them also match.
@@ -65,13 +71,28 @@ def write_block(findings: Iterable[Finding]) -> str:
     rules: dict[str, str] = {}
     for finding in findings:
         rules[finding.column] = finding.rule if finding.column not in rules else _NULLIFY
-    names = {column: column if column.isidentifier() else '"' + column.replace('"', '\\"') + '"' for column in rules}
     lines = [
         "tags:",
-        f"  pii: [{', '.join(names.values())}]",
+        f"  pii: [{', '.join(_quote(_write_glob(column)) for column in rules)}]",
         "transforms:",
         "  - unwrap: {}",
         "  - mask:",
         "      columns:",
     ]
-    return "\n".join([*lines, *(f"        {names[column]}: {rule}" for column, rule in rules.items())])
+    return "\n".join([*lines, *(f"        {_quote(column)}: {rule}" for column, rule in rules.items())])
+
+
+def show_name(name: str) -> str:
+    """Return a name without characters that would control the terminal."""
+    return name if name.isprintable() else json.dumps(name)
+
+
+def _quote(name: str) -> str:
+    """Return a name in YAML."""
+    is_plain = name.isidentifier() and name.lower() not in _YAML_WORDS
+    return name if is_plain else json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def _write_glob(column: str) -> str:
+    """Return the glob of a column."""
+    return _NOT_IN_GLOBS.sub("?", re.sub(r"[*?[]", r"[\g<0>]", column))

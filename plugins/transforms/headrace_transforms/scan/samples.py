@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,6 +19,8 @@ _LIBRARY = "pip install 'headrace[scan]'"
 _DELIMITERS = ",;\t|"
 #: Characters of the longest field of a CSV file.
 _LONGEST_FIELD = 1 << 27
+#: Name of the fields of an object whose own names are values.
+_ANY_NAME = "*"
 #: Characters of a value that are examined. Personal data is short, and patterns are slow on long texts.
 _LONGEST_VALUE = 1000
 
@@ -50,7 +53,7 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise ConfigError(f"{path}: the package {error.name} is not installed", fix=_LIBRARY) from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}", fix="check the path") from None
-    except _CsvError as error:
+    except _NamesError as error:
         raise ConfigError(f"{path}: {error}", fix=error.fix) from None
     except Exception as error:  # noqa: BLE001 - each library has errors of its own for a damaged file
         # The error may quote a value.
@@ -65,7 +68,8 @@ def sample_columns(rows: Iterable[Mapping[str, Any]]) -> list[Sample]:
     samples: dict[tuple[str, ...], Sample] = {}
     for row in rows:
         for path, value, is_element in _list_values(row):
-            if text := str(value).strip():
+            text = str(value, "utf-8", "replace") if isinstance(value, bytes) else str(value)
+            if text := text.strip():
                 sample = samples.setdefault(path, Sample(path))
                 sample.values.append(text[:_LONGEST_VALUE])
                 sample.has_other_type |= not isinstance(value, str)
@@ -79,15 +83,30 @@ def _list_values(row: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any,
     while stack:
         path, value, is_element = stack.pop()
         if isinstance(value, Mapping):
-            stack += reversed([((*path, str(name)), inner, is_element) for name, inner in value.items()])
+            stack += reversed([((*path, name), inner, is_element) for name, inner in _name_fields(value, path)])
         elif isinstance(value, list):
             stack += [(path, inner, True) for inner in reversed(value)]
-        elif value is not None and not isinstance(value, bool | bytes):
+        elif value is not None and not isinstance(value, bool):
             yield path, value, is_element
 
 
-class _CsvError(Exception):
-    """A CSV file is not a header and rows with the same fields. Its message has no value."""
+def _name_fields(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of each field. A name that is a value, such as an e-mail address, becomes a value."""
+    for name, value in row.items():
+        if path and _is_value(str(name)):
+            yield _ANY_NAME, name
+            yield _ANY_NAME, value
+        else:
+            yield str(name), value
+
+
+@lru_cache(maxsize=10_000)
+def _is_value(name: str) -> bool:
+    return any(detector.matches(name.strip()) for detector in DETECTORS if detector.is_strict)
+
+
+class _NamesError(Exception):
+    """The rows of a file have no names of columns, or other fields than these. The message has no value."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -100,7 +119,10 @@ def _find_row(event: Any) -> Mapping[str, Any]:
         event = event["payload"]
     if isinstance(event, Mapping) and "op" in event and ("after" in event or "before" in event):
         event = event.get("after") or event.get("before") or {}
-    return event if isinstance(event, Mapping) else {"value": event}
+    row = event if isinstance(event, Mapping) else {"value": event}
+    if any(map(_is_value, map(str, row))):
+        raise _NamesError("the names of columns are values", "put the object into a column")
+    return row
 
 
 def _read_json(file: IO[bytes]) -> Iterator[Any]:
@@ -120,16 +142,16 @@ def _read_csv(file: IO[bytes]) -> Iterator[Any]:
     _check_header(names)
     for number, values in enumerate(reader, 2):
         if any(values[len(names) :]):
-            raise _CsvError(f"row {number} has more fields than the first line", "quote values with a delimiter")
+            raise _NamesError(f"row {number} has more fields than the first line", "quote values with a delimiter")
         yield dict(zip(names, values, strict=False))
 
 
 def _check_header(names: Sequence[str]) -> None:
     """Raise if the first line has values: the report prints the names of columns."""
-    if any(detector.matches(name.strip()) for detector in DETECTORS if detector.is_strict for name in names):
-        raise _CsvError("the first line has values, not the names of columns", "add a first line with the names")
+    if any(map(_is_value, names)):
+        raise _NamesError("the first line has values, not the names of columns", "add a first line with the names")
     if len(set(names)) < len(names):
-        raise _CsvError("two columns have the same name", "rename one of them")
+        raise _NamesError("two columns have the same name", "rename one of them")
 
 
 def _read_parquet(file: IO[bytes]) -> Iterator[Any]:

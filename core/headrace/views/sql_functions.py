@@ -1,0 +1,165 @@
+"""Functions of Spark that the derivation of touched keys must tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+#: Spark's aggregate functions, up to Spark 4.1. All other functions compute one value per row.
+AGGREGATES = frozenset(
+    [
+        "any",
+        "any_value",
+        "approx_count_distinct",
+        "approx_percentile",
+        "approx_top_k",
+        "approx_top_k_accumulate",
+        "approx_top_k_combine",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bitmap_and_agg",
+        "bitmap_construct_agg",
+        "bitmap_or_agg",
+        "bool_and",
+        "bool_or",
+        "collect_list",
+        "collect_set",
+        "corr",
+        "count",
+        "count_if",
+        "count_min_sketch",
+        "covar_pop",
+        "covar_samp",
+        "every",
+        "first",
+        "first_value",
+        "grouping",
+        "grouping_id",
+        "histogram_numeric",
+        "hll_sketch_agg",
+        "hll_union_agg",
+        "kll_merge_agg_bigint",
+        "kll_merge_agg_double",
+        "kll_merge_agg_float",
+        "kll_sketch_agg_bigint",
+        "kll_sketch_agg_double",
+        "kll_sketch_agg_float",
+        "kurtosis",
+        "last",
+        "last_value",
+        "listagg",
+        "max",
+        "max_by",
+        "mean",
+        "median",
+        "min",
+        "min_by",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "percentile_cont",
+        "percentile_disc",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_count",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "schema_of_variant_agg",
+        "skewness",
+        "some",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "string_agg",
+        "sum",
+        "theta_intersection_agg",
+        "theta_sketch_agg",
+        "theta_union_agg",
+        "try_avg",
+        "try_sum",
+        "var_pop",
+        "var_samp",
+        "variance",
+    ]
+)
+#: Functions whose value changes from run to run, or depends on the session or on the place of a row.
+UNSTABLE = frozenset(
+    [
+        "curdate",
+        "current_catalog",
+        "current_database",
+        "current_date",
+        "current_schema",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "input_file_block_length",
+        "input_file_block_start",
+        "input_file_name",
+        "localtimestamp",
+        "monotonically_increasing_id",
+        "now",
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "session_user",
+        "shuffle",
+        "spark_partition_id",
+        "uniform",
+        "user",
+        "uuid",
+    ]
+)
+#: Functions without arguments that return the current time.
+_UNSTABLE_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp", "to_unix_timestamp"})
+_Call = exp.Anonymous | exp.Func
+
+
+def find_calls(node: exp.Expr) -> Iterator[tuple[_Call, str]]:
+    """Yield each call of a function in a part of the SQL, with its name in lower case."""
+    for call in node.find_all(exp.Func):
+        yield call, (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
+
+
+def is_unstable(call: _Call, name: str) -> bool:
+    """Return whether a call may give another value for the same row."""
+    has_no_arguments = not any(True for _ in call.iter_expressions())
+    return name in UNSTABLE or (name in _UNSTABLE_WITHOUT_ARGUMENTS and has_no_arguments)
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Return whether a part of the SQL has a value per group; aggregates OVER a window and of subqueries do not count."""
+    return any(
+        (name in AGGREGATES or isinstance(call, exp.AggFunc))
+        and not is_windowed(call)
+        and _find_query(call, node) is _find_query(node, node)
+        for call, name in find_calls(node)
+    )
+
+
+def is_windowed(call: exp.Expr) -> bool:
+    """Return whether a call is the function of OVER (…)."""
+    inner, outer = call, call.parent
+    while isinstance(outer, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup) and outer.this is inner:
+        inner, outer = outer, outer.parent
+    return isinstance(outer, exp.Window) and outer.this is inner
+
+
+def _find_query(node: exp.Expr, within: exp.Expr) -> exp.Expr | None:
+    """Return the nearest query around a node, below ``within``."""
+    current: exp.Expr | None = node
+    while current is not None and current is not within:
+        if isinstance(current, exp.Query):
+            return current
+        current = current.parent
+    return current if isinstance(current, exp.Query) else None

@@ -1,0 +1,82 @@
+"""Spark's SQL as headrace parses and prints it: the name and the arguments of each function stay as written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # they are public, and moved
+
+from headrace.errors import ConfigError
+
+
+class ViewDialect(Spark):
+    """Spark's dialect without translations of functions, which are specific to a release of sqlglot."""
+
+    class Parser(Spark.Parser):  # type: ignore[misc,valid-type]  # noqa: D106
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+
+
+def tokenize_sql(sql: str) -> list[Token]:
+    """Return the tokens of a statement without the semicolons at its end; ConfigError for invalid text."""
+    try:
+        tokens = list(ViewDialect().tokenize(sql))
+    except SqlglotError as error:
+        raise _describe_error(error) from None
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    for token, following in pairwise(tokens):
+        # sqlglot reads the function `window` at the start of GROUP BY as the clause WINDOW.
+        if token.token_type is TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
+            token.token_type = TokenType.VAR
+    return tokens
+
+
+def parse_query(sql: str, tokens: Sequence[Token] | None = None) -> exp.Query:
+    """Return the syntax tree of one SELECT, or of several with UNION; ConfigError for another statement."""
+    tokens = tokenize_sql(sql) if tokens is None else tokens
+    try:
+        statements = [tree for tree in ViewDialect().parser().parse(list(tokens), sql) if tree is not None]
+    except SqlglotError as error:
+        raise _describe_error(error) from None
+    if len(statements) != 1:
+        raise ConfigError(
+            f"the SQL has {len(statements)} statements, and a view is one SELECT", where="sql", fix="write one SELECT"
+        )
+    (tree,) = statements
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.SetOperation):
+        statement = sql.split(maxsplit=1)[0].upper()
+        raise ConfigError(f"the SQL is not a SELECT: it begins with {statement}", where="sql", fix="write one SELECT")
+    return tree
+
+
+def print_sql(node: exp.Expr) -> str:
+    """Return the text of a syntax tree, without comments."""
+    return node.sql(dialect=ViewDialect, comments=False, normalize_functions=False)
+
+
+def describe_node(node: exp.Expr) -> str:
+    """Return a part of the SQL on one line, short enough for a message."""
+    text = print_sql(node)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def quote_name(name: str) -> str:
+    """Return a name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _describe_error(error: SqlglotError) -> ConfigError:
+    details = getattr(error, "errors", None)
+    if not details:
+        return ConfigError(f"the SQL cannot be parsed: {error}", where="sql", fix="correct the SQL")
+    first = details[0]
+    place = f"sql, line {first['line']}, column {first['col']}"
+    near = f" near {first['highlight']!r}" if first.get("highlight") else ""
+    return ConfigError(f"the SQL cannot be parsed{near}: {first['description']}", where=place, fix="correct the SQL")

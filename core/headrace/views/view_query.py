@@ -1,0 +1,125 @@
+"""SQL of a view: the tables and columns that it reads, its rows, and the keys that a change of a table touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from sqlglot import exp
+
+from headrace.errors import ConfigError
+from headrace.views.column_usage import list_needed_columns
+from headrace.views.common_tables import inline_common_tables
+from headrace.views.touched_keys import QueryRelaxation
+from headrace.views.view_dialect import parse_query, print_sql, quote_name
+from headrace.views.view_text import ViewText, read_name
+
+#: Relation of a table → text of a relation to read.
+Relations = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewQuery:
+    """SQL of a view, without the schemas of its tables. Names of tables and columns are equal in any case, as in Spark.
+
+    A *relation* is text that Spark's SQL reads rows from, such as the name of a temporary view, in backquotes if necessary. Its
+    columns have the names of the table's columns. Each mapping of relations contains all ``tables``.
+    """
+
+    #: Dotted names of the tables that the SQL reads, each once, as first written.
+    tables: tuple[str, ...]
+    key: tuple[str, ...]
+    _text: ViewText = field(repr=False)
+    _tree: exp.Query = field(repr=False, compare=False)
+    _touched_by: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @classmethod
+    def parse(
+        cls,
+        sql: str,
+        key: Sequence[str],
+        touched_by: Mapping[str, Sequence[str]] | None = None,
+        *,
+        is_full: bool = False,
+    ) -> Self:
+        """Return the query of a view; ConfigError if it is refused, located inside of the SQL.
+
+        ``touched_by``: table → expressions over its row that give the key columns in order; ``is_full``: the view is
+        always computed whole, so that ``touched_keys_sql`` is never called.
+        """
+        text = ViewText.parse(sql)
+        tree = inline_common_tables(parse_query(text.render({name.lower(): quote_name(name) for name in text.tables})))
+        for number, table in enumerate(tree.find_all(exp.Table)):
+            if read_name(table).lower() in {name.lower() for name in text.tables}:
+                table.meta["use"] = number
+        given = {table.lower(): tuple(parts) for table, parts in (touched_by or {}).items()}
+        query = cls(text.tables, tuple(key), text, tree, given)
+        if not is_full:
+            names = {name: quote_name(name) for name in query.tables}
+            for name in query.tables:
+                query.touched_keys_sql(name, names, quote_name(name))
+        return query
+
+    def needed_columns(self, table: str) -> frozenset[str] | None:
+        """Return the columns of a table that the SQL may read, in lower case; None for all columns.
+
+        The set may contain names that the table lacks, of columns without a qualifier that belong to other tables.
+        """
+        return list_needed_columns(self._tree, table, self._touched_by.get(table.lower(), ()))
+
+    def touched_keys_sql(self, changed: str, names: Relations, changed_name: str) -> str:
+        """Return SQL for the distinct keys of the view that changed rows of a table can touch.
+
+        ``changed``: the table; ``changed_name``: relation of its changed rows, old and new. ``names``: table →
+        relation of the rows that it had or has: the stored rows with the old rows of its queue, if it has a queue, also for
+        ``changed``. The result has the key columns in order. It may contain keys that the view does not have, and nulls.
+        """
+        if expressions := self._touched_by.get(changed.lower()):
+            columns = ", ".join(f"{part} AS {quote_name(key)}" for part, key in zip(expressions, self.key, strict=True))
+            return f"SELECT DISTINCT {columns} FROM {changed_name} AS {quote_name(changed.rsplit('.', maxsplit=1)[-1])}"
+        relations = {name.lower(): relation for name, relation in names.items()}
+        uses = [
+            table.meta["use"]
+            for table in self._tree.find_all(exp.Table)
+            if "use" in table.meta and read_name(table).lower() == changed.lower()
+        ]
+        keep = frozenset(name.lower() for name in self.key)
+        columns = ", ".join(quote_name(name) for name in self.key)
+        parts = []
+        for use in uses:
+            relaxed = QueryRelaxation(use, _read_relation(use, relations, changed_name)).relax(self._tree, keep=keep)
+            if hidden := [name for name in self.key if name.lower() in relaxed.unknown]:
+                raise ConfigError(
+                    f"the key column {hidden[0]!r} is a result of an aggregate, a window function or a subquery",
+                    where="sql",
+                    fix="choose key columns that rows of tables have, give `touched_by:`, or set `recompute: full`",
+                )
+            parts += [f"SELECT {columns} FROM (\n{print_sql(select)}\n) AS q" for select in relaxed.selects]
+        return f"SELECT DISTINCT {columns} FROM (\n" + "\nUNION ALL\n".join(parts) + "\n) AS q"
+
+    def rows_sql(self, names: Relations) -> str:
+        """Return the SQL over other relations; ``names``: table → relation of its stored rows."""
+        return self._text.render({name.lower(): relation for name, relation in names.items()})
+
+    def touched_rows_sql(self, names: Relations, touched_name: str) -> str:
+        """Return the SQL like ``rows_sql``, restricted to the keys in the relation ``touched_name``."""
+        condition = " AND ".join(
+            f"headrace_view.{quote_name(name)} <=> headrace_touched.{quote_name(name)}" for name in self.key
+        )
+        rows = self.rows_sql(names)
+        return (
+            f"SELECT headrace_view.* FROM (\n{rows}\n) AS headrace_view\n"
+            f"LEFT SEMI JOIN {touched_name} AS headrace_touched ON {condition}"
+        )
+
+
+def _read_relation(use: int, relations: Relations, changed_name: str) -> Callable[[exp.Table], exp.Expr]:
+    """Return the function that reads a use of a table: the changed rows for one use, otherwise its relation."""
+
+    def read_table(table: exp.Table) -> exp.Expr:
+        relation = changed_name if table.meta["use"] == use else relations[read_name(table).lower()]
+        alias = table.args["alias"].copy()
+        return exp.Table(this=exp.Var(this=relation), alias=alias)
+
+    return read_table

@@ -1,0 +1,97 @@
+"""Text of a view's SQL, with places for the relations that its tables are read from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sqlglot import exp
+
+from headrace.views.common_tables import find_common_table
+from headrace.views.view_dialect import parse_query, quote_name, tokenize_sql
+
+#: Part of the text from one offset to another, and the function that returns its replacement.
+_Splice = tuple[int, int, Callable[[Mapping[str, str]], str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewText:
+    """SQL of a view. Everything except names of tables stays as the user wrote it, so that Spark reads the same SQL.
+
+    ``tables``: the dotted names that the SQL reads, each once, as first written.
+    """
+
+    tables: tuple[str, ...]
+    text: str
+    splices: tuple[_Splice, ...]
+
+    @classmethod
+    def parse(cls, sql: str) -> ViewText:
+        """Return the text with its tables located; ConfigError if it is not one SELECT."""
+        tokens = tokenize_sql(sql)
+        tree = parse_query(sql, tokens)
+        uses = [table for table in tree.find_all(exp.Table) if _is_base_table(table)]
+        aliases = _choose_aliases(uses)
+        splices = [_splice_table(table, aliases) for table in uses]
+        splices += _splice_columns(tree, aliases)
+        splices.sort(key=lambda splice: splice[0])
+        names = {name.lower(): name for name in reversed([read_name(use) for use in uses])}
+        tables = dict.fromkeys(names[read_name(use).lower()] for use in sorted(uses, key=_find_start))
+        return cls(tuple(tables), sql[: tokens[-1].end + 1], tuple(splices))
+
+    def render(self, relations: Mapping[str, str]) -> str:
+        """Return the SQL over other relations; ``relations``: table in lower case → text of a relation."""
+        parts, position = [], 0
+        for start, end, replace in self.splices:
+            parts += [self.text[position:start], replace(relations)]
+            position = end
+        return "".join([*parts, self.text[position:]])
+
+
+def read_name(table: exp.Table) -> str:
+    """Return a table's dotted name: `shop.orders` and `` `shop.orders` `` are one table."""
+    return ".".join(part.name for part in table.parts)
+
+
+def _is_base_table(table: exp.Table) -> bool:
+    is_named = all(isinstance(part, exp.Identifier) for part in table.parts)
+    return is_named and find_common_table(table) is None
+
+
+def _find_start(table: exp.Table) -> int:
+    start: int = table.parts[0].meta["start"]
+    return start
+
+
+def _choose_aliases(uses: list[exp.Table]) -> dict[str, str]:
+    """Map each name of a table without an alias to the alias that it gets: Spark's, or the whole name if two are equal."""
+    plain = {read_name(use).lower(): use for use in uses if not use.alias}
+    last_parts = Counter(use.parts[-1].name.lower() for use in plain.values())
+    return {
+        name: use.parts[-1].name if last_parts[use.parts[-1].name.lower()] == 1 else read_name(use)
+        for name, use in plain.items()
+    }
+
+
+def _splice_table(table: exp.Table, aliases: Mapping[str, str]) -> _Splice:
+    name = read_name(table).lower()
+    alias = "" if table.alias else f" AS {quote_name(aliases[name])}"
+    return _find_start(table), table.parts[-1].meta["end"] + 1, lambda relations: relations[name] + alias
+
+
+def _splice_columns(tree: exp.Expr, aliases: Mapping[str, str]) -> Iterator[_Splice]:
+    """Yield the qualifiers of columns that are names of tables, such as `shop.orders` of `shop.orders.id`."""
+    for column in tree.find_all(exp.Column):
+        parts = column.parts
+        for length in range(len(parts) - 1, 1, -1):
+            name = ".".join(part.name for part in parts[:length]).lower()
+            if name in aliases:
+                alias = quote_name(aliases[name])
+                yield parts[0].meta["start"], parts[length - 1].meta["end"] + 1, partial(_ignore_relations, alias)
+                break
+
+
+def _ignore_relations(text: str, _: Mapping[str, str]) -> str:
+    return text

@@ -21,6 +21,7 @@ from headrace.config.command_blocks import list_block_groups
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
+from headrace.config.view_rule import ViewRule
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.spark_support import list_lines
 from headrace.sdk.config import Config
@@ -70,7 +71,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 def options_page() -> str:
     """Return the options reference."""
     parts = [HEAD, "## Pipeline file", *_table(PipelineConfig), "## Rules under `tables:`", *_table(TableRule)]
-    parts += ["## Maintenance", *_table(Maintenance)]
+    parts += ["## Views under `views:`", *_table(ViewRule), "## Maintenance", *_table(Maintenance)]
     for kind, title in KINDS.items():
         parts.append(f"## {title}")
         for name, plugin in _own(kind):

@@ -22,6 +22,14 @@ _TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\
 _TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
 
+class PlacedError(ConfigError):
+    """Error of a value of the pipeline file. ``loc``: its location."""
+
+    def __init__(self, what: str, *, where: str | None = None, fix: str | None = None, loc: Location = ()) -> None:
+        super().__init__(what, where=where or ".".join(map(str, loc)), fix=fix)
+        self.loc = loc
+
+
 def as_config_error(
     error: ValidationError, where: Callable[[Location], str], prefix: Location = (), known: Collection[Location] = ()
 ) -> ConfigError:

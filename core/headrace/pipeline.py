@@ -18,7 +18,7 @@ from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
-from headrace.engine.commands.preflight import CheckItem
+from headrace.engine.commands.check_item import CheckItem
 from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.plan.error_translation import (

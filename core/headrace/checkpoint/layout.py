@@ -19,6 +19,7 @@
 ``snapshots/``         start of each table's newest snapshot
 ``table_modes/``       mode in which each table was created
 ``table_types/``       types that decide which records of each table are rejected
+``views/``             changes of tables that views have not applied yet, and the state of each view
 ``backlog/``           batches that failed tables still need
 ``dead_letters/``      records that could not become a change or a row
 ``replay/``            dead letters that are being replayed
@@ -129,6 +130,11 @@ class CheckpointFolders:
     def backlog(self) -> Folder:
         """Batches that failed tables still need, a folder per table."""
         return self.folder.folder(BACKLOG)
+
+    @cached_property
+    def views(self) -> Folder:
+        """State of the views, and changes that they have not applied yet."""
+        return self.folder.folder("views")
 
     @cached_property
     def dead_letters(self) -> Folder:

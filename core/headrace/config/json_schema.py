@@ -56,7 +56,11 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
     one_key, keys = rule["key"]["anyOf"]
     for columns in (one_key, keys["additionalProperties"], rule["route.by.field"]):
         columns["type"] = ["string", "array"]
-    rule["sink"] |= _options_by_sink(definitions, schemas["sink"])
+    view = definitions["ViewRule"]["properties"]
+    for columns in (view["key"], view["touched_by"]["additionalProperties"]):
+        columns["type"] = ["string", "array"]
+    for properties_of in (rule, view):
+        properties_of["sink"] |= _options_by_sink(definitions, schemas["sink"])
     for name, group in list_block_groups().items():
         definitions[f"command.{name}"] = _embed(config_schema(group.model), f"command.{name}")
         properties[name] = _options("command", name)

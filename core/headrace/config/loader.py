@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from headrace.config.command_blocks import list_block_groups
-from headrace.config.model import NO_FORMAT, PipelineConfig
+from headrace.config.model import NO_FORMAT, PipelineConfig, TableRule
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
 from headrace.config.sink_names import name_sinks
+from headrace.config.view_rule import ViewRule
 from headrace.config.written_options import is_of_whole_block, replace_options
-from headrace.config_errors import join_problems
+from headrace.config_errors import PlacedError, join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
@@ -87,6 +88,7 @@ class _Builder:
                 name=config.name,
                 checkpoint=config.checkpoint,
                 tables=config.tables,
+                views=config.views,
                 tags=config.tags,
                 spark=config.spark,
                 settings=config.settings,
@@ -94,6 +96,8 @@ class _Builder:
                 renewal=Renewal(sorted(references), partial(self._renew, make)) if references else None,
                 **plugins,
             )
+        except PlacedError as error:
+            raise self._document.error(error.loc, error.what, error.fix) from error.__cause__
         except ConfigError as error:
             error.at(self._document.origin)
             raise
@@ -131,20 +135,25 @@ class _Builder:
         return [((key, number), item) for number, item in enumerate(data.get(key, ()))]
 
     def _check_rules(self, config: PipelineConfig, sinks: Sequence[Sink | None]) -> None:
-        """Add the problems of rules of ``tables:`` that name unknown sinks, or have invalid options for a sink."""
+        """Add the problems of rules of ``tables:`` and of views that name unknown sinks, or have invalid options for a sink."""
         built = [sink for sink in sinks if sink is not None]
         if len(built) < len(sinks):  # A sink has a problem of its own.
             return
         by_name = {name: sink for sink, name in name_sinks(built).items()}
-        for number, rule in enumerate(config.tables):
+        rules: list[tuple[tuple[Any, ...], TableRule | ViewRule]] = []
+        rules += [(("tables", number), rule) for number, rule in enumerate(config.tables)]
+        rules += [(("views", number), view) for number, view in enumerate(config.views)]
+        for place, rule in rules:
             names: dict[tuple[Any, ...], str] = {}
-            names |= {("tables", number, "sinks", index): name for index, name in enumerate(rule.sinks or ())}
-            names |= {("tables", number, "sink", name): name for name in rule.sink}
+            names |= {(*place, "sinks", index): name for index, name in enumerate(rule.sinks or ())}
+            names |= {(*place, "sink", name): name for name in rule.sink}
+            if isinstance(rule, ViewRule) and rule.from_ is not None:
+                names[*place, "from"] = rule.from_
             for loc, name in names.items():
                 if name not in by_name:
                     what, fix = f"the pipeline has no sink {name!r}", did_you_mean(name, by_name)
                     self._problems.append(self._document.error(loc, what, fix))
-                elif name in rule.sink and loc[2] == "sink":
+                elif loc[2] == "sink":
                     self._check_options(by_name[name], rule.sink[name], loc)
 
     def _check_tags(self, config: PipelineConfig, transforms: Sequence[Transform | None]) -> None:

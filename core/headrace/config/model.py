@@ -15,6 +15,7 @@ from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
+from headrace.config.view_rule import ViewRule
 from headrace.schema.name_patterns import check_column_globs
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval
@@ -183,6 +184,9 @@ class PipelineConfig(Settings):
 
     tables: tuple[TableRule, ...] = ()
     """Mapping of topics to tables. Default: each topic becomes a table of its name."""
+
+    views: tuple[ViewRule, ...] = ()
+    """Views: tables that SQL computes from tables of the pipeline. Each batch keeps them equal to these tables."""
 
     transforms: tuple[Block, ...] = ()
     """Transforms, in the order of their application."""

@@ -77,6 +77,7 @@ class BatchProcessor:
         self._resources.activity.begin()
         routed, outcomes = self._process_tables(context, frame, batch)
         tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
+        tables += self._resources.views.refresh(self._plan, self._resources.pool)
         left_out = self._reader.count_records(context.spark, routed.metadata)
         others = routed.unrouted, routed.notices, left_out
         progress = self._batch_progress(batch, started, start, tables, *others)
@@ -108,7 +109,13 @@ class BatchProcessor:
             # The backlog has the name of a topic whose tables were unknown. Without progress, it would count as failing.
             names = self._plan.for_table(table).sink_names.values()
             tables += tuple(TableProgress(table, name, rows_in=0, applied=0, late=0, superseded=0) for name in names)
+        tables += self._resources.views.refresh(self._plan)
         return self._batch_progress(entry.last, started, start, tables)
+
+    def refresh_views(self, batch: int) -> BatchProgress:
+        """Bring the views up to date without a batch. ``batch``: the last one."""
+        started, start = datetime.now(UTC), time.monotonic()
+        return self._batch_progress(batch, started, start, self._resources.views.refresh(self._plan))
 
     def find_replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
         """Return the ranges of a table's records in a batch, to read them again; None if the source cannot read them again."""
@@ -183,7 +190,7 @@ class BatchProcessor:
         plan, resources, parts = self._plan.for_table(target.name), self._resources, {"": target}
         if ranges.keys() >= set(target.topics):  # Otherwise no topic can be applied later than the others.
             parts = target.split_by_series()
-        writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
+        writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states, resources.views.capture)
         with resources.locks.hold(target.name):
             if len(parts) > 1:  # Raises before anything is written if the topics do not fit together.
                 reader = ChangeReader(plan, inferred_columns=resources.checkpoint.inferred_columns)

@@ -7,6 +7,7 @@ from headrace.engine.batch.backlogs import Backlogs
 from headrace.engine.batch.order_watch import OrderWatch
 from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.batch.table_pool import TablePool
+from headrace.engine.batch.view_refresh import ViewRefresher
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.progress.activity import BatchActivity
 from headrace.sdk.source import SourceContext
@@ -33,6 +34,7 @@ class BatchResources:
         self.states = TableStates(checkpoint, plan.delete_retention_of)
         self.backlogs = Backlogs(checkpoint.backlog)
         self.order_watch = OrderWatch(checkpoint)
+        self.views = ViewRefresher(plan, checkpoint, sessions)
         self.activity = BatchActivity()
         self.pool = TablePool(
             lambda table: cancel_jobs(self.session, plan.checkpoint, table),

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from headrace.engine.plan.routing import Target
 from headrace.errors import HeadraceError, RetriableError
 from headrace.progress.activity import BatchActivity
 from headrace.progress.model import TableProgress
@@ -16,6 +16,16 @@ from headrace.sdk.format import UnknownSchemaError
 
 #: Tables of one batch that are processed at the same time.
 PARALLEL_TABLES = 8
+
+
+class Named(Protocol):
+    """Table with the events of a batch, or a view."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Part = TypeVar("Part", bound=Named)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class TablePool:
         self._timed_out: dict[str, Future[TableOutcome]] = {}
 
     def process(
-        self, targets: Sequence[Target], process_table: Callable[[Target], TableOutcome]
+        self, targets: Sequence[Part], process_table: Callable[[Part], TableOutcome]
     ) -> dict[str, TableOutcome]:
         """Process each table and return the outcomes. ``process_table`` raises nothing."""
         with self._lock:  # A table that waits for a thread has not started.
@@ -63,7 +73,7 @@ class TablePool:
         if part is not None and not part.done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
 
-    def _start(self, target: Target, process_table: Callable[[Target], TableOutcome]) -> TableOutcome:
+    def _start(self, target: Part, process_table: Callable[[Part], TableOutcome]) -> TableOutcome:
         with self._lock:
             self._start_times[target.name] = time.monotonic()
         self._activity.begin_table(target.name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import CheckpointFolders
+from headrace.engine.commands.check_item import CheckItem
+from headrace.engine.commands.view_check import check_view_columns
 from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.hook_results import check_strings
@@ -29,19 +30,6 @@ from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True)
-class CheckItem:
-    """One check and its result; ``error`` if it prevents a run."""
-
-    what: str
-    found: str
-    error: HeadraceError | None = None
-
-    def redact(self, clean: Callable[[str], str]) -> CheckItem:
-        """Return the item with ``clean`` applied to its texts."""
-        return CheckItem(clean(self.what), clean(self.found), self.error and self.error.redact(clean))
 
 
 def list_plugins(plan: Plan) -> CheckItem:
@@ -140,8 +128,10 @@ def _shows_every_column(plan: Plan, session: SparkSession, topics: Sequence[Even
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
-    """Plan every topic's changes from the schemas that the source can show, without reading data."""
-    return _plan_topics(plan, session, _list_topics(plan, session), SeenColumns())
+    """Plan every topic's changes, and the views, from the schemas that the source can show, without reading data."""
+    topics = _list_topics(plan, session)
+    items = _plan_topics(plan, session, topics, SeenColumns())
+    return [*items, *check_view_columns(plan, session, topics)] if topics else items
 
 
 def _list_topics(plan: Plan, session: SparkSession) -> list[Events]:

@@ -14,6 +14,7 @@ from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Selection
 from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, keep_numbers, number_in_file, with_masked
 from headrace.dead_letters.store import open_stores, read_all
+from headrace.engine.batch.view_refresh import ViewRefresher
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.routing import Target, route
 from headrace.engine.read.change_reader import ChangeReader
@@ -83,7 +84,9 @@ def replay(
             yield from run.replay_items()
         run.claim()
         yield from run.replay_items()
+        run.views.refresh(plan)
         run.raise_first_failure()
+        run.views.raise_first_error()
         for name, count in incomplete.items():
             yield ReplayResult(name, 0, 0, incomplete=count)
     except Exception as error:
@@ -98,6 +101,7 @@ class _Replay:
         self._selected, self._is_whole = selection.condition(), _is_whole(plan)
         self._checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
+        self.views = ViewRefresher(plan, self._checkpoint, self._sessions)
         self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
         #: Item → its error.
@@ -185,7 +189,7 @@ class _Replay:
 
         def write(target: Target) -> int:
             plan = self._plan.for_table(target.name)
-            writer = TableWriter(plan, self._checkpoint, self._sessions, states, replay=run)
+            writer = TableWriter(plan, self._checkpoint, self._sessions, states, self.views.capture, replay=run)
             return writer.write_table(target, item.batch, digest_offsets(item.unique))[0].dead_letters
 
         def read_and_write() -> list[_ReplayedTable]:

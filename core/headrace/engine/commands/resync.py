@@ -14,6 +14,7 @@ from headrace.checkpoint.layout import Checkpoint, list_tables
 from headrace.checkpoint.offset_log import digest_offsets
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import open_stores, read_all
+from headrace.engine.batch.view_refresh import ViewRefresher
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.earlier_sources import may_have_several
@@ -55,7 +56,24 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     plan.learn_tables(checkpoint.folder)
-    plan = plan.for_table(table)
+    sessions = Sessions(spark, plan.sql_conf)
+    views = ViewRefresher(plan, checkpoint, sessions)
+    found = _resync(
+        plan.for_table(table),
+        spark,
+        checkpoint,
+        table,
+        SinkWriter(plan.for_table(table), sessions, views.capture),
+        now=now,
+    )
+    views.refresh(plan)
+    views.raise_first_error()
+    return found
+
+
+def _resync(
+    plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, writer: SinkWriter, *, now: bool
+) -> list[Resync]:
     state = TableStates(checkpoint, plan.delete_retention_of).of(table)
     if not plan.removes_rows(table):
         raise ConfigError(
@@ -79,7 +97,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     )
     truncates = state.truncate.advance({source: snapshot.position})
     try:
-        removed = _remove_older(table_plan, truncates, state, SinkWriter(plan, Sessions(spark, plan.sql_conf)))
+        removed = _remove_older(table_plan, truncates, state, writer)
     except Exception as error:
         raise translate(error, plan) from error
     return [Resync(table, plan.name_of(s), snapshot.batch, snapshot.seen, count) for s, count in removed.items()]

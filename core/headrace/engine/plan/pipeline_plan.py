@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from headrace.config.renewal import Renewal
     from headrace.dead_letters.table_store import DeadLetterTable
+    from headrace.engine.plan.view_plan import View
     from headrace.spark.storage import Folder
 
     #: Topic → column types of its table.
@@ -71,6 +72,8 @@ class Plan:
     renewal: Renewal | None = field(default=None, repr=False)
     #: Unique names of the sinks for users, in the order of the sinks; empty: those of the file.
     sink_names: Mapping[Sink, str] = field(default_factory=dict)
+    #: Views, each after the views that it reads.
+    views: tuple[View, ...] = ()
     #: Options of tables → the plan with them: each sink with its options is built once.
     _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
     #: Number of tables whose options are known → ``variants``.
@@ -83,7 +86,10 @@ class Plan:
 
     def for_table(self, table: str) -> Plan:
         """Return the plan with the sinks and settings of a table."""
-        options = None if self._is_of_table else self.routes.options_of(table)
+        if self._is_of_table:
+            return self
+        view = next((view for view in self.views if view.name == table), None)
+        options = view.options if view else self.routes.options_of(table)
         return self if options is None else self._with_options(options, f"table {table}")
 
     def learn_tables(self, checkpoint: TextFolder) -> None:
@@ -111,7 +117,8 @@ class Plan:
             except IncompleteOptionsError:  # They are checked with the options of the other rules.
                 if len(rules) == 1:
                     raise
-        return [*found, *(self.for_table(table) for table in self.routes.tables)]
+        names = [*self.routes.tables, *(view.name for view in self.views if not self._is_of_table)]
+        return [*found, *map(self.for_table, names)]
 
     def _with_options(self, options: TableOptions, place: str) -> Plan:
         if options not in self._table_plans:
@@ -168,6 +175,10 @@ class Plan:
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)
         return conf
+
+    def sink_of(self, table: str, name: str) -> Sink | None:
+        """Return the sink of a name, with its options for a table; None if it does not receive the table."""
+        return next((sink for sink, own in self.for_table(table).sink_names.items() if own == name), None)
 
     def sinks_of(self, table: str) -> Sequence[Sink]:
         """Return the sinks with a table: one sink for the table of dead letters, otherwise all sinks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,12 +15,14 @@ from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.sink_names import name_sinks
+from headrace.config.view_rule import ViewRule
 from headrace.config_errors import as_config_error
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.plan.column_tags import ColumnTags
 from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.plan.view_plan import plan_views
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import option_text
@@ -30,6 +32,8 @@ from headrace.sdk.sink import Sink
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
 from headrace.secret_values import find_secrets, wrap_secrets
+
+Rule = TypeVar("Rule", TableRule, ViewRule)
 
 #: Types of the arguments that Python does not check, and of the items of lists.
 _ARGUMENTS = {
@@ -42,7 +46,7 @@ _ARGUMENTS = {
     "value": Format,
 }
 
-_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
+_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object, "views": object}
 
 
 @dataclass
@@ -71,6 +75,8 @@ class PipelineSpec:
     renewal: Renewal | None = field(default=None, repr=False)
     #: Tag → names or globs of columns, with or without a table.
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Tables that SQL computes from tables of the pipeline.
+    views: Sequence[ViewRule | Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         check_arguments(vars(self), _ARGUMENTS, _LISTS)
@@ -98,15 +104,18 @@ class PipelineSpec:
         formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
         dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
         key = self.key or (self.value if self.source.yields_records else None)
-        rules = [_build_rule(number, rule) for number, rule in enumerate(self.tables)]
+        rules = [_build_rule(TableRule, "tables", number, rule) for number, rule in enumerate(self.tables)]
+        view_rules = [_build_rule(ViewRule, "views", number, rule) for number, rule in enumerate(self.views)]
         names = name_sinks(self.sinks)
+        views = plan_views(view_rules, rules, names)
         plan = Plan(
             name=self.name,
             source=self.source,
             sinks=tuple(self.sinks),
             sink_names=names,
             checkpoint=self.checkpoint,
-            routes=Routes(rules, lambda options: options.choose_sinks(names, "tables")),
+            routes=Routes(rules, lambda options: options.choose_sinks(names, "tables"), [view.name for view in views]),
+            views=views,
             dialects=dialects,
             fallback_dialects=fallback_dialects,
             transforms=tuple(self.transforms),
@@ -138,10 +147,10 @@ def _check_tags(tags: Mapping[str, Any]) -> Tags:
         raise as_config_error(error, lambda loc: ".".join(map(str, ("Pipeline, tags", *loc)))) from None
 
 
-def _build_rule(number: int, rule: Any) -> TableRule:
-    if isinstance(rule, TableRule):
+def _build_rule(model: type[Rule], key: str, number: int, rule: Rule | Mapping[str, Any]) -> Rule:
+    if isinstance(rule, model):
         return rule
     try:
-        return TableRule.model_validate(rule)
+        return model.model_validate(rule)
     except ValidationError as error:
-        raise as_config_error(error, lambda loc: ".".join(map(str, (f"Pipeline, tables[{number}]", *loc)))) from None
+        raise as_config_error(error, lambda loc: ".".join(map(str, (f"Pipeline, {key}[{number}]", *loc)))) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -47,10 +47,13 @@ class Routes:
     """
 
     def __init__(
-        self, rules: Sequence[TableRule], check: Callable[[TableOptions], object] = lambda options: None
+        self,
+        rules: Sequence[TableRule],
+        check: Callable[[TableOptions], object] = lambda options: None,
+        views: Collection[str] = (),
     ) -> None:
-        """``check``: raises ConfigError for options that the sinks of the pipeline reject."""
-        self._rules, self._check = rules, check
+        """``check``: raises ConfigError for options that the sinks of the pipeline reject; ``views``: names of the views."""
+        self._rules, self._check, self._views = rules, check, views
         #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
         self._tables: dict[str, str | None] = {}
         #: Topic → numbers of all rules that match it; such numbers → options; table → options.
@@ -69,6 +72,12 @@ class Routes:
         if rule is None and self._rules:
             return None
         table, name_error = _try_table_name(rule, part or topic, topic)
+        if table in self._views:
+            name_error = DataError(
+                "a view has the name of the table",
+                where=f"topic {topic}",
+                fix="give the view or the table another name",
+            )
         if rule is None:
             return Route(table, error=name_error)
         self._subjects.setdefault(table, f"{topic}{PART_MARK}{part}" if part else topic)

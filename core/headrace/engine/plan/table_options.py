@@ -16,6 +16,7 @@ from headrace.suggestions import did_you_mean
 if TYPE_CHECKING:
     from headrace.config.model import TableRule
     from headrace.config.settings import Settings
+    from headrace.config.view_rule import ViewRule
     from headrace.sdk.sink import Sink
 
 
@@ -55,6 +56,13 @@ class TableOptions:
             {name: value for name, value in settings.items() if value},
         )
         return made if made.sinks is not None or made.sink_options or made.settings else None
+
+    @classmethod
+    def of_view(cls, view: ViewRule) -> TableOptions | None:
+        """Return the options of a view; None without any option."""
+        settings = {"maintenance": list_attributes(view.maintenance)} if view.maintenance else {}
+        sinks = None if view.sinks is None else tuple(sorted(view.sinks))
+        return cls(sinks, view.sink, settings) if sinks is not None or view.sink or settings else None
 
     def choose_sinks(self, names: Mapping[Sink, str], where: str) -> dict[Sink, str]:
         """Return the sinks that receive the tables, with their options for them, and their names.

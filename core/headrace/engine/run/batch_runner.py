@@ -51,7 +51,9 @@ class BatchRunner:
         self._on_progress, self._on_rule_error = on_progress, on_rule_error
         self._resources = BatchResources(plan, checkpoint, sessions, maintainer.locks, names_checked=names_checked)
         self._state = state or RunState()
-        self._state.note_outcomes((t.table for batch in checkpoint.progress.all() for t in batch.tables), ())
+        views = {view.name for view in plan.views}
+        tables = {table.table for batch in checkpoint.progress.all() for table in batch.tables}
+        self._state.note_outcomes(tables - views, ())
         self._dead_letters = DeadLetterCounter(plan.dead_letter_policy)
         self.backlogs = self._resources.backlogs
         self.catch_up = CatchUp(self.backlogs, self._run_backlog_entry)
@@ -62,8 +64,18 @@ class BatchRunner:
         return self._resources.activity.describe(list(self._current.plan.sink_names.values()))
 
     def start(self) -> None:
-        """Start the catch-up of tables that an earlier run set aside."""
+        """Refresh views that an earlier run left behind, and start the catch-up of tables that it set aside."""
+        plan = self._current.plan
+        progress = BatchProcessor(plan, self._resources).refresh_views(max(self._checkpoint.next_batch - 1, 0))
+        # A view that waits for its tables is reported with the first batch.
+        if any(view.note is None for view in progress.tables):
+            self._checkpoint.progress.amend(progress)
+            self._on_progress(progress)
         self.catch_up.start()
+
+    def finish(self) -> HeadraceError | None:
+        """Finish the catch-up; return the error of a table that still fails, or of a view."""
+        return self.catch_up.finish() or next(iter(self._resources.views.errors.values()), None)
 
     def run_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         """Run one batch; raise the error that stops the run after every table was processed."""
@@ -77,6 +89,7 @@ class BatchRunner:
             raise error
         self._dead_letters.add(processed.progress.tables)
         written = [name for name in processed.outcomes if name not in processed.errors]
+        written += {t.table for t in processed.progress.tables if not t.error and t.table not in processed.outcomes}
         if plan.dead_letter_table and any(table.dead_letters for table in processed.progress.tables):
             written.append(plan.dead_letter_table.table.name)
         self._maintainer.note_batch(written)

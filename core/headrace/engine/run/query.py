@@ -336,7 +336,7 @@ class Query(ABC):
             self._is_finished = True
             catch_up = self._runner.catch_up
             if not (self._options.is_continuous or self._state.error or self._state.is_stopping()):
-                error = catch_up.finish()
+                error = self._runner.finish()
                 if error is not None:
                     self._state.fail(error)
                 else:

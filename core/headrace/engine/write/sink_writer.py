@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.plan.error_translation import translate
@@ -12,6 +14,7 @@ from headrace.engine.plan.retry import retry
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
 from headrace.engine.write.table_plan import TablePlan
+from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import HeadraceError, PluginError, RetriableError
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
@@ -31,8 +34,8 @@ _REPORT = "report it to its author"
 class SinkWriter:
     """Writer of a table's batch into all sinks of a plan."""
 
-    def __init__(self, plan: Plan, sessions: Sessions) -> None:
-        self._plan, self._sessions = plan, sessions
+    def __init__(self, plan: Plan, sessions: Sessions, views: ViewCapture) -> None:
+        self._plan, self._sessions, self._views = plan, sessions, views
 
     def session_of(self, table: str) -> SparkSession:
         """Return the session in which the first sink writes a table, and in which its changes are planned."""
@@ -47,7 +50,12 @@ class SinkWriter:
 
         Return the results in the order of the sinks, after all have ended.
         """
-        with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
+        with ExitStack() as scope:
+            for sink, mode in table_plan.modes.items():
+                scope.enter_context(self._capture(table_plan, sink, mode, frames[mode]))
+            pool = scope.enter_context(
+                ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink")
+            )
             writes = [
                 pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
                 for number, (sink, mode) in enumerate(table_plan.modes.items())
@@ -61,13 +69,18 @@ class SinkWriter:
             stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
             if stored is not None:
                 deletes = deletes_before(stored, table_plan.table.key, truncates, sources)
-                self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
+                write = partial(sink.write, table_plan.table, deletes, batch)
+                with self._capture(table_plan, sink, "upsert", deletes):
+                    self.retry(sink, table_plan.table.name, write)
 
     def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str) -> WriteResult:
         """Remove rows of a table. ``mark``: the one of this step."""
         session = self._session(table_plan.table.name, sink, "truncate")
         rows, batch = move_to_session(deletes, session), self._batch(mark, table_plan, "upsert")
-        with tag_jobs(session, self._plan.checkpoint, table_plan.table.name):
+        with (
+            tag_jobs(session, self._plan.checkpoint, table_plan.table.name),
+            self._capture(table_plan, sink, "upsert", rows),
+        ):
             return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
@@ -85,6 +98,16 @@ class SinkWriter:
             found = type(result).__name__
             raise PluginError(f"write returns {found} instead of a WriteResult", where=where, fix=_REPORT)
         return result
+
+    def _capture(
+        self, table_plan: TablePlan, sink: Sink, mode: TableMode, rows: DataFrame
+    ) -> AbstractContextManager[None]:
+        """Return a block that records the rows to write for the views that read the table."""
+
+        def read() -> DataFrame | None:
+            return read_stored(sink, table_plan.table, rows.sparkSession)
+
+        return self._views.hold(self._plan, sink, table_plan.table, mode, rows, read)
 
     def _write(self, table_plan: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
         table, session = table_plan.table, self._session(table_plan.table.name, sink, str(number))

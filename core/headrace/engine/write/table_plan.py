@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.row_store import BATCH_BITS
 from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
+from headrace.engine.write.view_modes import check_views
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, KEY, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
@@ -208,6 +209,7 @@ def check_capabilities(plan: Plan) -> None:
             _check_record_columns(variant, sink)
     _check_places(plan)
     _check_loops(plan)
+    check_views(plan)
 
 
 def _check_modes(plan: Plan) -> None:

@@ -40,6 +40,7 @@ from headrace.engine.write.upsert_steps import (
     keep_for_upsert,
     select_tombstones,
 )
+from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import POSITION, Changes
@@ -71,6 +72,7 @@ class TableWriter:
         checkpoint: Checkpoint,
         sessions: Sessions,
         states: TableStates,
+        views: ViewCapture,
         *,
         replay: ReplayRun | None = None,
     ) -> None:
@@ -79,7 +81,7 @@ class TableWriter:
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._write = int(replay.name) if replay else None
         self._reader = ChangeReader(plan, checkpoint.source_tables, checkpoint.inferred_columns)
-        self._sinks = SinkWriter(plan, sessions)
+        self._sinks, self._views = SinkWriter(plan, sessions, views), views
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states
 
@@ -139,6 +141,7 @@ class TableWriter:
             if table_plan.upsert_sinks:
                 frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, table_plan, state, counter))
             is_cached = not table_plan.is_read_once or balance.has_undeclared_filters
+            is_cached = is_cached or self._views.is_needed(self._plan, target.name)
             if is_cached:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # Raises before anything is written.

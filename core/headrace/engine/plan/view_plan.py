@@ -1,0 +1,152 @@
+"""Views of a pipeline: their queries, in the order in which they are computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from headrace.config.model import TableRule, is_regex
+from headrace.config.view_rule import ViewRule
+from headrace.config_errors import PlacedError
+from headrace.engine.plan.table_options import TableOptions
+from headrace.errors import ConfigError
+from headrace.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from headrace.sdk.sink import Sink
+    from headrace.views.view_query import ViewQuery
+
+
+@dataclass(frozen=True)
+class View:
+    """View of the pipeline file."""
+
+    name: str
+    key: tuple[str, ...]
+    sql: str
+    query: ViewQuery
+    #: Name of the sink from which its tables are read.
+    base_sink: str
+    #: Whether the whole view is computed each time.
+    is_full: bool = False
+    options: TableOptions | None = None
+
+    def digest(self, *more: str) -> str:
+        """Return a digest of what determines the rows of the view, and of further texts."""
+        parts = [self.sql, list(self.key), self.base_sink, *more]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def list_readers(views: Sequence[View], table: str) -> list[View]:
+    """Return the views that read a table."""
+    return [view for view in views if table in view.query.tables]
+
+
+def plan_views(
+    rules: Sequence[ViewRule], tables: Sequence[TableRule], sink_names: Mapping[Sink, str]
+) -> tuple[View, ...]:
+    """Return the views in the order of their dependence. PlacedError for a view that cannot be kept.
+
+    ``tables``: the rules of the pipeline.
+    """
+    made: dict[str, tuple[int, View]] = {}
+    for number, rule in enumerate(rules):
+        view = _plan_view(number, rule, sink_names)
+        if view.name in made:
+            raise PlacedError(
+                f"two views have the name {view.name!r}",
+                loc=("views", number, "name"),
+                fix="give each view its own name",
+            )
+        if any(table.target == view.name for table in tables):
+            raise PlacedError(
+                f"a rule of `tables:` writes a table of the name {view.name!r}",
+                loc=("views", number, "name"),
+                fix="give the view its own name",
+            )
+        made[view.name] = number, view
+    for number, view in made.values():
+        _check_tables(number, view, tables, made)
+    return _sort(made)
+
+
+def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> View:
+    from headrace.views.view_query import ViewQuery
+
+    try:
+        query = ViewQuery.parse(rule.sql, rule.key, rule.touched_by, is_full=rule.recompute == "full")
+    except ConfigError as error:
+        raise PlacedError(error.what, loc=("views", number, "sql"), fix=error.fix) from error
+    if unread := [table for table in rule.touched_by if table not in query.tables]:
+        raise PlacedError(
+            f"the SQL does not read the table {unread[0]!r}",
+            loc=("views", number, "touched_by", unread[0]),
+            fix=did_you_mean(unread[0], query.tables),
+        )
+    if unused := [name for name in rule.sink if rule.sinks is not None and name not in rule.sinks]:
+        raise PlacedError(
+            f"`sinks:` of the view leaves out the sink {unused[0]!r}, which has options",
+            loc=("views", number, "sink", unused[0]),
+            fix="name the sink in `sinks:`, or remove its options",
+        )
+    return View(
+        name=rule.name,
+        key=rule.key,
+        sql=rule.sql,
+        query=query,
+        base_sink=rule.from_ or _find_base_sink(number, sink_names),
+        is_full=rule.recompute == "full",
+        options=TableOptions.of_view(rule),
+    )
+
+
+def _find_base_sink(number: int, sink_names: Mapping[Sink, str]) -> str:
+    """Return the only sink that stores tables. PlacedError if there are none or several."""
+    # A sink that repeats a batch without a change has stored it.
+    names = [name for sink, name in sink_names.items() if sink.capabilities.upsert and sink.capabilities.exactly_once]
+    if len(names) == 1:
+        return names[0]
+    what = "several sinks keep tables" if names else "no sink keeps tables"
+    fix = f"name one of them: `from: {names[0]}`" if names else "add a sink that keeps tables"
+    raise PlacedError(f"{what}, and a view reads those of one sink", loc=("views", number), fix=fix)
+
+
+def _check_tables(number: int, view: View, rules: Sequence[TableRule], views: Collection[str]) -> None:
+    """Raise PlacedError for a table that neither a rule nor another view writes."""
+    for table in view.query.tables:
+        if table not in views and rules and not any(_may_write(rule, table) for rule in rules):
+            known = [*views, *(rule.target for rule in rules if rule.target and "{" not in rule.target)]
+            raise PlacedError(
+                f"no rule of `tables:` and no view writes the table {table!r}",
+                loc=("views", number, "sql"),
+                fix=did_you_mean(table, [name for name in known if name != view.name]),
+            )
+
+
+def _may_write(rule: TableRule, table: str) -> bool:
+    """Return whether a rule may give a table this name. Fields of its target stand for any text."""
+    if rule.target is not None:
+        pieces = Formatter().parse(rule.target)
+        return fnmatchcase(table, "".join(text + ("*" if name is not None else "") for text, name, _, _ in pieces))
+    return bool(rule.route_by_field) or is_regex(rule.source) or fnmatchcase(table, rule.source)
+
+
+def _sort(views: Mapping[str, tuple[int, View]]) -> tuple[View, ...]:
+    """Return the views so that each follows the views that it reads. PlacedError for a cycle."""
+    graph = {name: [table for table in view.query.tables if table in views] for name, (_, view) in views.items()}
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        names: list[str] = error.args[1]
+        raise PlacedError(
+            f"the views read each other in a circle: {' → '.join(reversed(names))}",
+            loc=("views", views[names[0]][0], "sql"),
+            fix="let one of them read tables only",
+        ) from None
+    return tuple(views[name][1] for name in order)

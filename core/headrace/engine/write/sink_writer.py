@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,8 @@ _REPORT = "report it to its author"
 class SinkWriter:
     """Writer of a table's batch into all sinks of a plan."""
 
-    def __init__(self, plan: Plan, sessions: Sessions, views: ViewCapture) -> None:
+    def __init__(self, plan: Plan, sessions: Sessions, views: ViewCapture | None = None) -> None:
+        """Write with the sinks of the plan. ``views``: required if the plan has views."""
         self._plan, self._sessions, self._views = plan, sessions, views
 
     def session_of(self, table: str) -> SparkSession:
@@ -103,6 +104,9 @@ class SinkWriter:
         self, table_plan: TablePlan, sink: Sink, mode: TableMode, rows: DataFrame
     ) -> AbstractContextManager[None]:
         """Return a block that records the rows to write for the views that read the table."""
+        if self._views is None:
+            assert not self._plan.views
+            return nullcontext()
 
         def read() -> DataFrame | None:
             return read_stored(sink, table_plan.table, rows.sparkSession)

@@ -34,7 +34,10 @@ PLUGIN_PAGE = "docs/plugins.md"
 BASE = {
     "name": "docs",
     "source": {"files": {"path": "bronze/", "format": "avro"}},
-    "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
+    "tables": [
+        {"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"},
+        {"source": "shop.*", "key": ["id"]},
+    ],
     "transforms": [{"unwrap": {}}],
     "sinks": [{"iceberg": {"warehouse": "lake/"}}],
     "checkpoint": "checkpoint",

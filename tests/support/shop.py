@@ -48,7 +48,7 @@ class Shop:
         self.bronze = Bronze(folder / "landing", format="json")
         self.customers = self.bronze.topic(CUSTOMERS, key="id", columns={"id": "int", "region": "string"})
         self.orders = self.bronze.topic(
-            ORDERS, key="id", columns={"id": "int", "customer_id": "int", "amount": "long"}, full=False
+            ORDERS, key="id", columns={"id": "int", "customer_id": "int", "amount": "long", "at": "long"}, full=False
         )
         #: Progress of the batches of the last run.
         self.batches: list[BatchProgress] = []

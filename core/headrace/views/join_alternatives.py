@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headrace.views.scopes import Scope, weaken
+from headrace.views.touch_errors import refuse_touch
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedSource:
-    """A source of FROM with its join; ``is_changed``: it contains the changed rows."""
+    """A source of FROM with its join.
+
+    ``is_changed``: the source contains the changed rows; ``is_referenced``: more than its own ON reads its columns.
+    """
 
     relation: exp.Expr
     is_changed: bool
+    is_referenced: bool
     join: exp.Join | None = None
 
     @property
@@ -28,8 +33,7 @@ class JoinedSource:
         """Return LEFT, RIGHT or FULL for outer joins, SEMI for semi and anti joins, otherwise INNER."""
         if self.join is None:
             return "INNER"
-        kind = (self.join.kind or "").upper()
-        if kind in ("SEMI", "ANTI"):
+        if (self.join.kind or "").upper() in ("SEMI", "ANTI"):
             return "SEMI"
         return (self.join.side or "INNER").upper()
 
@@ -38,42 +42,60 @@ class JoinedSource:
 class Alternative:
     """Joined sources of one alternative, and the conditions on its rows."""
 
-    joins: tuple[exp.Expr, ...]
+    joins: tuple[exp.Expr, ...] = ()
     conditions: tuple[exp.Expr, ...] = ()
 
-    def build_select(self, *conditions: exp.Expr) -> exp.Select:
-        """Return a SELECT without columns of the alternative's rows that fulfill the conditions."""
-        first, *others = (join.copy() for join in self.joins)
-        select = exp.Select(from_=exp.From(this=first), joins=others or None)
-        if wheres := [part.copy() for part in (*self.conditions, *conditions)]:
-            select.set("where", exp.Where(this=exp.and_(*wheres)))
+    def require(self, *conditions: exp.Expr) -> Alternative:
+        """Return the alternative with further conditions."""
+        return Alternative(self.joins, (*self.conditions, *conditions))
+
+    def build_select(self) -> exp.Select:
+        """Return a SELECT of the alternative's rows, without columns."""
+        select = exp.Select()
+        if self.joins:
+            first, *others = (join.copy() for join in self.joins)
+            select = exp.Select(from_=exp.From(this=first), joins=others or None)
+        if self.conditions:
+            select.set("where", exp.Where(this=exp.and_(*self.conditions)))
         return select
 
 
 def list_alternatives(sources: Sequence[JoinedSource], scope: Scope) -> list[Alternative]:
     """Return alternatives that together contain each row that the sources had or have."""
-    first, *others = sources
-    alternatives, has_changed = [Alternative((first.relation,))], first.is_changed
-    for source in others:
-        on = weaken(source.join.args.get("on"), scope) if source.join else []
+    alternatives, has_changed = [Alternative()], False
+    for source in sources:
+        on = _weaken_join(source.join, scope) if source.join else []
         alternatives = [new for left in alternatives for new in _join_source(left, source, on, has_changed=has_changed)]
         has_changed = has_changed or source.is_changed
-    return alternatives
+    return list(dict.fromkeys(alternatives))
+
+
+def _weaken_join(join: exp.Join, scope: Scope) -> list[exp.Expr]:
+    """Return the known conjuncts of ON; an error if none is left, because the join then pairs all rows."""
+    on = weaken(join.args.get("on"), scope)
+    if join.args.get("on") and not on:
+        raise refuse_touch("ON compares only results of aggregates, window functions or subqueries", join.args["on"])
+    return on
 
 
 def _join_source(
     left: Alternative, source: JoinedSource, on: list[exp.Expr], *, has_changed: bool
 ) -> list[Alternative]:
+    if source.join is None:
+        return [Alternative((source.relation,))]
     if source.kind == "SEMI":
         # Without the join, the left side has more rows. The join is needed to find those that the changed rows match.
         return [_append(left, source, on, kind="SEMI", side="LEFT")] if source.is_changed else [left]
-    found = [_append(left, source, on)]
+    pairs = _append(left, source, on)
+    if source.kind == "LEFT" and not source.is_referenced:
+        return [pairs if source.is_changed else left]
+    found = [pairs]
     if source.kind in ("LEFT", "FULL"):
         padded = _append(left, source, [exp.false()], side="LEFT")
-        found.append(_require(padded, Alternative((source.relation,)), on) if source.is_changed else padded)
+        found.append(_require_partner(padded, Alternative((source.relation,)), on) if source.is_changed else padded)
     if source.kind in ("RIGHT", "FULL"):
         padded = _append(Alternative(left.joins), source, [exp.false()], side="RIGHT")
-        found.append(_require(padded, left, on) if has_changed else padded)
+        found.append(_require_partner(padded, left, on) if has_changed else padded)
     return found
 
 
@@ -82,13 +104,12 @@ def _append(left: Alternative, source: JoinedSource, on: list[exp.Expr], **kind:
     if source.join is not None and source.join.args.get("using"):
         join.set("using", [name.copy() for name in source.join.args["using"]])
     elif on:
-        join.set("on", exp.and_(*(part.copy() for part in on)))
+        join.set("on", exp.and_(*on))
     elif not kind:
         join.set("kind", "CROSS")
     return Alternative((*left.joins, join), left.conditions)
 
 
-def _require(padded: Alternative, partner: Alternative, on: list[exp.Expr]) -> Alternative:
+def _require_partner(padded: Alternative, partner: Alternative, on: list[exp.Expr]) -> Alternative:
     """Keep the padded rows that have or had a partner among the changed rows."""
-    partners = partner.build_select(*on).select("1")
-    return Alternative(padded.joins, (*padded.conditions, exp.Exists(this=partners)))
+    return padded.require(exp.Exists(this=partner.require(*on).build_select().select("1")))

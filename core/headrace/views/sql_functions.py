@@ -163,3 +163,10 @@ def _find_query(node: exp.Expr, within: exp.Expr) -> exp.Expr | None:
             return current
         current = current.parent
     return current if isinstance(current, exp.Query) else None
+
+
+def is_global_aggregate(select: exp.Select) -> bool:
+    """Return whether a SELECT has aggregates without GROUP BY: one row, also if its tables have none."""
+    if select.args.get("group"):
+        return False
+    return bool(select.args.get("having")) or any(has_aggregate(item) for item in select.expressions)

@@ -1,38 +1,34 @@
-"""Keys of a view that a changed row of a table can touch.
+"""Rows of a view's SQL that a changed row of a table can touch.
 
 For one use of the changed table, the query reads the changed rows (old and new), and for each other use of a table the rows
 that were or are in it. Rows of the query that differ before and after the change then appear in the result: without
 aggregates, HAVING, ORDER BY, and conditions over unknown values, which only remove rows or combine them. The result may contain
-more keys, never fewer.
+more rows, never fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headrace.errors import ConfigError
 from headrace.views.join_alternatives import Alternative, JoinedSource, list_alternatives
-from headrace.views.scopes import Scope, weaken
-from headrace.views.view_dialect import describe_node
-
-#: Fix of each refusal.
-_FIX = "give `touched_by: {<table>: <expressions of the view's key>}` for the table, or set `recompute: full`"
+from headrace.views.output_columns import Columns, list_names, name_columns, relax_columns
+from headrace.views.partitions import find_partitions, require_partition
+from headrace.views.scopes import Scope, list_arms, list_sources, weaken
+from headrace.views.sql_functions import is_global_aggregate
+from headrace.views.subqueries import find_own_subqueries, open_subquery, require_match
+from headrace.views.touch_errors import refuse_touch
+from headrace.views.view_text import read_name
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """SELECTs that together contain each output row that a query had or has.
-
-    ``names``: output columns in order, None for a star or a column without a name; ``unknown``: columns with nulls
-    in place of their values.
-    """
+    """SELECTs that together contain each output row that a query had or has."""
 
     selects: tuple[exp.Select, ...]
-    names: tuple[str | None, ...]
-    unknown: frozenset[str]
+    columns: Columns
 
     def combine(self) -> exp.Query:
         """Return one query with the rows of all SELECTs."""
@@ -43,120 +39,119 @@ class Relaxed:
         return query
 
 
+@dataclass(frozen=True, slots=True)
 class QueryRelaxation:
-    """Rewriting of a query for one use of a changed table; None: for rows of all tables.
+    """Rewriting of a query for one use of a changed table, or for the rows of all tables if ``use`` is None.
 
-    ``read_table`` returns the relation of a use of a table.
+    ``relations``: table in lower case → relation of the rows that it had or has; ``changed``: relation of the changed rows.
     """
 
-    def __init__(self, use: int | None, read_table: Callable[[exp.Table], exp.Expr]) -> None:
-        self._use, self._read_table = use, read_table
+    use: int | None
+    relations: Mapping[str, str]
+    changed: str
 
     def relax(self, query: exp.Expr, outer: Scope | None = None, keep: frozenset[str] | None = None) -> Relaxed:
         """Return the SELECTs of a query; ``keep``: the output columns that are needed, None for all."""
         query = query.unnest() if isinstance(query, exp.Subquery) else query
         if isinstance(query, exp.SetOperation):
-            return self._relax_set(query, outer, keep)
+            return self._relax_set(query, outer)
         assert isinstance(query, exp.Select)
-        bodies, scope = self._relax_body(query, outer)
-        items, names, unknown = _relax_columns(query, scope, keep)
+        if is_global_aggregate(query) and not self.is_changed(query):
+            # It has one row, also if its tables have none.
+            query = exp.Select(expressions=query.expressions)
+        scope = self._open_scope(query, outer)
+        columns = relax_columns(query, scope, keep)
         selects = []
-        for body in bodies:
+        for body in self._relax_rows(query, scope, columns):
             select = body.build_select()
-            select.set("expressions", [item.copy() for item in items])
-            for clause in ("laterals", "group"):
-                part = query.args.get(clause)
-                select.set(clause, [item.copy() for item in part] if isinstance(part, list) else part and part.copy())
+            select.set("expressions", [item.copy() for item in columns.items])
+            select.set("laterals", [lateral.copy() for lateral in query.args.get("laterals") or ()])
+            group = query.args.get("group")
+            if group is not None and not group.find(exp.Query):
+                select.set("group", group.copy())
             selects.append(select)
-        return Relaxed(tuple(selects), names, unknown)
+        return Relaxed(tuple(selects), columns)
 
-    def _relax_set(self, query: exp.SetOperation, outer: Scope | None, keep: frozenset[str] | None) -> Relaxed:
+    def _relax_set(self, query: exp.SetOperation, outer: Scope | None) -> Relaxed:
         """Return the rows of both sides: a row of UNION, EXCEPT or INTERSECT changes only if one of its sides changes."""
         left, right = self.relax(query.this, outer), self.relax(query.expression, outer)
-        if right.unknown and (None in left.names or None in right.names):
-            raise _refuse("a column of a UNION is a result of an aggregate or a window function", query)
-        unknown = left.unknown | {
-            name or "" for name, other in zip(left.names, right.names, strict=False) if other in right.unknown
-        }
-        sides = [side for side, part in ((left, query.this), (right, query.expression)) if self._is_changed(part)]
-        selects = tuple(select for side in sides or [left, right] for select in side.selects)
-        if selects and selects[0] not in left.selects:
-            selects = _name_columns(selects, left.names)
-        return Relaxed(selects, left.names, frozenset(unknown))
+        columns = left.columns.unite(right.columns, query)
+        is_left, is_right = self.is_changed(query.this), self.is_changed(query.expression)
+        if is_right and not is_left:
+            first, *others = right.selects
+            return Relaxed((name_columns(first, columns.names), *others), columns)
+        return Relaxed(left.selects if is_left and not is_right else left.selects + right.selects, columns)
 
-    def _relax_body(self, select: exp.Select, outer: Scope | None) -> tuple[list[Alternative], Scope]:
-        """Return FROM and WHERE of a SELECT, and its sources."""
-        joins = select.args.get("joins") or []
-        nodes = [select.args["from_"].this, *(join.this for join in joins)]
-        unknown: dict[str, frozenset[str]] = {}
-        sources = []
-        for position, (node, join) in enumerate(zip(nodes, [None, *joins], strict=True)):
-            relation, hidden = self._relax_source(node, outer)
-            unknown[node.alias_or_name.lower() or str(position)] = hidden
-            sources.append(JoinedSource(relation, self._is_changed(node), join))
-        scope = Scope(unknown, outer)
-        where = select.args.get("where")
-        conditions = tuple(weaken(where and where.this, scope))
-        bodies = [
-            Alternative(body.joins, (*body.conditions, *conditions)) for body in list_alternatives(sources, scope)
-        ]
-        return bodies, scope
+    def _open_scope(self, select: exp.Select, outer: Scope | None) -> Scope:
+        """Return the sources of a SELECT, with the relations that they read."""
+        relations = {}
+        unknown = {}
+        for alias, node in list_sources(select):
+            relations[alias], unknown[alias] = self._relax_source(node, outer)
+        return Scope(unknown, outer, relations)
 
     def _relax_source(self, node: exp.Expr, outer: Scope | None) -> tuple[exp.Expr, frozenset[str]]:
         """Return the relation of a source, and its unknown columns."""
         if isinstance(node, exp.Table) and "use" in node.meta:
-            return self._read_table(node), frozenset()
+            relation = self.changed if self.is_changed(node) else self.relations[read_name(node).lower()]
+            return exp.Table(this=exp.Var(this=relation), alias=node.args["alias"].copy()), frozenset()
         if not isinstance(node, exp.Subquery):
             return node.copy(), frozenset()
+        for select in list_arms(node.this):
+            if is_global_aggregate(select) and self.is_changed(select):
+                raise refuse_touch("one row is computed from all rows, so that each change touches all keys", select)
         relaxed = self.relax(node.this, outer)
         alias = node.args.get("alias")
-        unknown = relaxed.unknown
-        if alias is not None and alias.columns:
-            renamed = dict(zip(relaxed.names, (column.name for column in alias.columns), strict=False))
-            unknown = frozenset(str(renamed[name]).lower() for name in unknown)
+        unknown = relaxed.columns.rename(alias.columns if alias else [], node)
         return exp.Subquery(this=relaxed.combine(), alias=alias and alias.copy()), unknown
 
-    def _is_changed(self, node: exp.Expr) -> bool:
+    def _relax_rows(self, select: exp.Select, scope: Scope, columns: Columns) -> list[Alternative]:
+        """Return the rows before GROUP BY that a change touches; all rows if the SELECT contains no changed use."""
+        partitions = find_partitions(select, scope) if self.is_changed(select) else []
+        items = [*columns.items, *(part for parts in partitions for part in parts)]
+        rows = self._relax_body(select, scope, items)
+        if not partitions:
+            return rows
+        everything = QueryRelaxation(None, self.relations, self.changed)
+        whole = everything._open_scope(select, scope.outer)
+        all_rows = everything._relax_body(select, whole, items)
+        laterals = select.args.get("laterals") or []
+        return [body.require(require_partition(partitions, rows, laterals)) for body in all_rows]
+
+    def _relax_body(self, select: exp.Select, scope: Scope, items: list[exp.Expr]) -> list[Alternative]:
+        """Return FROM and WHERE of a SELECT; ``items``: the expressions that read its rows."""
+        where = select.args.get("where")
+        conditions = weaken(where and where.this, scope)
+        for node in find_own_subqueries(select):
+            if self.is_changed(node):
+                inner = self.relax(open_subquery(node), scope)
+                conditions.append(require_match(node, inner.selects, inner.columns, select, scope))
+        joins = [None, *(select.args.get("joins") or ())]
+        readers = [*items, *conditions, *(select.args.get("laterals") or ()), *_list_group_columns(select)]
+        sources = []
+        for (alias, node), join in zip(list_sources(select), joins, strict=False):
+            others = [other for other in joins if other is not None and other is not join]
+            is_referenced = scope.reads_source(alias, [*readers, *_list_conditions(others)])
+            sources.append(JoinedSource(scope.relations[alias], self.is_changed(node), is_referenced, join))
+        return [body.require(*conditions) for body in list_alternatives(sources, scope)]
+
+    def is_changed(self, node: exp.Expr) -> bool:
         """Return whether a part of the query contains the use of the changed table."""
-        return self._use is not None and any(table.meta.get("use") == self._use for table in node.find_all(exp.Table))
+        return self.use is not None and any(table.meta.get("use") == self.use for table in node.find_all(exp.Table))
 
 
-def _relax_columns(
-    select: exp.Select, scope: Scope, keep: frozenset[str] | None
-) -> tuple[list[exp.Expr], tuple[str | None, ...], frozenset[str]]:
-    """Return the output columns with nulls for unknown ones, their names, and the names of unknown ones."""
-    items: list[exp.Expr] = []
-    names: list[str | None] = []
-    unknown: frozenset[str] = frozenset()
-    for item in select.expressions:
-        name = item.output_name.lower() or None
-        star = item.find(exp.Star) if isinstance(item, exp.Star | exp.Column) else None
-        if star is not None:
-            qualifier = item.table.lower() if isinstance(item, exp.Column) else ""
-            hidden = scope.unknown.values() if not qualifier else [scope.unknown.get(qualifier, frozenset())]
-            unknown = unknown.union(*hidden)
-            items.append(item.copy())
-            names.append(None)
-            continue
-        is_unknown = scope.is_unknown(item, unknown)
-        if is_unknown and name:
-            unknown |= {name}
-        if is_unknown or (keep is not None and name not in keep):
-            items.append(exp.alias_(exp.null(), item.output_name, quoted=True) if name else exp.null())
-        else:
-            items.append(item.copy())
-        names.append(name)
-    return items, tuple(names), unknown
+def _list_group_columns(select: exp.Select) -> list[exp.Expr]:
+    """Return the expressions of GROUP BY that are not output columns."""
+    names = {name for item in select.expressions for name in list_names(item)}
+    group = select.args.get("group")
+    return [
+        part
+        for part in (group.expressions if group else ())
+        if part.name.lower() not in names or part.args.get("table")
+    ]
 
 
-def _name_columns(selects: Sequence[exp.Select], names: Sequence[str | None]) -> tuple[exp.Select, ...]:
-    """Return SELECTs whose first one has the given names of columns."""
-    first = selects[0].copy()
-    for item, name in zip(list(first.expressions), names, strict=False):
-        if name and not item.is_star:
-            item.replace(exp.alias_(item.unalias().copy(), name, quoted=True))
-    return (first, *selects[1:])
-
-
-def _refuse(what: str, node: exp.Expr) -> ConfigError:
-    return ConfigError(f"{what}, so that headrace cannot derive the touched keys", where=describe_node(node), fix=_FIX)
+def _list_conditions(joins: list[exp.Join]) -> list[exp.Expr]:
+    """Return what joins compare: their ON, and the columns of USING."""
+    found = [join.args["on"] for join in joins if join.args.get("on")]
+    return found + [exp.column(name.copy()) for join in joins for name in join.args.get("using") or ()]

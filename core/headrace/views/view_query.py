@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -88,8 +88,8 @@ class ViewQuery:
         columns = ", ".join(quote_name(name) for name in self.key)
         parts = []
         for use in uses:
-            relaxed = QueryRelaxation(use, _read_relation(use, relations, changed_name)).relax(self._tree, keep=keep)
-            if hidden := [name for name in self.key if name.lower() in relaxed.unknown]:
+            relaxed = QueryRelaxation(use, relations, changed_name).relax(self._tree, keep=keep)
+            if hidden := [name for name in self.key if name.lower() in relaxed.columns.unknown]:
                 raise ConfigError(
                     f"the key column {hidden[0]!r} is a result of an aggregate, a window function or a subquery",
                     where="sql",
@@ -112,14 +112,3 @@ class ViewQuery:
             f"SELECT headrace_view.* FROM (\n{rows}\n) AS headrace_view\n"
             f"LEFT SEMI JOIN {touched_name} AS headrace_touched ON {condition}"
         )
-
-
-def _read_relation(use: int, relations: Relations, changed_name: str) -> Callable[[exp.Table], exp.Expr]:
-    """Return the function that reads a use of a table: the changed rows for one use, otherwise its relation."""
-
-    def read_table(table: exp.Table) -> exp.Expr:
-        relation = changed_name if table.meta["use"] == use else relations[read_name(table).lower()]
-        alias = table.args["alias"].copy()
-        return exp.Table(this=exp.Var(this=relation), alias=alias)
-
-    return read_table

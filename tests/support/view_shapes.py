@@ -1,0 +1,187 @@
+"""SQL of views over three tables of a shop, one per shape of query; all have key columns that may repeat or be null."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: Table → columns. The first one is the primary key.
+SHOP = {
+    "shop.orders": ("id", "customer_id", "amount", "hour", "state"),
+    "shop.customers": ("id", "region_id", "name"),
+    "shop.regions": ("id", "label"),
+}
+
+
+class Shape(NamedTuple):
+    """SQL of a view, and its key."""
+
+    sql: str
+    key: tuple[str, ...]
+
+
+def _shape(sql: str, *key: str) -> Shape:
+    return Shape(sql, key or ("k",))
+
+
+SHAPES = {
+    "one_table": _shape("SELECT id AS k, amount FROM shop.orders WHERE state <> 1"),
+    "star": _shape("SELECT * FROM shop.orders WHERE amount IS NOT NULL", "id"),
+    "total_of_one_table": _shape("SELECT customer_id AS k, SUM(amount) AS s FROM shop.orders GROUP BY customer_id"),
+    "ordinal_and_having": _shape(
+        "SELECT customer_id AS k, COUNT(*) AS n FROM shop.orders GROUP BY 1 HAVING COUNT(*) > 1"
+    ),
+    "alias_in_group_by": _shape("SELECT hour DIV 2 AS k, MAX(amount) AS m FROM shop.orders GROUP BY k"),
+    "count_distinct": _shape(
+        "SELECT state AS k, COUNT(DISTINCT customer_id) AS n, MIN(amount) AS low FROM shop.orders GROUP BY state"
+    ),
+    "distinct": _shape("SELECT DISTINCT customer_id AS k, state FROM shop.orders"),
+    "one_row": _shape("SELECT 1 AS k, COUNT(amount) AS n, SUM(amount) AS s FROM shop.orders"),
+    "inner_join": _shape(
+        "SELECT c.id AS k, COUNT(*) AS n, SUM(o.amount) AS s FROM shop.orders o "
+        "JOIN shop.customers c ON o.customer_id = c.id GROUP BY c.id"
+    ),
+    "three_tables": _shape(
+        "SELECT r.label AS k, SUM(orders.amount) AS s FROM shop.orders, shop.customers c JOIN shop.regions r "
+        "ON c.region_id = r.id WHERE shop.orders.customer_id = c.id GROUP BY r.label"
+    ),
+    "left_join": _shape(
+        "SELECT c.id AS k, COUNT(o.id) AS n, MAX(o.amount) AS m FROM shop.customers c "
+        "LEFT JOIN shop.orders o ON o.customer_id = c.id AND o.state = 0 GROUP BY c.id"
+    ),
+    "left_join_by_its_right_side": _shape(
+        "SELECT o.state AS k, COUNT(*) AS n FROM shop.customers c LEFT JOIN shop.orders o ON o.customer_id = c.id "
+        "GROUP BY o.state"
+    ),
+    "two_left_joins": _shape(
+        "SELECT o.id AS k, c.name, COALESCE(r.label, -1) AS label FROM shop.orders o "
+        "LEFT JOIN shop.customers c ON o.customer_id = c.id LEFT JOIN shop.regions r ON c.region_id = r.id"
+    ),
+    "label_or_none_over_left_joins": _shape(
+        "SELECT COALESCE(r.label, -1) AS k, COUNT(*) AS n FROM shop.orders o "
+        "LEFT JOIN shop.customers c ON o.customer_id = c.id LEFT JOIN shop.regions r ON c.region_id <=> r.id GROUP BY 1"
+    ),
+    "missing_partner": _shape(
+        "SELECT c.region_id AS k, COUNT(*) AS n FROM shop.customers c LEFT JOIN shop.orders o ON o.customer_id = c.id "
+        "WHERE o.id IS NULL GROUP BY c.region_id"
+    ),
+    "right_join": _shape(
+        "SELECT c.name AS k, o.state, SUM(o.amount) AS s FROM shop.orders o RIGHT JOIN shop.customers c "
+        "ON o.customer_id = c.id GROUP BY c.name, o.state",
+        "k",
+        "state",
+    ),
+    "inner_and_right_join": _shape(
+        "SELECT c.name AS k, r.label, COUNT(*) AS n FROM shop.orders o JOIN shop.customers c ON o.customer_id = c.id "
+        "RIGHT JOIN shop.regions r ON c.region_id = r.id GROUP BY c.name, r.label",
+        "k",
+        "label",
+    ),
+    "full_join": _shape(
+        "SELECT COALESCE(o.customer_id, c.id) AS k, COUNT(o.id) AS n, MAX(c.name) AS name FROM shop.orders o "
+        "FULL OUTER JOIN shop.customers c ON o.customer_id = c.id GROUP BY COALESCE(o.customer_id, c.id)"
+    ),
+    "two_full_joins": _shape(
+        "SELECT COALESCE(o.id, c.id, r.id) AS k, o.amount, c.name, r.label FROM shop.orders o "
+        "FULL JOIN shop.customers c ON o.id = c.id FULL JOIN shop.regions r ON COALESCE(o.id, c.id) = r.id"
+    ),
+    "semi_join": _shape(
+        "SELECT c.id AS k, c.name FROM shop.customers c LEFT SEMI JOIN shop.orders o ON o.customer_id = c.id"
+    ),
+    "anti_join": _shape(
+        "SELECT c.region_id AS k, COUNT(*) AS n FROM shop.customers c LEFT ANTI JOIN shop.orders o "
+        "ON o.customer_id = c.id AND o.state = c.name GROUP BY c.region_id"
+    ),
+    "self_join": _shape(
+        "SELECT a.customer_id AS k, COUNT(*) AS n FROM shop.orders a JOIN shop.orders b "
+        "ON a.hour = b.hour AND a.state <> b.state GROUP BY a.customer_id"
+    ),
+    "range_join": _shape(
+        "SELECT a.id AS k, COUNT(b.id) AS n FROM shop.orders a LEFT JOIN shop.orders b "
+        "ON b.customer_id = a.customer_id AND b.hour < a.hour GROUP BY a.id"
+    ),
+    "inner_join_using": _shape("SELECT id AS k, o.amount, c.name FROM shop.orders o JOIN shop.customers c USING (id)"),
+    "derived_total": _shape(
+        "SELECT c.region_id AS k, SUM(t.s) AS s, MAX(t.n) AS n FROM shop.customers c JOIN (SELECT customer_id, "
+        "SUM(amount) AS s, COUNT(*) AS n FROM shop.orders GROUP BY customer_id HAVING COUNT(*) > 0) t "
+        "ON t.customer_id = c.id WHERE t.n < 3 GROUP BY c.region_id"
+    ),
+    "latest_by_derived_maximum": _shape(
+        "SELECT o.customer_id AS k, MIN(o.amount) AS amount FROM shop.orders o JOIN (SELECT customer_id, MAX(hour) AS h "
+        "FROM shop.orders GROUP BY customer_id) t ON o.customer_id = t.customer_id AND o.hour = t.h GROUP BY 1"
+    ),
+    "common_tables": _shape(
+        "WITH orders AS (SELECT * FROM shop.orders WHERE amount > 0), t(c, s) AS (SELECT customer_id, SUM(amount) "
+        "FROM orders GROUP BY customer_id) SELECT c.id AS k, t.s, orders.state FROM shop.customers c "
+        "LEFT JOIN t ON t.c = c.id LEFT JOIN orders ON orders.customer_id = t.c"
+    ),
+    "union_all": _shape(
+        "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT customer_id AS k, amount AS v FROM shop.orders "
+        "UNION ALL SELECT id, name FROM shop.customers) u GROUP BY k"
+    ),
+    "union_of_groups": _shape(
+        "SELECT 0 AS kind, state AS k, COUNT(*) AS n FROM shop.orders GROUP BY state "
+        "UNION SELECT 1, region_id, COUNT(*) FROM shop.customers GROUP BY region_id",
+        "kind",
+        "k",
+    ),
+    "except": _shape("SELECT id AS k FROM shop.customers EXCEPT SELECT customer_id FROM shop.orders WHERE state = 0"),
+    "intersect": _shape(
+        "SELECT name AS k, id FROM shop.customers INTERSECT SELECT state, customer_id FROM shop.orders"
+    ),
+    "in_subquery": _shape(
+        "SELECT c.region_id AS k, COUNT(*) AS n FROM shop.customers c WHERE c.id IN (SELECT customer_id "
+        "FROM shop.orders WHERE amount > 1) GROUP BY c.region_id"
+    ),
+    "not_in_subquery": _shape(
+        "SELECT c.id AS k, c.name FROM shop.customers c WHERE c.name NOT IN (SELECT o.state FROM shop.orders o)"
+    ),
+    "not_in_pairs": _shape(
+        "SELECT c.id AS k FROM shop.customers c WHERE (c.id, c.name) NOT IN (SELECT customer_id, state FROM shop.orders)"
+    ),
+    "in_with_having": _shape(
+        "SELECT c.id AS k, c.name FROM shop.customers c WHERE c.id IN (SELECT customer_id FROM shop.orders "
+        "GROUP BY customer_id HAVING COUNT(*) > 1) OR c.name = 1"
+    ),
+    "exists": _shape(
+        "SELECT c.name AS k, COUNT(*) AS n FROM shop.customers c WHERE EXISTS (SELECT 1 FROM shop.orders o "
+        "WHERE o.customer_id = c.id AND o.state = 0) GROUP BY c.name"
+    ),
+    "not_exists": _shape(
+        "SELECT c.id AS k, r.label FROM shop.customers c LEFT JOIN shop.regions r ON r.id = c.region_id "
+        "WHERE NOT EXISTS (SELECT 1 FROM shop.orders o WHERE o.customer_id = c.id AND o.hour > r.label)"
+    ),
+    "scalar_subquery": _shape(
+        "SELECT c.id AS k, (SELECT MAX(o.amount) FROM shop.orders o WHERE o.customer_id = c.id) AS m "
+        "FROM shop.customers c WHERE c.name < 3"
+    ),
+    "scalar_subquery_in_where": _shape(
+        "SELECT o.customer_id AS k, COUNT(*) AS n FROM shop.orders o WHERE o.amount >= (SELECT AVG(i.amount) "
+        "FROM shop.orders i WHERE i.customer_id = o.customer_id) GROUP BY o.customer_id"
+    ),
+    "nested_subqueries": _shape(
+        "SELECT r.id AS k, r.label FROM shop.regions r WHERE EXISTS (SELECT 1 FROM shop.customers c "
+        "WHERE c.region_id = r.id AND c.id NOT IN (SELECT o.customer_id FROM shop.orders o WHERE o.state = 1))"
+    ),
+    "row_number": _shape(
+        "SELECT k, amount, hour FROM (SELECT customer_id AS k, amount, hour, ROW_NUMBER() OVER "
+        "(PARTITION BY customer_id ORDER BY hour DESC, id) AS n FROM shop.orders) t WHERE n = 1"
+    ),
+    "running_total": _shape(
+        "SELECT id AS k, SUM(amount) OVER (PARTITION BY state, hour DIV 2 ORDER BY id) AS s FROM shop.orders "
+        "WHERE customer_id > 0"
+    ),
+    "two_window_functions": _shape(
+        "SELECT o.id AS k, COUNT(*) OVER w AS n, LAG(o.amount) OVER (PARTITION BY c.region_id ORDER BY o.id) AS p "
+        "FROM shop.orders o LEFT JOIN shop.customers c ON c.id = o.customer_id WINDOW w AS (PARTITION BY o.hour)"
+    ),
+    "rank_of_totals": _shape(
+        "SELECT c.id AS k, c.region_id, RANK() OVER (PARTITION BY c.region_id ORDER BY SUM(o.amount), c.id) AS p "
+        "FROM shop.customers c JOIN shop.orders o ON o.customer_id = c.id GROUP BY c.id, c.region_id"
+    ),
+    "window_over_derived_total": _shape(
+        "SELECT t.state AS k, t.customer_id, t.s, SUM(t.s) OVER (PARTITION BY t.state) AS share FROM (SELECT state, "
+        "customer_id, SUM(amount) AS s FROM shop.orders GROUP BY state, customer_id) t",
+        "k",
+        "customer_id",
+    ),
+}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.progress_log import ProgressLog
+from headrace.checkpoint.view_queue import ViewQueue
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
@@ -78,7 +79,9 @@ def find_tables(plan: Plan, checkpoint: CheckpointFolders) -> list[str]:
     """Return the tables that a pipeline has written, from its checkpoint, and its table of dead letters."""
     progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
     dead_letters = {plan.dead_letter_table.table_name} if plan.dead_letter_table else set()
-    return sorted(progress | TableStates(checkpoint).names() | dead_letters)
+    queue = ViewQueue(checkpoint.views)
+    views = {view.name for view in plan.views if queue.state(view.name).digest}
+    return sorted(progress | TableStates(checkpoint).names() | dead_letters | views)
 
 
 def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[MeasuredTable]:

@@ -37,6 +37,8 @@ from headrace.upsert.table_modes import TableModes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: Note for a view that was computed whole again, and whose sinks do not return its earlier rows.
+INCOMPLETE = "was computed whole; a sink that appends gets no delete for a key that the view no longer has"
 #: Entries of a table that wait for a view. A view with more of them is computed whole.
 MAX_ENTRIES = 1000
 
@@ -134,12 +136,19 @@ class ViewRefresher:
                 progress: list[TableProgress] = []
             else:
                 progress = self._write(scope, opened, view, writer, touched, [s for s in stored if s is not None])
-        number, known = self._queue.state(view.name).number, self._find_work(view, ViewState()).entries
-        existing = {entry.name for entries in known.values() for entry in entries}
-        done = tuple(sorted(existing & {*state.done, *work.names}))
-        self._queue.save(view.name, ViewState(number, digest, view.key, done))
+        self._finish(view, state, digest, work)
+        note = INCOMPLETE if is_whole and state.digest and not stored else None
         seconds = round(time.monotonic() - start, 3)
-        return tuple(replace(one, seconds=seconds) for one in progress)
+        return tuple(replace(one, seconds=seconds, note=one.note or note) for one in progress)
+
+    def _finish(self, view: View, before: ViewState, digest: str, work: _Work) -> None:
+        """Record that a view has the changes of its refresh."""
+        state, known = self._queue.state(view.name), self._find_work(view, ViewState()).entries
+        existing = {entry.name for entries in known.values() for entry in entries}
+        # A refresh that timed out may end after its other changes were removed from the queue.
+        digest = digest if state.digest == before.digest else ""
+        done = tuple(sorted(existing & {*before.done, *work.names}))
+        self._queue.save(view.name, ViewState(state.number, digest, view.key, done))
 
     def _write(
         self,

@@ -196,7 +196,8 @@ def find_deletes(candidates: Iterable[DataFrame], rows: DataFrame, key: Sequence
         )
         for frame in candidates
     ]
-    found = reduce(lambda a, b: a.union(b), keys).dropna(subset=names).distinct()
+    is_null = any_of(F.col(name).isNull() for name in names)
+    found = reduce(lambda a, b: a.union(b), keys).where(~is_null).distinct()
     is_same = [F.col(name) == rows[quote_name(column)] for name, column in zip(names, key, strict=True)]
     with materialize(found.join(rows, is_same, "left_anti").toDF(*key)) as deletes:
         yield deletes

@@ -19,9 +19,17 @@ _RECORD = frozenset({TOPIC, RAW, RAW_KEY})
 def check_views(plan: Plan) -> None:
     """Raise ConfigError if a sink cannot keep a view, or lacks a view that another view reads."""
     for view in plan.views:
-        for sink, name in plan.for_table(view.name).sink_names.items():
-            sink.check_table(Table(view.name, view.key), choose_view_mode(sink, name, view))
+        names = plan.for_table(view.name).sink_names
+        modes = {sink: choose_view_mode(sink, name, view) for sink, name in names.items()}
+        for sink, mode in modes.items():
+            sink.check_table(Table(view.name, view.key), mode)
             sink.check_source(plan.source, [view.name])
+        if view.is_full and "upsert" not in modes.values():
+            raise ConfigError(
+                "`recompute: full` finds rows to delete in the stored view, and its sinks only append",
+                where=f"view {view.name}",
+                fix="add a sink that keeps tables to `sinks:` of the view, or remove `recompute:`",
+            )
         for table in view.query.tables:
             if any(table == other.name for other in plan.views) and plan.sink_of(table, view.base_sink) is None:
                 raise ConfigError(

@@ -106,6 +106,7 @@ def test_base_sink_is_named_if_there_are_several() -> None:
         ("{files: {path: out/}}", "    sink: {files: {mode: append}}\n", "it appends, so it cannot remove rows"),
         ("{files: {path: out/, mode: changelog}}", "", None),
         ("{console: {}}", "", None),
+        ("{files: {path: out/}}", "    sinks: [files]\n    recompute: full\n", "its sinks only append"),
         ("{console: {mode: append}}", "", "a view has one row per key"),
         ("{console: {mode: append}}", "    sinks: [iceberg]\n", None),
         ("{s3: {bucket: raw}}", "", "it stores columns of the source's records"),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
-from headrace.views.view_dialect import parse_query
 from headrace.views.view_text import read_name
 
 
-def list_needed_columns(tree: exp.Query, table: str, expressions: Sequence[str]) -> frozenset[str] | None:
-    """Return names in lower case; None for all columns. ``expressions``: further expressions over the table's row."""
+def list_needed_columns(tree: exp.Query, table: str) -> frozenset[str] | None:
+    """Return names in lower case; None for all columns."""
     uses = [use for use in tree.find_all(exp.Table) if read_name(use).lower() == table.lower()]
     aliases = {use.alias.lower() for use in uses}
     others = {source.alias.lower() for source in tree.find_all(exp.Table, exp.Subquery, exp.Lateral)} - aliases
@@ -26,16 +23,13 @@ def list_needed_columns(tree: exp.Query, table: str, expressions: Sequence[str])
         needed.update(parts[1:2] if parts[0] in aliases and len(parts) > 1 else parts)
     for join in tree.find_all(exp.Join):
         needed.update(name.name.lower() for name in join.args.get("using") or ())
-    for expression in expressions:
-        query = parse_query(f"SELECT {expression}")
-        needed.update(part.name.lower() for column in query.find_all(exp.Column) for part in column.parts)
     return frozenset(needed)
 
 
 def _is_wholly_read(use: exp.Table) -> bool:
     """Return whether a star or a natural join reads all columns of a use of a table."""
     select = use.find_ancestor(exp.Select)
-    if select is None:
+    if select is None or use.args["alias"].columns:
         return True
     if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
         return True

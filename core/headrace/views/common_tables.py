@@ -29,8 +29,10 @@ def find_common_table(table: exp.Table) -> exp.CTE | None:
 
 
 def inline_common_tables(tree: exp.Query) -> exp.Query:
-    """Return a copy of the query with derived tables in place of names in WITH."""
+    """Return a copy of the query with derived tables in place of names in WITH, and without hints."""
     tree = tree.copy()
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()
     definitions: list[exp.CTE] = []
     # Resolve all names first: a definition's tables would mean something else where the definition is copied to.
     for table in tree.find_all(exp.Table):

@@ -72,6 +72,8 @@ def list_alternatives(sources: Sequence[JoinedSource], scope: Scope) -> list[Alt
 
 def _weaken_join(join: exp.Join, scope: Scope) -> list[exp.Expr]:
     """Return the known conjuncts of ON; an error if none is left, because the join then pairs all rows."""
+    if any(scope.is_unknown_column(exp.column(name.copy())) for name in join.args.get("using") or ()):
+        raise refuse_touch("USING compares a result of an aggregate, a window function or a subquery", join)
     on = weaken(join.args.get("on"), scope)
     if join.args.get("on") and not on:
         raise refuse_touch("ON compares only results of aggregates, window functions or subqueries", join.args["on"])

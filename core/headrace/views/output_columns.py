@@ -56,13 +56,16 @@ def relax_columns(select: exp.Select, scope: Scope, keep: frozenset[str] | None)
     names: list[str | None] = []
     flags: list[bool] = []
     starred: frozenset[str] = frozenset()
+    # An item may be read by its alias in a later item.
+    read = {column.name.lower() for item in select.expressions for column in item.find_all(exp.Column)}
     for item in select.expressions:
         if item.is_star:
             starred = starred.union(*_find_starred(item, scope))
         own: list[str | None] = [None] if item.is_star else list(list_names(item))
         unknown = starred.union(name or "" for name, flag in zip(names, flags, strict=True) if flag)
         is_unknown = not item.is_star and scope.is_unknown(item, unknown)
-        if is_unknown or (not item.is_star and keep is not None and not keep.intersection(own)):
+        is_needed = item.is_star or keep is None or not (keep | read).isdisjoint(own)
+        if is_unknown or not is_needed:
             items += [exp.alias_(exp.null(), name, quoted=True) if name else exp.null() for name in own]
         else:
             items.append(item.copy())

@@ -24,9 +24,7 @@ def find_partitions(select: exp.Select, scope: Scope) -> list[list[exp.Expr]]:
                 continue
             partition = window.args.get("partition_by") or _find_named(window, select)
             if not partition:
-                raise refuse_touch(
-                    "a window function without PARTITION BY gives each row a value that depends on all rows", window
-                )
+                raise refuse_touch("a window function without PARTITION BY reads all rows", window)
             if any(scope.is_unknown(part) for part in partition):
                 raise refuse_touch("PARTITION BY uses a result of an aggregate or of another window function", window)
             found[", ".join(print_sql(part) for part in partition)] = partition

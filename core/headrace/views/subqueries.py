@@ -39,9 +39,9 @@ def require_match(
     if not is_comparable or columns.unknown:
         if not all(_is_correlated(part, scope) for part in selects):
             raise refuse_touch(
-                "a change of a table in the subquery touches all keys",
+                "no column of the subquery is equal to a column outside of it",
                 node,
-                "compare a column of the subquery with a qualified column outside by `=`, ",
+                "compare them by `=` in the WHERE of the subquery and qualify the column outside",
             )
         return _exist(selects)
     matches = exp.In(this=node.this.copy(), query=_combine(selects).subquery())

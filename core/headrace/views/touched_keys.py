@@ -88,7 +88,11 @@ class QueryRelaxation:
         unknown = {}
         for alias, node in list_sources(select):
             relations[alias], unknown[alias] = self._relax_source(node, outer)
-        return Scope(unknown, outer, relations)
+        scope = Scope(unknown, outer, relations)
+        for lateral in (*scope.relations.values(), *(select.args.get("laterals") or ())):
+            if isinstance(lateral, exp.Lateral) and scope.is_unknown(lateral.this):
+                raise refuse_touch("a generator reads a result of an aggregate or a window function", lateral)
+        return scope
 
     def _relax_source(self, node: exp.Expr, outer: Scope | None) -> tuple[exp.Expr, frozenset[str]]:
         """Return the relation of a source, and its unknown columns."""
@@ -99,7 +103,7 @@ class QueryRelaxation:
             return node.copy(), frozenset()
         for select in list_arms(node.this):
             if is_global_aggregate(select) and self.is_changed(select):
-                raise refuse_touch("one row is computed from all rows, so that each change touches all keys", select)
+                raise refuse_touch("an aggregate without GROUP BY reads all rows", select)
         relaxed = self.relax(node.this, outer)
         alias = node.args.get("alias")
         unknown = relaxed.columns.rename(alias.columns if alias else [], node)

@@ -51,8 +51,8 @@ def parse_query(sql: str, tokens: Sequence[Token] | None = None) -> exp.Query:
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):
-        statement = sql.split(maxsplit=1)[0].upper()
-        raise ConfigError(f"the SQL is not a SELECT: it begins with {statement}", where="sql", fix="write one SELECT")
+        statement = (tree.name if isinstance(tree, exp.Command) else tree.key).upper()
+        raise ConfigError(f"the SQL is not a SELECT, but {statement}", where="sql", fix="write one SELECT")
     return tree
 
 

@@ -12,6 +12,14 @@ from headrace.errors import ConfigError
 from headrace.views.column_usage import list_needed_columns
 from headrace.views.common_tables import inline_common_tables
 from headrace.views.touched_keys import QueryRelaxation
+from headrace.views.view_checks import (
+    check_columns,
+    check_derivable,
+    check_every_run,
+    check_tables,
+    check_touched_by,
+    check_touched_by_expression,
+)
 from headrace.views.view_dialect import parse_query, print_sql, quote_name
 from headrace.views.view_text import ViewText, read_name
 
@@ -32,7 +40,7 @@ class ViewQuery:
     key: tuple[str, ...]
     _text: ViewText = field(repr=False)
     _tree: exp.Query = field(repr=False, compare=False)
-    _touched_by: Mapping[str, tuple[str, ...]] = field(repr=False)
+    _touched_by: Mapping[str, ViewText] = field(repr=False)
 
     @classmethod
     def parse(
@@ -49,16 +57,22 @@ class ViewQuery:
         always computed whole, so that ``touched_keys_sql`` is never called.
         """
         text = ViewText.parse(sql)
-        tree = inline_common_tables(parse_query(text.render({name.lower(): quote_name(name) for name in text.tables})))
-        for number, table in enumerate(tree.find_all(exp.Table)):
-            if read_name(table).lower() in {name.lower() for name in text.tables}:
-                table.meta["use"] = number
-        given = {table.lower(): tuple(parts) for table, parts in (touched_by or {}).items()}
-        query = cls(text.tables, tuple(key), text, tree, given)
+        check_tables(text)
+        check_columns(text.tree, key)
+        check_touched_by(touched_by or {}, text.tables, key)
         if not is_full:
-            names = {name: quote_name(name) for name in query.tables}
-            for name in query.tables:
-                query.touched_keys_sql(name, names, quote_name(name))
+            check_every_run(text.tree)
+        given = {
+            table.lower(): _parse_expressions(table, expressions, key)
+            for table, expressions in (touched_by or {}).items()
+        }
+        derived = [] if is_full else [name for name in text.tables if name.lower() not in given]
+        if derived:
+            check_derivable(text.tree)
+        query = cls(text.tables, tuple(key), text, _inline_text(text), given)
+        names = {name: quote_name(name) for name in query.tables}
+        for name in derived:
+            query.touched_keys_sql(name, names, names[name])
         return query
 
     def needed_columns(self, table: str) -> frozenset[str] | None:
@@ -66,7 +80,11 @@ class ViewQuery:
 
         The set may contain names that the table lacks, of columns without a qualifier that belong to other tables.
         """
-        return list_needed_columns(self._tree, table, self._touched_by.get(table.lower(), ()))
+        given = self._touched_by.get(table.lower())
+        needed = list_needed_columns(self._tree, table)
+        if needed is None or given is None:
+            return needed
+        return needed | (list_needed_columns(_inline_text(given), table) or frozenset())
 
     def touched_keys_sql(self, changed: str, names: Relations, changed_name: str) -> str:
         """Return SQL for the distinct keys of the view that changed rows of a table can touch.
@@ -75,9 +93,8 @@ class ViewQuery:
         relation of the rows that it had or has: the stored rows with the old rows of its queue, if it has a queue, also for
         ``changed``. The result has the key columns in order. It may contain keys that the view does not have, and nulls.
         """
-        if expressions := self._touched_by.get(changed.lower()):
-            columns = ", ".join(f"{part} AS {quote_name(key)}" for part, key in zip(expressions, self.key, strict=True))
-            return f"SELECT DISTINCT {columns} FROM {changed_name} AS {quote_name(changed.rsplit('.', maxsplit=1)[-1])}"
+        if given := self._touched_by.get(changed.lower()):
+            return given.render({changed.lower(): changed_name})
         relations = {name.lower(): relation for name, relation in names.items()}
         uses = [
             table.meta["use"]
@@ -86,14 +103,15 @@ class ViewQuery:
         ]
         keep = frozenset(name.lower() for name in self.key)
         columns = ", ".join(quote_name(name) for name in self.key)
-        parts = []
+        # A definition in WITH that the query does not use reads its table for nothing.
+        parts = [] if uses else [_select_nothing(self.key, changed_name)]
         for use in uses:
             relaxed = QueryRelaxation(use, relations, changed_name).relax(self._tree, keep=keep)
             if hidden := [name for name in self.key if name.lower() in relaxed.columns.unknown]:
                 raise ConfigError(
                     f"the key column {hidden[0]!r} is a result of an aggregate, a window function or a subquery",
                     where="sql",
-                    fix="choose key columns that rows of tables have, give `touched_by:`, or set `recompute: full`",
+                    fix="choose another key, give `touched_by:` for the tables that it reads, or set `recompute: full`",
                 )
             parts += [f"SELECT {columns} FROM (\n{print_sql(select)}\n) AS q" for select in relaxed.selects]
         return f"SELECT DISTINCT {columns} FROM (\n" + "\nUNION ALL\n".join(parts) + "\n) AS q"
@@ -112,3 +130,27 @@ class ViewQuery:
             f"SELECT headrace_view.* FROM (\n{rows}\n) AS headrace_view\n"
             f"LEFT SEMI JOIN {touched_name} AS headrace_touched ON {condition}"
         )
+
+
+def _select_nothing(key: Sequence[str], relation: str) -> str:
+    columns = ", ".join(f"NULL AS {quote_name(name)}" for name in key)
+    return f"SELECT {columns} FROM {relation} WHERE FALSE"
+
+
+def _parse_expressions(table: str, expressions: Sequence[str], key: Sequence[str]) -> ViewText:
+    """Return a SELECT of the key columns from a table; ConfigError for other expressions than those over one row."""
+    columns = ", ".join(f"{part} AS {quote_name(name)}" for part, name in zip(expressions, key, strict=True))
+    name = ".".join(quote_name(part) for part in table.split("."))
+    text = ViewText.parse(f"SELECT DISTINCT {columns} FROM {name}")
+    for item in text.tree.expressions:
+        check_touched_by_expression(item.unalias())
+    return text
+
+
+def _inline_text(text: ViewText) -> exp.Query:
+    """Return the query with an alias and a number at each use of a table, and without WITH."""
+    tree = inline_common_tables(parse_query(text.render({name.lower(): quote_name(name) for name in text.tables})))
+    for number, table in enumerate(tree.find_all(exp.Table)):
+        if isinstance(table.this, exp.Identifier):
+            table.meta["use"] = number
+    return tree

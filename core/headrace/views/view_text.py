@@ -20,11 +20,12 @@ _Splice = tuple[int, int, Callable[[Mapping[str, str]], str]]
 class ViewText:
     """SQL of a view. Everything except names of tables stays as the user wrote it, so that Spark reads the same SQL.
 
-    ``tables``: the dotted names that the SQL reads, each once, as first written.
+    ``tables``: the dotted names that the SQL reads, each once, as first written; ``tree``: the SQL as the user wrote it.
     """
 
     tables: tuple[str, ...]
     text: str
+    tree: exp.Query
     splices: tuple[_Splice, ...]
 
     @classmethod
@@ -39,7 +40,7 @@ class ViewText:
         splices.sort(key=lambda splice: splice[0])
         names = {name.lower(): name for name in reversed([read_name(use) for use in uses])}
         tables = dict.fromkeys(names[read_name(use).lower()] for use in sorted(uses, key=_find_start))
-        return cls(tuple(tables), sql[: tokens[-1].end + 1], tuple(splices))
+        return cls(tuple(tables), sql[: tokens[-1].end + 1], tree, tuple(splices))
 
     def render(self, relations: Mapping[str, str]) -> str:
         """Return the SQL over other relations; ``relations``: table in lower case → text of a relation."""
@@ -57,7 +58,7 @@ def read_name(table: exp.Table) -> str:
 
 def _is_base_table(table: exp.Table) -> bool:
     is_named = all(isinstance(part, exp.Identifier) for part in table.parts)
-    return is_named and find_common_table(table) is None
+    return is_named and not table.find_ancestor(exp.Hint) and find_common_table(table) is None
 
 
 def _find_start(table: exp.Table) -> int:
@@ -82,12 +83,12 @@ def _splice_table(table: exp.Table, aliases: Mapping[str, str]) -> _Splice:
 
 
 def _splice_columns(tree: exp.Expr, aliases: Mapping[str, str]) -> Iterator[_Splice]:
-    """Yield the qualifiers of columns that are names of tables, such as `shop.orders` of `shop.orders.id`."""
+    """Yield the qualifiers of columns that are names of tables without an alias, such as `shop.orders` of `shop.orders.id`."""
     for column in tree.find_all(exp.Column):
         parts = column.parts
-        for length in range(len(parts) - 1, 1, -1):
+        for length in range(len(parts) - 1, 0, -1):
             name = ".".join(part.name for part in parts[:length]).lower()
-            if name in aliases:
+            if name in aliases and (length > 1 or aliases[name].lower() != name):
                 alias = quote_name(aliases[name])
                 yield parts[0].meta["start"], parts[length - 1].meta["end"] + 1, partial(_ignore_relations, alias)
                 break

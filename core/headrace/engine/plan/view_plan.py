@@ -82,13 +82,8 @@ def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> V
     try:
         query = ViewQuery.parse(rule.sql, rule.key, rule.touched_by, is_full=rule.recompute == "full")
     except ConfigError as error:
-        raise PlacedError(error.what, loc=("views", number, "sql"), fix=error.fix) from error
-    if unread := [table for table in rule.touched_by if table not in query.tables]:
-        raise PlacedError(
-            f"the SQL does not read the table {unread[0]!r}",
-            loc=("views", number, "touched_by", unread[0]),
-            fix=did_you_mean(unread[0], query.tables),
-        )
+        key = "touched_by" if error.where == "touched_by" else "sql"
+        raise PlacedError(error.what, loc=("views", number, key), fix=error.fix) from error
     if unused := [name for name in rule.sink if rule.sinks is not None and name not in rule.sinks]:
         raise PlacedError(
             f"`sinks:` of the view leaves out the sink {unused[0]!r}, which has options",

@@ -53,9 +53,10 @@ def test_views_follow_the_views_that_they_read() -> None:
     [
         (views(sql="SELECT FROM WHERE"), "shop.yaml:10 views.0.sql: "),
         (views(sql="DELETE FROM shop.orders"), "shop.yaml:10 views.0.sql: "),
+        (views(sql="SELECT customer_id, rand() AS r FROM shop.orders"), "shop.yaml:10 views.0.sql: "),
         (views(sql="SELECT customer_id FROM shop.totals"), "circle: shop.totals → shop.totals"),
         (views(sql="SELECT customer_id FROM other.orders"), "writes the table 'other.orders'"),
-        (views(touched_by="{shop.people: id}"), "shop.yaml:11 views.0.touched_by.shop.people: the SQL does not read"),
+        (views(touched_by="{shop.people: id}"), "shop.yaml:11 views.0.touched_by: the SQL does not read"),
         (views(key="[a, a]"), "shop.yaml:9 views.0.key: names the column 'a' more than once"),
         (views(name="a b"), "shop.yaml:8 views.0.name: 'a b' is not a table name"),
         (views(sinks="[lake]"), "shop.yaml:11 views.0.sinks.0: the pipeline has no sink 'lake'"),

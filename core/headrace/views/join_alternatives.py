@@ -15,6 +15,9 @@ from sqlglot import exp
 from headrace.views.scopes import Scope, weaken
 from headrace.views.touch_errors import refuse_touch
 
+#: Most alternatives of a SELECT. Spark plans each as a query of its own.
+MOST_ALTERNATIVES = 100
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedSource:
@@ -36,6 +39,11 @@ class JoinedSource:
         if (self.join.kind or "").upper() in ("SEMI", "ANTI"):
             return "SEMI"
         return (self.join.side or "INNER").upper()
+
+    @property
+    def is_left_out(self) -> bool:
+        """Return whether the join neither adds keys nor removes some: the other side has more rows without it."""
+        return not self.is_changed and (self.kind == "SEMI" or (self.kind == "LEFT" and not self.is_referenced))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +72,12 @@ def list_alternatives(sources: Sequence[JoinedSource], scope: Scope) -> list[Alt
     """Return alternatives that together contain each row that the sources had or have."""
     alternatives, has_changed = [Alternative()], False
     for source in sources:
-        on = _weaken_join(source.join, scope) if source.join else []
+        on = _weaken_join(source.join, scope) if source.join and not source.is_left_out else []
         alternatives = [new for left in alternatives for new in _join_source(left, source, on, has_changed=has_changed)]
         has_changed = has_changed or source.is_changed
+        if source.join is not None and len(alternatives) > MOST_ALTERNATIVES:
+            what = f"its outer joins have more than {MOST_ALTERNATIVES} combinations of rows with and without a partner"
+            raise refuse_touch(what, source.join, "join in steps, by a view that another view reads")
     return list(dict.fromkeys(alternatives))
 
 
@@ -85,13 +96,13 @@ def _join_source(
 ) -> list[Alternative]:
     if source.join is None:
         return [Alternative((source.relation,))]
+    if source.is_left_out:
+        return [left]
     if source.kind == "SEMI":
-        # Without the join, the left side has more rows. The join is needed to find those that the changed rows match.
-        return [_append(left, source, on, kind="SEMI", side="LEFT")] if source.is_changed else [left]
-    pairs = _append(left, source, on)
+        return [_append(left, source, on, kind="SEMI", side="LEFT")]
+    found = [_append(left, source, on)]
     if source.kind == "LEFT" and not source.is_referenced:
-        return [pairs if source.is_changed else left]
-    found = [pairs]
+        return found
     if source.kind in ("LEFT", "FULL"):
         padded = _append(left, source, [exp.false()], side="LEFT")
         found.append(_require_partner(padded, Alternative((source.relation,)), on) if source.is_changed else padded)

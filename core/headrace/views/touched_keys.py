@@ -130,18 +130,26 @@ class QueryRelaxation:
             if self.is_changed(node):
                 inner = self.relax(open_subquery(node), scope)
                 conditions.append(require_match(node, inner.selects, inner.columns, select, scope))
-        joins = [None, *(select.args.get("joins") or ())]
         readers = [*items, *conditions, *(select.args.get("laterals") or ()), *_list_group_columns(select)]
-        sources = []
-        for (alias, node), join in zip(list_sources(select), joins, strict=False):
-            others = [other for other in joins if other is not None and other is not join]
-            is_referenced = scope.reads_source(alias, [*readers, *_list_conditions(others)])
-            sources.append(JoinedSource(scope.relations[alias], self.is_changed(node), is_referenced, join))
+        sources: list[JoinedSource] = []
+        # From the last source: an ON reads earlier sources, unless its own join is left out.
+        for (alias, node), join in reversed(list(zip(list_sources(select), _list_joins(select), strict=True))):
+            source = JoinedSource(
+                scope.relations[alias], self.is_changed(node), scope.reads_source(alias, readers), join
+            )
+            sources.insert(0, source)
+            if join is not None and not source.is_left_out:
+                readers += _list_conditions(join)
         return [body.require(*conditions) for body in list_alternatives(sources, scope)]
 
     def is_changed(self, node: exp.Expr) -> bool:
         """Return whether a part of the query contains the use of the changed table."""
         return self.use is not None and any(table.meta.get("use") == self.use for table in node.find_all(exp.Table))
+
+
+def _list_joins(select: exp.Select) -> list[exp.Join | None]:
+    """Return the join of each source; None for the first one."""
+    return [None, *(select.args.get("joins") or ())] if select.args.get("from_") else []
 
 
 def _list_group_columns(select: exp.Select) -> list[exp.Expr]:
@@ -151,11 +159,11 @@ def _list_group_columns(select: exp.Select) -> list[exp.Expr]:
     return [
         part
         for part in (group.expressions if group else ())
-        if part.name.lower() not in names or part.args.get("table")
+        if not isinstance(part, exp.Column) or part.table or part.name.lower() not in names
     ]
 
 
-def _list_conditions(joins: list[exp.Join]) -> list[exp.Expr]:
-    """Return what joins compare: their ON, and the columns of USING."""
-    found = [join.args["on"] for join in joins if join.args.get("on")]
-    return found + [exp.column(name.copy()) for join in joins for name in join.args.get("using") or ()]
+def _list_conditions(join: exp.Join) -> list[exp.Expr]:
+    """Return what a join compares: its ON, and the columns of USING."""
+    on = [join.args["on"]] if join.args.get("on") else []
+    return [*on, *(exp.column(name.copy()) for name in join.args.get("using") or ())]

@@ -167,8 +167,8 @@ SHAPES = {
         "(PARTITION BY customer_id ORDER BY hour DESC, id) AS n FROM shop.orders) t WHERE n = 1"
     ),
     "running_total": _shape(
-        "SELECT id AS k, SUM(amount) OVER (PARTITION BY state, hour DIV 2 ORDER BY id) AS s FROM shop.orders "
-        "WHERE customer_id > 0"
+        "SELECT id AS k, SUM(amount) OVER (PARTITION BY hour DIV 2 ORDER BY id) AS s FROM shop.orders "
+        "WHERE customer_id IS NOT NULL"
     ),
     "two_window_functions": _shape(
         "SELECT o.id AS k, COUNT(*) OVER w AS n, LAG(o.amount) OVER (PARTITION BY c.region_id ORDER BY o.id) AS p "
@@ -183,5 +183,67 @@ SHAPES = {
         "customer_id, SUM(amount) AS s FROM shop.orders GROUP BY state, customer_id) t",
         "k",
         "customer_id",
+    ),
+    "latest_row_joined": _shape(
+        "SELECT c.id AS k, t.amount FROM shop.customers c LEFT JOIN (SELECT customer_id, amount, ROW_NUMBER() OVER "
+        "(PARTITION BY customer_id ORDER BY hour DESC, id) AS n FROM shop.orders) t ON t.customer_id = c.id AND t.n = 1"
+    ),
+    "full_join_of_totals": _shape(
+        "SELECT COALESCE(a.k, b.k) AS k, a.n, b.m FROM (SELECT state AS k, COUNT(*) AS n FROM shop.orders GROUP BY state) a "
+        "FULL JOIN (SELECT name AS k, COUNT(*) AS m FROM shop.customers GROUP BY name) b ON a.k = b.k"
+    ),
+    "total_of_totals": _shape(
+        "SELECT region_id AS k, MAX(s) AS best, COUNT(*) AS n FROM (SELECT c.region_id, o.customer_id, SUM(o.amount) AS s "
+        "FROM shop.orders o JOIN shop.customers c ON o.customer_id = c.id GROUP BY c.region_id, o.customer_id) t "
+        "GROUP BY region_id"
+    ),
+    "alias_of_alias": _shape(
+        "SELECT v + 1 AS k, v, SUM(amount) AS s FROM (SELECT amount, hour DIV 2 AS v FROM shop.orders) t GROUP BY v"
+    ),
+    "exists_as_a_value": _shape(
+        "SELECT c.name AS k, SUM(CASE WHEN EXISTS (SELECT 1 FROM shop.orders o WHERE o.customer_id = c.id) THEN 1 ELSE 0 "
+        "END) AS n FROM shop.customers c GROUP BY c.name"
+    ),
+    "not_in_or": _shape(
+        "SELECT c.id AS k, c.name FROM shop.customers c WHERE NOT (c.name IN (SELECT r.label FROM shop.regions r "
+        "WHERE r.id = c.region_id) OR c.region_id = 1)"
+    ),
+    "in_as_a_value": _shape(
+        "SELECT c.id AS k, c.name IN (SELECT state FROM shop.orders WHERE amount > 0) AS f FROM shop.customers c"
+    ),
+    "exists_over_a_left_join": _shape(
+        "SELECT r.id AS k FROM shop.regions r WHERE EXISTS (SELECT 1 FROM shop.customers c LEFT JOIN shop.orders o "
+        "ON o.customer_id = c.id WHERE c.region_id = r.id AND o.id IS NULL)"
+    ),
+    "subquery_in_having": _shape(
+        "SELECT c.id AS k, SUM(o.amount) AS s FROM shop.customers c JOIN shop.orders o ON o.customer_id = c.id "
+        "GROUP BY c.id HAVING SUM(o.amount) > (SELECT MAX(r.label) FROM shop.regions r WHERE r.id = c.id)"
+    ),
+    "window_over_union": _shape(
+        "SELECT k, v, COUNT(*) OVER (PARTITION BY v) AS n FROM (SELECT id AS k, state AS v FROM shop.orders "
+        "UNION ALL SELECT id, name FROM shop.customers) u"
+    ),
+    "window_over_full_join": _shape(
+        "SELECT o.id AS k, c.id AS j, COUNT(*) OVER (PARTITION BY o.state, c.region_id) AS n FROM shop.orders o "
+        "FULL JOIN shop.customers c ON o.customer_id = c.id",
+        "k",
+        "j",
+    ),
+    "cross_join": _shape(
+        "SELECT r.id AS k, c.region_id, COUNT(*) AS n FROM shop.regions r CROSS JOIN shop.customers c "
+        "WHERE r.label <> c.name GROUP BY r.id, c.region_id",
+        "k",
+        "region_id",
+    ),
+    "left_join_of_left_joins": _shape(
+        "SELECT r.label AS k, t.n, COUNT(*) AS c FROM shop.regions r LEFT JOIN (SELECT c.region_id, o.state AS n FROM "
+        "shop.customers c LEFT JOIN shop.orders o ON o.customer_id = c.id AND o.amount > 0) t ON t.region_id = r.id "
+        "GROUP BY r.label, t.n",
+        "k",
+        "n",
+    ),
+    "right_and_left_join": _shape(
+        "SELECT COALESCE(o.state, r.label) AS k, COUNT(c.id) AS n FROM shop.orders o RIGHT JOIN shop.customers c "
+        "ON o.customer_id = c.id LEFT JOIN shop.regions r ON r.id = c.region_id AND r.label = o.hour GROUP BY 1"
     ),
 }

@@ -59,9 +59,11 @@ def _transpile(sql: str) -> str:
 def _connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     for table, columns in SHOP.items():
-        for suffix in ("_now", "_wide", "_queue"):
-            fields = ", ".join(f"{column} INTEGER" for column in columns)
-            connection.execute(f"CREATE TABLE {name_relations(suffix)[table]} ({fields})")
+        names = [name_relations(suffix)[table] for suffix in ("_now", "_queue", "_wide")]
+        fields = ", ".join(f"{column} INTEGER" for column in columns)
+        for name in names[:2]:
+            connection.execute(f"CREATE TABLE {name} ({fields})")
+        connection.execute("CREATE VIEW {2} AS SELECT * FROM {0} UNION ALL SELECT * FROM {1}".format(*names))
     return connection
 
 
@@ -101,11 +103,9 @@ class ViewWorld:
     def refresh(self) -> None:
         """Recompute the keys that the queue touches."""
         for table in self._statements.touched_keys:
-            rows = self.tables[table]
-            self._load(table, "_now", rows.values())
-            queue = self._drop_columns(table, self.queue.get(table, ()))
-            self._load(table, "_queue", queue)
-            self._load(table, "_wide", [*self._drop_columns(table, rows.values()), *queue])
+            if table in self.queue:
+                self._load(table, "_now", self.tables[table].values())
+            self._load(table, "_queue", self._drop_columns(table, self.queue.get(table, ())))
         touched: set[Row] = set()
         for table in self.queue:
             if table in self._statements.touched_keys:

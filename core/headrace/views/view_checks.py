@@ -13,6 +13,7 @@ from headrace.views.output_columns import list_names
 from headrace.views.scopes import list_arms
 from headrace.views.sql_functions import find_calls, has_aggregate, is_unstable
 from headrace.views.touch_errors import refuse, refuse_touch
+from headrace.views.view_dialect import find_changed_literal
 from headrace.views.view_text import ViewText
 
 
@@ -93,8 +94,15 @@ _LIMIT_FIX = (
 )
 
 
-def check_derivable(tree: exp.Query) -> None:
+def check_derivable(text: ViewText) -> None:
     """Raise ConfigError for SQL through which headrace does not derive touched keys."""
+    tree = text.tree
+    if literal := find_changed_literal(text.text):
+        raise ConfigError(
+            f"headrace may read the literal differently than Spark: {literal}",
+            where="sql",
+            fix=r"write a quote inside of a text as \', give `touched_by:` for the tables that it reads, or set `recompute: full`",
+        )
     for node in tree.walk():
         for what, is_found in _UNDERIVABLE.items():
             if is_found(node):

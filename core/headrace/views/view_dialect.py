@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -19,6 +20,8 @@ class ViewDialect(Spark):
 
     class Parser(Spark.Parser):  # type: ignore[misc,valid-type]  # noqa: D106
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        # `array(1, 2)[0]` is an element, and not an array of 0.
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
 
 
 def tokenize_sql(sql: str) -> list[Token]:
@@ -53,7 +56,28 @@ def parse_query(sql: str, tokens: Sequence[Token] | None = None) -> exp.Query:
     if not isinstance(tree, exp.Select | exp.SetOperation):
         statement = (tree.name if isinstance(tree, exp.Command) else tree.key).upper()
         raise ConfigError(f"the SQL is not a SELECT, but {statement}", where="sql", fix="write one SELECT")
+    # `INTERVAL 1 DAY 2 HOURS` is parsed as a sum, which would be printed without parentheses.
+    for total in list(tree.find_all(exp.Add)):
+        if isinstance(total.expression, exp.Interval) and isinstance(total.parent, exp.Binary):
+            total.replace(exp.Paren(this=total.copy()))
     return tree
+
+
+def find_changed_literal(sql: str) -> str | None:
+    """Return a number or text of a query that is not in what sqlglot prints for it, or None."""
+    tokens = tokenize_sql(sql)
+    for token, following in pairwise(tokens):
+        if {token.token_type, following.token_type} == {TokenType.STRING} and token.end + 1 == following.start:
+            # Spark 4 reads two quotes as one, and Spark 3 as two texts without a space between them.
+            return f"'{token.text}''{following.text}'"
+    printed = tokenize_sql(print_sql(parse_query(sql)))
+    lost = Counter(_read_literals(tokens)) - Counter(_read_literals(printed))
+    return next(iter(lost), None)
+
+
+def _read_literals(tokens: Sequence[Token]) -> Iterator[str]:
+    kinds = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
+    return (token.text.lstrip("-") for token in tokens if token.token_type in kinds)
 
 
 def print_sql(node: exp.Expr) -> str:

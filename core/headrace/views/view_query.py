@@ -68,7 +68,7 @@ class ViewQuery:
         }
         derived = [] if is_full else [name for name in text.tables if name.lower() not in given]
         if derived:
-            check_derivable(text.tree)
+            check_derivable(text)
         query = cls(text.tables, tuple(key), text, _inline_text(text), given)
         names = {name: quote_name(name) for name in query.tables}
         for name in derived:

@@ -34,7 +34,7 @@ class BatchResources:
         self.states = TableStates(checkpoint, plan.delete_retention_of)
         self.backlogs = Backlogs(checkpoint.backlog)
         self.order_watch = OrderWatch(checkpoint)
-        self.views = ViewRefresher(plan, checkpoint, sessions)
+        self.views = ViewRefresher(checkpoint, sessions)
         self.activity = BatchActivity()
         self.pool = TablePool(
             lambda table: cancel_jobs(self.session, plan.checkpoint, table),

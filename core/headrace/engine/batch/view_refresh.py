@@ -64,7 +64,7 @@ class _Work:
 class ViewRefresher:
     """Refresher of the views of a run. Threads may share it: one refresh runs at a time."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions) -> None:
+    def __init__(self, checkpoint: Checkpoint, sessions: Sessions) -> None:
         self._checkpoint, self._sessions, self._lock = checkpoint, sessions, threading.Lock()
         self._queue = ViewQueue(checkpoint.views)
         self.capture = ViewCapture(self._queue)
@@ -72,6 +72,9 @@ class ViewRefresher:
         self.errors: dict[str, HeadraceError] = {}
         #: Views whose number was compared with their stored rows.
         self._numbered: set[str] = set()
+
+    def clean(self, plan: Plan) -> None:
+        """Remove what the views of the plan do not need. Called once, when no other run uses the checkpoint."""
         self._queue.retain([v.name for v in plan.views], {table for v in plan.views for table in v.query.tables})
 
     def refresh(self, plan: Plan, pool: TablePool | None = None) -> tuple[TableProgress, ...]:

@@ -101,7 +101,8 @@ class _Replay:
         self._selected, self._is_whole = selection.condition(), _is_whole(plan)
         self._checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
-        self.views = ViewRefresher(plan, self._checkpoint, self._sessions)
+        self.views = ViewRefresher(self._checkpoint, self._sessions)
+        self.views.clean(plan)
         self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
         self.queue = ReplayQueue(spark, self._checkpoint.replay)
         #: Item → its error.

@@ -57,7 +57,8 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     plan.learn_tables(checkpoint.folder)
     sessions = Sessions(spark, plan.sql_conf)
-    views = ViewRefresher(plan, checkpoint, sessions)
+    views = ViewRefresher(checkpoint, sessions)
+    views.clean(plan)
     found = _resync(
         plan.for_table(table),
         spark,

@@ -66,6 +66,7 @@ class BatchRunner:
     def start(self) -> None:
         """Refresh views that an earlier run left behind, and start the catch-up of tables that it set aside."""
         plan = self._current.plan
+        self._resources.views.clean(plan)
         progress = BatchProcessor(plan, self._resources).refresh_views(max(self._checkpoint.next_batch - 1, 0))
         # A view that waits for its tables is reported with the first batch.
         if any(view.note is None for view in progress.tables):

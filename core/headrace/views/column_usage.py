@@ -33,10 +33,12 @@ def _is_wholly_read(use: exp.Table) -> bool:
         return True
     if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
         return True
-    for item in select.expressions:
-        if isinstance(item, exp.Star):
-            return True
-        is_star = isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
-        if is_star and item.table.lower() == use.alias.lower():
-            return True
-    return False
+    return any(_reads_all(star, use) for star in select.find_all(exp.Star) if star.find_ancestor(exp.Select) is select)
+
+
+def _reads_all(star: exp.Star, use: exp.Table) -> bool:
+    """Return whether a star stands for the columns of a use of a table; that of COUNT(*) stands for none."""
+    around = star.parent
+    if isinstance(around, exp.Column):
+        return around.table.lower() == use.alias.lower()
+    return not isinstance(around, exp.Anonymous) or around.name.lower() != "count"

@@ -30,6 +30,8 @@ class Scope:
     def is_unknown_column(self, column: exp.Column) -> bool:
         """Return whether a column's value is unknown; an unqualified column belongs to any source."""
         parts = [part.name.lower() for part in column.parts]
+        if column.is_star:
+            return bool(self.unknown.get(parts[0]))
         if len(parts) > 1 and parts[0] in self.unknown:
             return parts[1] in self.unknown[parts[0]]
         if self.outer and self.outer.is_unknown_column(column):
@@ -39,6 +41,10 @@ class Scope:
     def is_unknown(self, node: exp.Expr, aliases: Iterable[str] = ()) -> bool:
         """Return whether the value of an expression is unknown; ``aliases``: unknown columns of the same SELECT list."""
         if has_aggregate(node) or node.find(exp.Window, exp.Query):
+            return True
+        if any(self.unknown.values()) and any(
+            not isinstance(star.parent, exp.Column) for star in node.find_all(exp.Star)
+        ):
             return True
         return any(
             self.is_unknown_column(column) or (len(column.parts) == 1 and column.name.lower() in aliases)
@@ -52,7 +58,7 @@ class Scope:
 
 def _may_read(scope: Scope, alias: str, node: exp.Expr) -> bool:
     if not isinstance(node, exp.Column):
-        return not isinstance(node.parent, exp.Func | exp.Column)
+        return not isinstance(node.parent, exp.Column)
     qualifier = node.parts[0].name.lower() if len(node.parts) > 1 else ""
     return qualifier == alias or (qualifier not in scope.unknown and not scope.has_outer_source(qualifier))
 

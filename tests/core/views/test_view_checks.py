@@ -37,6 +37,7 @@ REFUSED_UNLESS_GIVEN = {
     "SELECT SUM(x) AS k FROM t": "the key column 'k' is a result of an aggregate, a window function or a subquery",
     "SELECT k, COUNT(*) AS n FROM (SELECT a, try_sum(b) AS k FROM t GROUP BY a) u GROUP BY k": "the key column 'k' is",
     "SELECT x AS k, y <> 'it''s' AS f FROM t": "headrace may read the literal differently than Spark: 'it''s'",
+    "SELECT hash(*) AS k, x FROM (SELECT x, MAX(y) AS m FROM t GROUP BY x) u": "the key column 'k' is a result of an",
     "SELECT x AS k, RANK() OVER (ORDER BY y) AS n FROM t": (
         "a window function without PARTITION BY reads all rows: RANK() OVER (ORDER BY y)"
     ),

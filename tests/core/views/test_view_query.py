@@ -94,10 +94,16 @@ class TestNeededColumns:
             "SELECT orders.* FROM orders JOIN customers c ON c.id = c",
             "SELECT id FROM (SELECT * FROM orders) o",
             "SELECT a AS id FROM orders AS o(a, b)",
+            "SELECT o.id, to_json(struct(o.*)) AS j FROM orders o",
+            "SELECT o.id, hash(*) AS h FROM orders o",
         ],
     )
     def test_star_needs_all_columns(self, sql: str) -> None:
         assert ViewQuery.parse(sql, ["id"]).needed_columns("orders") is None
+
+    def test_star_of_count_needs_none(self) -> None:
+        query = ViewQuery.parse("SELECT id, COUNT(*) AS n FROM orders GROUP BY id", ["id"])
+        assert query.needed_columns("orders") == frozenset({"id"})
 
     def test_star_of_another_table_needs_none(self) -> None:
         query = ViewQuery.parse("SELECT c.*, o.n FROM orders o JOIN customers c ON c.id = o.c", ["id"])

@@ -31,6 +31,9 @@ SHAPES = {
         "SELECT customer_id AS k, COUNT(*) AS n FROM shop.orders GROUP BY 1 HAVING COUNT(*) > 1"
     ),
     "alias_in_group_by": _shape("SELECT hour DIV 2 AS k, MAX(amount) AS m FROM shop.orders GROUP BY k"),
+    "key_is_a_part_of_the_group": _shape(
+        "SELECT customer_id AS k, hour DIV 2 AS h, SUM(amount) AS s FROM shop.orders GROUP BY k, h, state"
+    ),
     "count_distinct": _shape(
         "SELECT state AS k, COUNT(DISTINCT customer_id) AS n, MIN(amount) AS low FROM shop.orders GROUP BY state"
     ),

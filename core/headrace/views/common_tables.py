@@ -8,7 +8,8 @@ from sqlglot import exp
 def find_common_table(table: exp.Table) -> exp.CTE | None:
     """Return the definition of a name in WITH that a table refers to, or None for a table of the pipeline.
 
-    A definition sees those before it. In ``WITH orders AS (SELECT … FROM orders)``, the second name is a table.
+    A definition sees those before it, and a recursive one itself. In ``WITH orders AS (SELECT … FROM orders)``, the second
+    name is a table.
     """
     if len(table.parts) > 1:
         return None
@@ -16,8 +17,10 @@ def find_common_table(table: exp.Table) -> exp.CTE | None:
     inside: exp.Expr | None = table
     while inside is not None:
         if isinstance(inside, exp.CTE) and isinstance(inside.parent, exp.With):
-            before = inside.parent.expressions[: inside.parent.expressions.index(inside)]
-            inside = inside.parent.parent
+            others = inside.parent
+            end = len(others.expressions) if others.args.get("recursive") else others.expressions.index(inside)
+            before = others.expressions[:end]
+            inside = others.parent
         else:
             with_clause = inside.args.get("with_") if inside is not node else None
             before = with_clause.expressions if with_clause else []
@@ -29,10 +32,15 @@ def find_common_table(table: exp.Table) -> exp.CTE | None:
 
 
 def inline_common_tables(tree: exp.Query) -> exp.Query:
-    """Return a copy of the query with derived tables in place of names in WITH, and without hints."""
+    """Return a copy of the query with derived tables in place of names in WITH, and without hints.
+
+    A recursive query keeps its WITH.
+    """
     tree = tree.copy()
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
+    if any(definitions.args.get("recursive") for definitions in tree.find_all(exp.With)):
+        return tree
     definitions: list[exp.CTE] = []
     # Resolve all names first: a definition's tables would mean something else where the definition is copied to.
     for table in tree.find_all(exp.Table):

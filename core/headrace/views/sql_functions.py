@@ -133,6 +133,8 @@ def find_calls(node: exp.Expr) -> Iterator[tuple[_Call, str]]:
 
 def is_unstable(call: _Call, name: str) -> bool:
     """Return whether a call may give another value for the same row."""
+    if isinstance(call, exp.Cast) and isinstance(call.this, exp.Literal):
+        return call.this.name.lower() in {"now", "today", "tomorrow", "yesterday"}
     has_no_arguments = not any(True for _ in call.iter_expressions())
     return name in UNSTABLE or (name in _UNSTABLE_WITHOUT_ARGUMENTS and has_no_arguments)
 

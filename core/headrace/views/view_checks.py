@@ -82,10 +82,13 @@ def check_every_run(tree: exp.Query) -> None:
             raise refuse("the rows of a view cannot be limited", node.parent or node, _LIMIT_FIX)
         if isinstance(node, exp.TableSample):
             raise refuse("a sample has other rows in each run", node.parent or node, "remove TABLESAMPLE")
+    fix = "use columns of the tables, or set `recompute: full`"
     for call, name in find_calls(tree):
         if is_unstable(call, name):
-            fix = "use columns of the tables, or set `recompute: full`"
             raise refuse("the function returns other values in each run", call, fix)
+    for column in tree.find_all(exp.Column):
+        if not column.table and column.name.lower() == "localtimestamp":
+            raise refuse("the function returns other values in each run", column, fix)
 
 
 _LIMIT_FIX = (
@@ -156,6 +159,10 @@ def _is_qualify(node: exp.Expr) -> bool:
     return isinstance(node, exp.Qualify)
 
 
+def _is_any(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike)
+
+
 def _is_other_source(node: exp.Expr) -> bool:
     """Return whether a source of FROM is none that the derivation reads."""
     if not isinstance(node.parent, exp.From | exp.Join) or node is not node.parent.this:
@@ -173,5 +180,6 @@ _UNDERIVABLE: Mapping[str, Callable[[exp.Expr], bool]] = {
     "a recursive query reads its own rows": _is_recursive,
     "PIVOT and UNPIVOT are not supported": _is_pivot,
     "QUALIFY is not supported": _is_qualify,
+    "ANY may be an aggregate or a comparison, unlike bool_or and IN": _is_any,
     "a source of FROM is no table, SELECT or VALUES": _is_other_source,
 }

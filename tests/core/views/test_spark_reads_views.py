@@ -37,6 +37,12 @@ m['k'] | s.a.d[0].e | transform(arr, (x, k) -> x * k) | aggregate(arr, 0, (a, x)
 from_json(js, 'a ARRAY<INT>').a[1] | overlay(t PLACING 'x' FROM 1 FOR 1) | lag(i, 1, 0) OVER (PARTITION BY t ORDER BY i)
 first(z, true) OVER (PARTITION BY t ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) | decode(i, 5, 'five', 'other')
 """
+#: Shapes with joins, nulls and subqueries that the engines plan differently.
+SHAPES_IN_BOTH = (
+    *("anti_join", "except", "exists_over_a_left_join", "full_join_of_totals", "in_as_a_value", "inner_and_right_join"),
+    *("nested_subqueries", "not_in_pairs", "not_in_subquery", "rank_of_totals", "subquery_in_having"),
+    *("two_window_functions", "window_over_full_join"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +80,7 @@ def test_spark_accepts_touched_keys_of_each_shape(spark: SparkSession, tables: d
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES_IN_BOTH)
 def test_spark_computes_the_keys_and_rows_of_duckdb(
     spark: SparkSession, tables: dict[str, list[Row]], shape: str
 ) -> None:

@@ -29,6 +29,8 @@ REFUSED_UNLESS_FULL = {
     "SELECT x AS k FROM t TABLESAMPLE (10 PERCENT)": "a sample has other rows in each run: t TABLESAMPLE",
     "SELECT x AS k, rand() AS r FROM t": "the function returns other values in each run: rand()",
     "SELECT x AS k FROM t WHERE d < current_date": "the function returns other values in each run: CURRENT_DATE",
+    "SELECT x AS k, DATE'today' - d AS n FROM t": "the function returns other values in each run: CAST('today' AS DATE)",
+    "SELECT x AS k, localtimestamp AS n FROM t": "the function returns other values in each run: localtimestamp",
     "SELECT x AS k, Uuid() AS u FROM t": "the function returns other values in each run: Uuid()",
     "SELECT x AS k, unix_timestamp() AS u FROM t": "the function returns other values in each run: unix_timestamp()",
 }
@@ -71,6 +73,7 @@ REFUSED_UNLESS_GIVEN = {
     "WITH RECURSIVE r AS (SELECT x AS k FROM t UNION ALL SELECT k + 1 FROM r) SELECT k FROM r": (
         "a recursive query reads its own rows"
     ),
+    "SELECT x AS k, any(b) AS b FROM t GROUP BY x": "ANY may be an aggregate or a comparison",
     "SELECT k, a FROM (SELECT x AS k, y, z FROM t) PIVOT (SUM(z) FOR y IN (1 AS a))": "PIVOT and UNPIVOT",
     "SELECT u.x AS k, i FROM (SELECT x, collect_list(y) AS ys FROM t GROUP BY x) u LATERAL VIEW explode(u.ys) v AS i": (
         "a generator reads a result of an aggregate or a window function: LATERAL VIEW explode(u.ys)"

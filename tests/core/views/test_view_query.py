@@ -62,6 +62,13 @@ class TestText:
             "WHERE k IN (SELECT id FROM s AS `shop.orders`)"
         )
 
+    def test_recursive_definition_reads_itself(self) -> None:
+        sql = "WITH RECURSIVE r AS (SELECT id AS k FROM t UNION ALL SELECT k + 1 FROM r) SELECT k FROM r"
+        query = ViewQuery.parse(sql, ["k"], is_full=True)
+        assert query.tables == ("t",)
+        assert query.rows_sql({"t": "rows"}) == sql.replace("FROM t ", "FROM rows AS `t` ")
+        assert query.needed_columns("t") == frozenset({"id", "k"})
+
     def test_names_in_texts_comments_and_hints_stay(self) -> None:
         sql = "SELECT /*+ BROADCAST(o) */ o.id AS k, 'shop.orders' AS t /* shop.orders */ FROM Shop.Orders AS o"
         assert read_rows(sql, orders="r") == sql.replace("Shop.Orders", "r")

@@ -56,6 +56,19 @@ def files(**options: Any) -> FilesSink:
     return FilesSink(path="lake", **options)
 
 
+def test_a_truncate_without_columns_needs_a_known_key_and_a_table_without_deleted_rows() -> None:
+    sinks, empty = (SinglePassSink(), files()), changes(key=None)
+
+    def find_truncated(key: tuple[str, ...], *transforms: Unwrap) -> list[str]:
+        table_plan = TablePlan.decide(plan(*sinks, transforms=transforms), "shop.orders", empty, MARKS, key)
+        assert not table_plan.columns
+        return [sink.name for sink in table_plan.truncated_sinks]
+
+    assert find_truncated(("id",)) == ["single"]
+    assert find_truncated(()) == []
+    assert find_truncated(("id",), Unwrap({"delete.tombstone.handling.mode": "rewrite"})) == []
+
+
 def test_rows_with_a_key_are_upserted_if_the_sink_supports_it() -> None:
     table_plan = decide(changes("id", "name"), ConsoleSink(), files())
     assert list(table_plan.modes.values()) == ["upsert", "append"]

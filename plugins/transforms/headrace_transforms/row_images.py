@@ -72,8 +72,10 @@ def add_columns(changes: Changes, columns: Mapping[str, Column]) -> Changes:
             f"the row already has a column {found!r}", fix="choose another name, or rename the column before"
         )
 
+    images = list_images(changes)
+
     def add(image: str | None, row: dict[str, Column]) -> Mapping[str, Column]:
-        return row if image in (*KEYS, C.UNAVAILABLE) else {**row, **columns}
+        return {**row, **columns} if image in images else row
 
     return map_images(changes, add)
 

@@ -591,6 +591,11 @@ class TestColumns:
             Insert({"timestamp.field": "at"}).process(changes)
         assert TIMESTAMP not in changes.own_columns
 
+    def test_copy_of_a_row_image_gets_no_column(self, spark: SparkSession) -> None:
+        changes = envelopes(spark, ((1, "Arp", "CH"), (1, "Arp", "DE"), "u"))
+        inserted = Insert({"topic.field": "t"}).process(Unwrap({"add.fields": "before"}).process(changes))
+        assert rows(inserted) == [(1, "Arp", "DE", (1, "Arp", "CH"), "shop.people")]
+
     def test_headers_of_the_record(self, spark: SparkSession) -> None:
         """The first header of a name counts, as in Debezium; a record without it has null."""
         from pyspark.sql import functions as F

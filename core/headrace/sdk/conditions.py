@@ -78,11 +78,15 @@ def apply_when(
     return replace(
         merged,
         origins={**changes.origins, **result.origins},
-        derived={**changes.derived, **result.derived},
+        derived=_join(changes.derived, result.derived),
         moved=changes.moved,
-        tags={tag: columns | result.tags.get(tag, columns) for tag, columns in changes.tags.items()},
+        tags=_join(changes.tags, result.tags),
         ordered=changes.ordered | result.ordered,
     )
+
+
+def _join(first: Mapping[str, frozenset[str]], second: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    return {name: first.get(name, frozenset()) | second.get(name, frozenset()) for name in {**first, **second}}
 
 
 def _is_row_selected(images: list[str | None]) -> Column:

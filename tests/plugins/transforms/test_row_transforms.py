@@ -488,6 +488,13 @@ class TestMasksOfCopies:
                     mask.process(after)
             assert "?" in str(rows(copying.process(mask.process(changes))))
 
+    def test_copy_that_is_replaced_in_some_rows_is_refused(self, spark: SparkSession) -> None:
+        changes = flat(spark, "id int, email string, phone string", (1, "raw", "1"), (2, "raw", "2"))
+        copied = Compute(columns={"x": "email"}).process(changes)
+        replaced = Compute({"columns": {"x": "phone"}, "when": "id = 2"}).process(copied)
+        with pytest.raises(DataError, match="'x' is computed from 'email', which is masked only later"):
+            Mask(columns={"email": {"nullify": True}}).process(replaced)
+
     def test_masked_copy_is_accepted(self, spark: SparkSession) -> None:
         copied = Compute(columns={"copy": "lower(name)"}).process(flat(spark, "id int, name string", (1, "Arp")))
         masked = Mask(columns={name: {"replacement": "?"} for name in ("name", "copy")}).process(copied)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 #: Names of the elements of a list and of the values of a map.
 ELEMENT, VALUE = "element", "value"
+#: Types of values in which a field may be that the type does not show: a document in text, and a map, whose keys are data.
+_OPAQUE = ("string", "binary", "map", "variant")
 
 
 def find_field(
@@ -34,6 +36,24 @@ def find_field(
         return None
     found = find_field(inner, rest, fold)
     return ((step, *found[0]), found[1]) if found else None
+
+
+def find_opaque_type(
+    kind: DataType, path: Sequence[str], fold: Callable[[str], str], *, least: int = 0
+) -> DataType | None:
+    """Return the type of the text or map in which the field of a path may be; None if the field exists, or cannot be in one.
+
+    ``least``: steps of the path that must exist.
+    """
+    from pyspark.sql.types import ArrayType
+
+    if find_field(kind, path, fold):
+        return None
+    found = (find_field(kind, path[:length], fold) for length in range(len(path) - 1, least - 1, -1))
+    last = next((field[1] for field in found if field), None)
+    while isinstance(last, ArrayType):
+        last = last.elementType
+    return last if last is not None and last.typeName() in _OPAQUE else None
 
 
 def list_field_paths(name: str, kind: DataType) -> Iterator[str]:

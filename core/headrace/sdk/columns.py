@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.schema.field_paths import find_field
+from headrace.schema.field_paths import find_field, find_opaque_type
 from headrace.spark.columns import (
     any_of,
     barrier,
@@ -19,6 +19,7 @@ __all__ = [
     "any_of",
     "barrier",
     "find_field",
+    "find_opaque_type",
     "fold_name",
     "match_names",
     "name_fold",

@@ -94,7 +94,10 @@ class Explode(Transform):
 
         result = map_images(replace(changes, frame=frame), take_element)
         marked = result.frame.withColumns(_mark_children(result))
-        return replace(result, frame=marked.drop(_PLACE, _OLD_SIZE, _NEW_SIZE))
+        derived = dict(result.derived)
+        if column:  # A tag of the elements is one of the column that has them.
+            derived[column] = derived.get(column, frozenset()) | {f"{fold_name(column)}.element"}
+        return replace(result, frame=marked.drop(_PLACE, _OLD_SIZE, _NEW_SIZE), derived=derived)
 
     def _find_column(self, changes: Changes) -> str | None:
         """Return the column with the array, as the row spells it; None if no row has had a value in it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, DataError
 from headrace.sdk.changes import IMAGES, PREFIX
-from headrace.sdk.columns import find_field, name_fold, quote_name
+from headrace.sdk.columns import find_field, find_opaque_type, name_fold, quote_name
 from headrace.sdk.rows import KEYS, reject_rows
 from headrace_transforms.value_mask import ValueMask
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     Fold = Callable[[str], str]
     Path = tuple[str, ...]
-
-#: Types of values in which a field may be: a document in text, and a map, whose keys are data.
-_OPAQUE = ("string", "binary", "map", "variant")
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,9 @@ def find_hidden_fields(changes: Changes, names: Collection[str], masked: Collect
         )
     for name in names:
         _reject_hidden_place(changes, name, whole, fold)
-    return [field for field in fields if not any(_contains(other, field) for other in fields)]
+    fields = [field for field in fields if not any(_contains(other, field) for other in fields)]
+    # Two rules may name one place: the row's column, and a column that was taken from it. The first rule applies.
+    return list({(field.column, field.path): field for field in reversed(fields)}.values())[::-1]
 
 
 def hide_fields(changes: Changes, masks: Mapping[HiddenField, ValueMask]) -> Changes:
@@ -122,25 +121,13 @@ def _reject_hidden_place(changes: Changes, name: str, masked: Collection[str], f
     """Raise DataError if the field of a rule may be in a text, or in a map, which has no such field: no mask finds it there."""
     for column, path, is_image in _list_columns(changes, name, fold):
         kind, whole = changes.frame.schema[column].dataType, path[0] if is_image else column
-        if fold(whole) in masked or fold(name) in masked or find_field(kind, path, fold):
+        if fold(whole) in masked or fold(name) in masked:
             continue
-        inner = _find_last_type(kind, path, fold, least=1 if is_image else 0)
-        if inner is not None and inner.typeName() in _OPAQUE:
+        if inner := find_opaque_type(kind, path, fold, least=1 if is_image else 0):
             raise DataError(
                 f"the column {whole!r} has a {inner.simpleString()}, in which {name!r} may be, and no mask finds it there",
                 fix=f"mask the whole column {whole!r}, or limit this mask to other tables with `tables`",
             )
-
-
-def _find_last_type(kind: DataType, path: Path, fold: Fold, *, least: int) -> DataType | None:
-    """Return the type at which the search of a path ends; of lists the type of their elements. ``least``: steps that must exist."""
-    from pyspark.sql.types import ArrayType
-
-    found = (find_field(kind, path[:length], fold) for length in range(len(path) - 1, least - 1, -1))
-    last = next((field[1] for field in found if field), None)
-    while isinstance(last, ArrayType):
-        last = last.elementType
-    return last
 
 
 def _find_rest(path: Path, base: Path, fold: Fold) -> Path | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headrace.engine.plan.column_tags import ColumnTags
 from headrace.errors import DataError
-from headrace.schema.field_paths import list_field_paths
-from headrace.sdk.changes import Changes
+from headrace.schema.field_paths import find_opaque_type, list_field_paths
+from headrace.sdk.changes import IMAGES, Changes
 from headrace.sdk.rows import row_types
 from headrace.sdk.transform import Transform
 from headrace.spark.columns import fold_name
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 
 def list_names(changes: Changes) -> list[str]:
@@ -22,7 +26,9 @@ def list_names(changes: Changes) -> list[str]:
 def tag_columns(tags: ColumnTags, changes: Changes) -> Changes:
     """Return the changes with the tags of their columns and fields."""
     names = [*list_names(changes), *(path[-1] for path in changes.origins.values())]
-    return replace(changes, tags=tags.find(changes.table, dict.fromkeys(names)))
+    found, inside = tags.find(changes.table, dict.fromkeys(names)), _find_inside(tags, changes)
+    found = {tag: columns | inside[tag] for tag, columns in found.items()}
+    return replace(changes, tags={tag: columns | _find_copies(changes, columns) for tag, columns in found.items()})
 
 
 def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Transform) -> Changes:
@@ -33,17 +39,45 @@ def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Tr
     """
     is_applied = transform.hides_values and transform.applies_to(before.table)
     hidden = set(map(fold_name, transform.hides(before))) if is_applied else set()
-    known = set(map(fold_name, list_names(before)))
-    renamed = {fold_name(column) for columns in after.tags.values() for column in columns}
-    new = [name for name in list_names(after) if fold_name(name) not in known | renamed]
     computed = {column: reads for column, reads in after.derived.items() if before.derived.get(column) != reads}
-    found = {}
+    old, new = set(map(fold_name, list_names(before))), _list_new_names(before, after, computed)
+    added = replace(after, origins={name: path for name, path in after.origins.items() if name not in before.origins})
+    found, inside, was_inside = {}, _find_inside(tags, after), _find_inside(tags, before)
     for tag, named in tags.find(after.table, new).items():
+        named |= {name for name in inside[tag] - was_inside[tag] if hidden.isdisjoint(_list_prefixes(name))}
         columns = {name for name in after.tags.get(tag, ()) if hidden.isdisjoint(_list_prefixes(name))}
         tagged, folded = set(map(fold_name, columns)), set().union(*map(_list_prefixes, columns))
         columns |= {column for column, reads in computed.items() if _has_tagged(reads, tagged, folded)}
-        found[tag] = _add_places(after, columns | named)
+        found[tag] = _add_places(after, columns | named) | _find_copies(added, columns)
+        found[tag] |= _find_copies(after, [name for name in named if fold_name(name) not in old])
     return replace(after, tags=found)
+
+
+def _list_new_names(before: Changes, after: Changes, computed: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the columns and fields of new values: those with a new name, and those in the place of another value."""
+    was_tagged, is_tagged = (set(map(fold_name, set().union(*each.tags.values()))) for each in (before, after))
+    replaced = {fold_name(name) for name, reads in computed.items() if reads and not _reads_itself(name, reads)}
+    known = set(map(fold_name, list_names(before))) - (was_tagged - is_tagged) - replaced  # A rename moves a tag.
+    return [name for name in list_names(after) if fold_name(name) not in known | is_tagged]
+
+
+def _find_inside(tags: ColumnTags, changes: Changes) -> dict[str, frozenset[str]]:
+    """Return every tag → the paths of fields that may be in a text or map. Its type does not show them."""
+    types = row_types(changes)
+    return {
+        tag: frozenset(path for path in paths if _is_opaque(types, path))
+        for tag, paths in tags.find_inside(changes.table, types).items()
+    }
+
+
+def _is_opaque(types: Mapping[str, DataType], path: str) -> bool:
+    """Return whether the field of a path may be in a text or map."""
+    columns = (name for name in types if fold_name(path).startswith(f"{fold_name(name)}."))
+    return any(find_opaque_type(types[name], path[len(name) + 1 :].split("."), fold_name) for name in columns)
+
+
+def _reads_itself(column: str, reads: Iterable[str]) -> bool:
+    return any(fold_name(column) in _list_prefixes(read) for read in reads)
 
 
 def _has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
@@ -61,13 +95,26 @@ def _add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _find_copies(changes: Changes, columns: Iterable[str]) -> set[str]:
+    """Return the columns, and fields in them, that ``add.fields`` took from columns and fields of a row image."""
+    found = set()
+    for copy, (image, *fields) in changes.origins.items():
+        source = fold_name(".".join(fields))
+        for name in map(fold_name, columns) if fields and image in IMAGES else ():
+            if f"{source}.".startswith(f"{name}."):
+                found.add(copy)
+            elif name.startswith(f"{source}."):
+                found.add(copy + name.removeprefix(source))
+    return found
+
+
 def reject_unmasked(changes: Changes) -> None:
     """Raise DataError if a tagged column is still visible. Records of unknown tables become dead letters, and are not checked."""
     if changes.table is None:
         return
     for tag, columns in changes.tags.items():
-        visible = set(map(fold_name, list_names(changes))) if columns else set()
-        if found := sorted(column for column in columns if fold_name(column) in visible):
+        visible, types = set(map(fold_name, list_names(changes))) if columns else set(), row_types(changes)
+        if found := sorted(name for name in columns if fold_name(name) in visible or _is_opaque(types, name)):
             raise DataError(
                 f"the column {found[0]!r} of the table {changes.table} has the tag {tag!r}, and no transform masks it",
                 fix=f"mask it by its tag with `mask: {{tags: {{{tag}: {{nullify: true}}}}}}`, `drop` it, or remove it from `tags:`",

@@ -8,7 +8,7 @@ or three alternatives: pairs, and rows of each preserved side with nulls for the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -104,12 +104,32 @@ def _join_source(
     if source.kind == "LEFT" and not source.is_referenced:
         return found
     if source.kind in ("LEFT", "FULL"):
-        padded = _append(left, source, [exp.false()], side="LEFT")
-        found.append(_require_partner(padded, Alternative((source.relation,)), on) if source.is_changed else padded)
+        # Of the unchanged left side, the rows count that have or had a partner among the changed rows.
+        matched = _append(left, source, on, kind="SEMI", side="LEFT") if source.is_changed else left
+        found.append(_append(matched, source, [exp.false()], side="LEFT"))
     if source.kind in ("RIGHT", "FULL"):
-        padded = _append(Alternative(left.joins), source, [exp.false()], side="RIGHT")
-        found.append(_require_partner(padded, left, on) if has_changed else padded)
+        relation = _keep_matched(source, left, on) if has_changed else source.relation
+        found.append(_append(left, replace(source, relation=relation), [exp.false()], side="RIGHT"))
     return found
+
+
+def _keep_matched(source: JoinedSource, left: Alternative, on: list[exp.Expr]) -> exp.Expr:
+    """Return the rows of a source that have or had a partner on the left side, which a condition reads by its aliases.
+
+    EXISTS would not do: Spark reads `c.id` inside of it as a field if a source inside has a column `c`.
+    """
+    partner = replace(source, relation=_parenthesize(left.joins))
+    return _parenthesize(_append(Alternative((source.relation,)), partner, on, kind="SEMI", side="LEFT").joins)
+
+
+def _parenthesize(joins: Sequence[exp.Expr]) -> exp.Expr:
+    first, *others = (join.copy() for join in joins)
+    if not others:
+        return first
+    if not isinstance(first, exp.Table | exp.Subquery):
+        raise refuse_touch("an outer join follows a source that is no table or SELECT", first)
+    first.set("joins", others)
+    return exp.Subquery(this=first)
 
 
 def _append(left: Alternative, source: JoinedSource, on: list[exp.Expr], **kind: str) -> Alternative:
@@ -121,8 +141,3 @@ def _append(left: Alternative, source: JoinedSource, on: list[exp.Expr], **kind:
     elif not kind:
         join.set("kind", "CROSS")
     return Alternative((*left.joins, join), left.conditions)
-
-
-def _require_partner(padded: Alternative, partner: Alternative, on: list[exp.Expr]) -> Alternative:
-    """Keep the padded rows that have or had a partner among the changed rows."""
-    return padded.require(exp.Exists(this=partner.require(*on).build_select().select("1")))

@@ -27,7 +27,7 @@ SELECT 5 AS i, CAST(NULL AS INT) AS z, 2.5D AS d, 1.25BD AS n, 'Ab c' AS t, true
 EXPRESSIONS = r"""
 date_sub(da, 3) | datediff(da, '2024-01-01') | months_between(ts, da) | trunc(da, 'MM') | date_format(ts, 'yyyy HH')
 to_date('29/02/2024', 'dd/MM/yyyy') | to_timestamp('2024 02', 'yyyy MM') | unix_timestamp(ts) | extract(HOUR FROM ts)
-date_part('day', ts) | window(ts, '1 hour', '30 minutes').start | ts - INTERVAL 1 DAY 2 HOURS | timestampadd(HOUR, 2, ts)
+date_part('day', ts) | window(ts, '1 hour').start | ts - INTERVAL 1 DAY 2 HOURS | timestampadd(HOUR, 2, ts)
 da + INTERVAL '1-2' YEAR TO MONTH | CAST('x' AS INT) | TRY_CAST('7' AS INT) | CAST(n AS DECIMAL(20, 4)) | i / 2 | i DIV 2
 pmod(-7, 3) | - -i | i & 3 | i <=> z | NOT i <=> z | i IS DISTINCT FROM z | i == 5 | !b | i NOT IN (1, 2) | t ILIKE 'a%'
 t RLIKE r'^A.*\s' | t LIKE ANY ('x%', 'A%') | t || '-' || i | concat(t, z) | nvl2(z, i, 9) | CASE i WHEN 5 THEN 'a' END

@@ -101,6 +101,7 @@ def _describe_error(error: SqlglotError) -> ConfigError:
     if not details:
         return ConfigError(f"the SQL cannot be parsed: {error}", where="sql", fix="correct the SQL")
     first = details[0]
-    place = f"sql, line {first['line']}, column {first['col']}"
+    place = f"line {first['line']}, column {first['col']}"
     near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-    return ConfigError(f"the SQL cannot be parsed{near}: {first['description']}", where=place, fix="correct the SQL")
+    what = f"the SQL cannot be parsed{near} ({place}): {first['description']}"
+    return ConfigError(what, where="sql", fix="correct the SQL")

@@ -16,7 +16,7 @@ REFUSED = {
     "SHOW TABLES": "the SQL is not a SELECT, but SHOW",
     "SELECT 1; SELECT 2": "the SQL has 2 statements, and a view is one SELECT",
     " -- nothing": "the SQL has 0 statements, and a view is one SELECT",
-    "SELECT (1 FROM t": "sql, line 1, column 14: the SQL cannot be parsed near 'FROM': Expecting )",
+    "SELECT (1 FROM t": "the SQL cannot be parsed near 'FROM' (line 1, column 14): Expecting )",
     "SELECT 1 AS k": "the SQL reads no table",
     "SELECT x AS k, x AS K FROM t": "two output columns have the name 'k'",
     "SELECT x AS k, x + 1 FROM t": "an output column of the view has no name: x + 1",

@@ -111,9 +111,9 @@ STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
-@pytest.mark.parametrize("steps", nightly_after(1, [tuple(STEPS)[:2], tuple(STEPS)[2:]]))
+@pytest.mark.parametrize("steps", nightly_after(1, [list(STEPS)[:2], list(STEPS)[2:]]))
 def test_run_after_a_crash_repeats_what_is_missing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str]
 ) -> None:
     shop = Shop(spark, tmp_path, TOTALS)
     fill(shop)

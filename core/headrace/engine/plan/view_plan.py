@@ -83,9 +83,7 @@ def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> V
         query = ViewQuery.parse(rule.sql, rule.key, rule.touched_by, is_full=rule.recompute == "full")
     except ConfigError as error:
         key = "touched_by" if error.where == "touched_by" else "sql"
-        place = (error.where or "").partition(", ")[2]  # line and column in the SQL
-        what = f"{place} of the SQL: {error.what}" if place else error.what
-        raise PlacedError(what, loc=("views", number, key), fix=error.fix) from error
+        raise PlacedError(error.what, loc=("views", number, key), fix=error.fix) from error
     if unused := [name for name in rule.sink if rule.sinks is not None and name not in rule.sinks]:
         raise PlacedError(
             f"`sinks:` of the view leaves out the sink {unused[0]!r}, which has options",

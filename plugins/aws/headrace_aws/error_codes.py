@@ -18,8 +18,10 @@ UNKNOWN_CREDENTIALS = (
     "MissingAuthenticationToken",
     "SignatureDoesNotMatch",
 )
-#: KMS refuses the key of an encrypted stream, secret, parameter or catalog.
+#: KMS refuses the key of an encrypted stream, secret, parameter, catalog or queue. SQS has two spellings of its own.
 KMS_REFUSED = (
+    "KMS.",
+    "Kms",
     "KMSAccessDenied",
     "KMSDisabled",
     "KMSInvalidState",
@@ -29,7 +31,16 @@ KMS_REFUSED = (
     "GlueEncryption",
     "InvalidKeyId",
 )
-DENIED = ("AccessDenied", "Unauthorized", "NotAuthorized", "Forbidden", "KMSAccessDenied", "403")
+DENIED = (
+    "AccessDenied",
+    "Unauthorized",
+    "NotAuthorized",
+    "Forbidden",
+    "KMSAccessDenied",
+    "KMS.AccessDenied",
+    "KmsAccessDenied",
+    "403",
+)
 #: Rates and quotas. The first lines are the codes that botocore retries.
 _THROTTLED = (
     *(
@@ -38,11 +49,13 @@ _THROTTLED = (
         "RequestThrottled",
         "EC2Throttled",
         "KMSThrottling",
+        "KMS.Throttling",
+        "KmsThrottled",
         "SlowDown",
         "PriorRequestNotComplete",
     ),
     *("TooManyRequests", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceeded", "TransactionInProgress"),
-    *("ProvisionedThroughputExceeded", "ResourceNumberLimitExceeded", "LimitsExceeded", "QuotaExceeded"),
+    *("ProvisionedThroughputExceeded", "ResourceNumberLimitExceeded", "LimitsExceeded", "QuotaExceeded", "OverLimit"),
 )
 #: Errors inside a service, time-outs, and states that end without an action of the caller.
 _UNAVAILABLE = (

@@ -27,6 +27,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
         *("BatchCreatePartition", "BatchUpdatePartition", "BatchDeletePartition", "GetSchemaVersion", "ListRegistries"),
     ),
     "secretsmanager": ("GetSecretValue",),
+    "sqs": ("ReceiveMessage", "DeleteMessageBatch", "GetQueueAttributes"),
     "ssm": ("GetParameter",),
     "sts": ("AssumeRole", "AssumeRoleWithWebIdentity"),
     "kafka": ("GetBootstrapBrokers",),
@@ -36,6 +37,7 @@ TEMPORARY = {
     *("FederationSourceRetryableException", "IDPCommunicationError", "InternalFailureException"),
     *("InternalServerError", "InternalServerErrorException", "InternalServiceError", "InternalServiceException"),
     *("KMSThrottlingException", "LimitExceededException", "OperationTimeoutException"),
+    *("KMS.ThrottlingException", "KmsThrottled", "OverLimit", "RequestThrottled"),
     *("ProvisionedThroughputExceededException", "ResourceInUseException", "ResourceNotReadyException"),
     *("ResourceNumberLimitExceededException", "ServiceUnavailableException", "TooManyRequestsException"),
 }
@@ -159,6 +161,8 @@ def fix_of(code: str, message: str, action: str) -> Any:
         ("InvalidKeyId", "arn:aws:kms:eu-west-1:1:key/2 is disabled", "ssm:GetParameter"),
         ("KMSAccessDeniedException", "User is not authorized", "kinesis:GetRecords"),
         ("KMSDisabledException", "the key is disabled", "kinesis:GetRecords"),
+        ("KMS.AccessDeniedException", "User is not authorized", "sqs:ReceiveMessage"),
+        ("KmsDisabled", "the key is disabled", "sqs:ReceiveMessage"),
         ("GlueEncryptionException", "no key", "glue:GetTable"),
         (
             "AccessDeniedException",

@@ -127,6 +127,13 @@ class NativeSource(Source):
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return the streaming DataFrame."""
 
+    def poll(self) -> None:
+        """Store what the stream will find. Called every second of a continuous run, also during a batch.
+
+        While it raises a RetriableError, the run shows the error and continues.
+        """
+        return
+
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
         """Prepare a run that applies only the records available now. Called before ``stream``; Spark's stream enforces the limit."""
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.plan.error_translation import SparkDiedError
 from headrace.engine.run.query import Query
-from headrace.errors import ConfigError, FatalError, HeadraceError
+from headrace.errors import ConfigError, FatalError, HeadraceError, RetriableError
 from headrace.sdk.source import NativeSource, SourceContext
 from headrace.spark.sessions import is_stopped
 from headrace.spark.stream_files import choose_file_manager, find_damaged_file
@@ -68,8 +68,25 @@ class NativeQuery(Query):
                 self._note_login()
         while not stream.awaitTermination(1):
             self._check_spark()
+            if self._options.is_continuous:
+                self._poll_source()
             if self._state.is_applying or not stream.status["message"].startswith(_ASKS_SOURCE):
                 self._state.note_answer()
+
+    def _poll_source(self) -> None:
+        """Poll the source. While it does not respond, the stream continues, and the status shows the error."""
+        source = self._plan.source
+        assert isinstance(source, NativeSource)
+        try:
+            source.poll()
+        except Exception as raised:
+            error = self._translate(raised)
+            if not isinstance(error, RetriableError):
+                raise error from raised
+            self._state.note_source_error(error)
+        else:
+            if self._state.source_error is not None:
+                self._state.note_response()
 
     def _shutdown(self) -> None:
         super()._shutdown()

@@ -1,17 +1,18 @@
 """Files of change events in a folder of any Hadoop file system, as S3 sinks write them.
 
-Spark's file stream finds new files. A batch reads them per topic and schema. The topic comes from the file's name if it has the form
+Spark's file stream finds new files: it lists the folder, or reads a log of the files that S3 event notifications name. A batch reads them per topic and schema. The topic comes from the file's name if it has the form
 ``<topic>+<partition>+<start offset>.avro`` (the Confluent S3 sink), otherwise from its folder. Files of keys and headers are skipped.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import (
     Config,
@@ -26,6 +27,10 @@ from headrace.sdk import (
     list_plugins,
 )
 from headrace.sdk.error_text import first_line
+from headrace_sources.notifications.notification_queue import NotificationQueue
+from headrace_sources.notifications.notifications_config import NotificationsConfig
+from headrace_sources.notifications.notified_files import NotifiedFiles
+from headrace_sources.notifications.object_selection import BUCKET_PATH, list_objects, open_selection
 from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import explain_read_error, find_damaged_compression, make_damage_error
 from headrace_sources.transports.file_listing import (
@@ -54,7 +59,10 @@ _STREAM_OPTIONS = (
 )
 _LISTING_OPTIONS = ("pathGlobFilter", "modifiedBefore", "modifiedAfter", "recursiveFileLookup")
 _READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
-
+#: Options that Spark's stream rejects without a listing, or that compare less than the path.
+_LISTING_ONLY = ("cleanSource", "sourceArchiveDir", "fileNameOnly")
+#: With this setting, the stream would list the folder of the log.
+_IGNORES_LOG = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 
 #: Options that Spark reads as numbers.
 _NUMBERS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
@@ -70,6 +78,9 @@ class FilesConfig(Config):
 
     format: str
     """Format of the files: ``avro``, ``csv``, ``json`` (one event per line) or ``parquet``."""
+
+    notifications: NotificationsConfig | None = None
+    """S3 event notifications that name new objects. Default: each batch lists ``path``."""
 
     @classmethod
     def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:
@@ -94,6 +105,16 @@ class FilesConfig(Config):
             raise ValueError(f"{error.what}; {error.fix}") from None
         return value
 
+    @model_validator(mode="after")
+    def _check_notifications(self) -> FilesConfig:
+        if self.notifications is None:
+            return self
+        if not BUCKET_PATH.fullmatch(self.path):
+            raise ValueError("`notifications` needs a `path` in a bucket: write it like s3a://landing/topics/")
+        if used := [option for option in _LISTING_ONLY if option in self.options()]:
+            raise ValueError(f"`{used[0]}` cannot be used with `notifications`: remove one of the two")
+        return self
+
 
 class FilesSource(NativeSource):
     """``files: {path: bronze/, format: avro}``."""
@@ -109,6 +130,8 @@ class FilesSource(NativeSource):
         configured = self.config.options()
         #: The files of the last planned batch, one of which may be damaged.
         self._last_batch: tuple[SparkSession, list[str]] | None = None
+        self._notified: NotifiedFiles | None = None
+        self._is_bounded = False
         self._format = format_class(
             {key: configured[key] for key in format_class.Config.passthrough if key in configured}
         )
@@ -119,6 +142,17 @@ class FilesSource(NativeSource):
 
     def session_conf(self) -> dict[str, str]:
         return self._format.session_conf()
+
+    def extras(self) -> Collection[str]:
+        return ("aws",) if self.config.notifications else ()
+
+    def notes(self) -> Iterator[str]:
+        if self.config.notifications:
+            yield "`notifications`: messages are deleted when their files are stored in the checkpoint, also messages about other objects"
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        if self.config.notifications:
+            yield "source files, queue", NotificationQueue(self.config.notifications).describe()
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:
@@ -135,7 +169,20 @@ class FilesSource(NativeSource):
         if not folders:
             raise ConfigError("no such folder", where=where, fix="create it, or correct `path:`")
 
+    def check_stream(self, context: SourceContext) -> None:
+        self._notified, self._is_bounded = self._open_notified(context), False
+
+    def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
+        self._is_bounded = True
+
+    def poll(self) -> None:
+        if self._notified is not None:
+            self._notified.poll()
+
     def stream(self, spark: SparkSession) -> DataFrame:
+        if self._notified is not None:
+            poll = self._notified.drain if self._is_bounded else self._notified.poll
+            poll()
         options = self.config.options()
         reader = spark.readStream.format("binaryFile").schema(_LISTING)
         # By default Spark ignores a file that is a week older than the newest one: its records would be lost.
@@ -143,7 +190,26 @@ class FilesSource(NativeSource):
         for key, value in options.items():
             if key in _STREAM_OPTIONS + _LISTING_OPTIONS:
                 reader = reader.option(key, value)
-        return reader.load(self.config.path).select("path")
+        return reader.load(self._notified.path if self._notified else self.config.path).select("path")
+
+    def _open_notified(self, context: SourceContext) -> NotifiedFiles | None:
+        """Return the files of notifications that the stream has not planned; None if it lists the folder."""
+        config, spark = self.config.notifications, context.spark
+        if config is None:
+            return None
+        assert context.stream is not None
+        if set(context.stream.path) & set("{}[]*?\\"):
+            fix = "use a folder without the characters {}[]*?\\"
+            raise ConfigError(
+                "its path is a glob to Spark's stream", where=f"checkpoint {context.stream.path}", fix=fix
+            )
+        if spark.conf.get(_IGNORES_LOG, "false") == "true":
+            raise ConfigError(
+                "`notifications` requires the log of Spark's file sink", where=_IGNORES_LOG, fix="set it to false"
+            )
+        selection = open_selection(spark, self.config.path, self._listing_options())
+        list_files = partial(list_objects, spark, self.config.path)
+        return NotifiedFiles(NotificationQueue(config), context.stream, selection, list_files, config.backfillInterval)
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         return None if self._removes_files else self.describe_batch(context, topics)
@@ -169,10 +235,14 @@ class FilesSource(NativeSource):
         files = read_planned_files(context)
         if files is None:
             files = [row["path"] for row in frame.select("path").collect()]
+        if self._notified is not None:
+            self._notified.note_planned(files)
         return self._open_files(context, files)
 
     def known_schemas(self, context: SourceContext) -> list[Events]:
-        """Return the events of one file per topic, the last by name."""
+        """Return the events of one file per topic, the last by name; none with notifications, because every start calls it."""
+        if self.config.notifications:
+            return []
         topics = group_by_topic(self._list_files(context.spark, self._listing_options()))
         return self._open_files(context, [files[-1] for files in topics.values()])
 

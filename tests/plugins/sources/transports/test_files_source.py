@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 import zlib
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,6 +86,39 @@ def test_topics_of_names_and_folders(path: str, topic: str) -> None:
 )
 def test_kinds_of_files_without_events(name: str, kind: str | None) -> None:
     assert find_omitted_kind(f"s3a://lake/topics/t/{name}") == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"path": "/landing"}, "`notifications` needs a `path` in a bucket: write it like s3a://landing/topics/"),
+        ({"path": "gs://landing/t"}, "`notifications` needs a `path` in a bucket"),
+        ({"cleanSource": "delete"}, "`cleanSource` cannot be used with `notifications`: remove one of the two"),
+        ({"fileNameOnly": True}, "`fileNameOnly` cannot be used with `notifications`"),
+        ({"notifications": {"queueUrl": "landing"}}, "queueUrl"),
+        ({"notifications": {"queueUrl": "https://sqs/1/q", "backfillInterval": "daily"}}, "'daily' is not an interval"),
+    ],
+)
+def test_options_that_notifications_exclude(options: dict[str, Any], message: str) -> None:
+    valid = {"path": "s3a://landing", "format": "json", "notifications": {"queueUrl": "https://sqs/1/q"}}
+    assert FilesSource(valid).extras() == ("aws",)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        FilesSource({**valid, **options})
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "setting", "message"),
+    [
+        ("file:/checkpoints/orders[1]", "false", "its path is a glob to Spark's stream"),
+        ("file:/checkpoints/orders", "true", "`notifications` requires the log of Spark's file sink"),
+    ],
+)
+def test_reject_a_run_whose_stream_would_not_read_the_log(checkpoint: str, setting: str, message: str) -> None:
+    spark = SimpleNamespace(conf=SimpleNamespace(get=lambda *_: setting))
+    context = SimpleNamespace(spark=spark, stream=SimpleNamespace(path=checkpoint))
+    source = FilesSource(path="s3a://landing", format="json", notifications={"queueUrl": "https://sqs/1/q"})
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        source.check_stream(cast("SourceContext", context))
 
 
 @pytest.mark.spark

@@ -1,0 +1,1 @@
+"""New objects from S3 event notifications, for the source ``files``."""

@@ -1,0 +1,127 @@
+"""New files of a bucket, found by its event notifications, for Spark's file stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.sdk.interval import seconds_of
+from headrace_sources.notifications.notification_queue import Message, NotificationQueue
+from headrace_sources.notifications.object_events import UnknownMessageError, parse_message
+from headrace_sources.notifications.object_selection import ObjectFile, ObjectSelection, name_file
+from headrace_sources.notifications.pending_log import PendingLog, read_seen_files
+
+if TYPE_CHECKING:
+    from headrace.sdk.storage import Folder
+
+_LOG = logging.getLogger(__name__)
+#: Folder of the pending files in the checkpoint, and its file with the time of the last listing.
+_FOLDER, _LISTED = "notified", "listed.json"
+#: Messages of one poll: they are stored and deleted before the queue's timeout of 30 seconds makes them visible again.
+_MESSAGES = 2_000
+#: Pending files above which messages stay in the queue until batches have read some.
+_MOST_PENDING = 100_000
+
+
+class NotifiedFiles:
+    """Files that Spark's stream has not planned yet. They are in the checkpoint before their messages are deleted."""
+
+    def __init__(
+        self,
+        queue: NotificationQueue,
+        stream: Folder,
+        selection: ObjectSelection,
+        list_files: Callable[[], Iterable[ObjectFile]],
+        backfill_interval: str,
+    ) -> None:
+        """``stream``: folder of Spark's stream in the checkpoint; ``list_files``: lists the files that exist."""
+        self._queue, self._selection, self._list_files = queue, selection, list_files
+        self._folder, self._interval = stream.folder(_FOLDER), seconds_of(backfill_interval)
+        self._log = PendingLog(self._folder)
+        self._seen = read_seen_files(stream)
+        self._pending = {path: file for path, file in self._log.read().items() if path not in self._seen}
+        self._listed_at = self._folder.load(_LISTED, lambda text: float(json.loads(text)["time"]))
+        #: Files of batches, from the thread of the batches.
+        self._planned: deque[Sequence[str]] = deque()
+        self._reported: set[str] = set()
+        self._log.write(self._pending)
+
+    @property
+    def path(self) -> str:
+        """Folder for Spark's file stream."""
+        return self._log.path
+
+    def drain(self) -> None:
+        """Poll until the queue has no more messages."""
+        while self.poll(most_pending=math.inf):
+            pass
+
+    def note_planned(self, files: Sequence[str]) -> None:
+        """Remove the files of a batch with the next poll: the stream has them in its own log."""
+        self._planned.append(files)
+
+    def poll(self, most_pending: float = _MOST_PENDING) -> bool:
+        """Store the files of available messages, and delete the messages. Return whether there were any.
+
+        Messages stay in the queue while ``most_pending`` files are pending.
+        """
+        is_changed = self._remove_planned()
+        listed_at = time.time() if self._is_listing_due() else None
+        if listed_at is not None:
+            is_changed |= self._add(self._list_files())
+        messages = self._queue.receive(_MESSAGES) if len(self._pending) < most_pending else []
+        done = []
+        for message in messages:
+            files = self._read_files(message)
+            if files is not None:
+                is_changed |= self._add(files)
+                done.append(message)
+        if is_changed:
+            self._log.write(self._pending)
+        if listed_at is not None:
+            self._folder.write(_LISTED, json.dumps({"time": listed_at}))
+            self._listed_at = listed_at
+        self._queue.delete(done)
+        return bool(done)
+
+    def _is_listing_due(self) -> bool:
+        # A clock that was set back must not delay the listing.
+        return self._listed_at is None or abs(time.time() - self._listed_at) >= self._interval
+
+    def _remove_planned(self) -> bool:
+        is_changed = False
+        while self._planned:
+            for path in self._planned.popleft():
+                self._seen.add(path)
+                is_changed |= self._pending.pop(path, None) is not None
+        return is_changed
+
+    def _add(self, files: Iterable[ObjectFile]) -> bool:
+        """Add files that are selected and new. As in a listing, an overwritten file is not new."""
+        count = len(self._pending)
+        for file in files:
+            if file.path not in self._seen and self._selection.selects(file):
+                self._pending.setdefault(file.path, file)
+        return len(self._pending) > count
+
+    def _read_files(self, message: Message) -> list[ObjectFile] | None:
+        """Return the new files of a message; None for a message of another kind, which stays in the queue."""
+        try:
+            objects = parse_message(message.body)
+        except UnknownMessageError as error:
+            if message.id not in self._reported:
+                self._reported.add(message.id)
+                _LOG.warning(
+                    "source files: message %s is no S3 event notification and stays in the queue: %s. A redrive policy of the queue "
+                    "moves it to another queue",
+                    message.id,
+                    error,
+                )
+            return None
+        root = self._selection.root
+        return [ObjectFile(name_file(root, one.bucket, one.key), one.size, one.time) for one in objects]

@@ -47,12 +47,15 @@ def make_records(rows: DataFrame, table: Table, form: RecordFormat) -> DataFrame
 
     if not form.has_tombstones and C.TOMBSTONE in rows.columns:
         rows = rows.where(~F.col(C.TOMBSTONE))
-    key, order = _encode_key(rows, table, form), [name for name in _ORDER if name in rows.columns]
+    key, value = _encode_key(rows, table, form), _encode_value(rows, form)
     headers = [F.col(C.HEADERS).alias("headers")] if C.HEADERS in rows.columns and form.has_headers else []
-    records = rows.select(key.alias("key"), _encode_value(rows, form).alias("value"), *headers, *order)
+    order = [name for name in _ORDER if name in rows.columns]
     # Records without a key have no order. All in one task would be slow.
-    spread = F.coalesce(F.col("key").cast("binary"), F.col(order[0]).cast("string").cast("binary"))
-    return records.repartition(spread).sortWithinPartitions(*order).drop(*order)
+    spread = F.coalesce(key.cast("binary"), F.col(order[0]).cast("string").cast("binary"))
+    # Records are larger than rows, so rows are moved and sorted.
+    return (
+        rows.repartition(spread).sortWithinPartitions(*order).select(key.alias("key"), value.alias("value"), *headers)
+    )
 
 
 def _encode_key(rows: DataFrame, table: Table, form: RecordFormat) -> Column:

@@ -25,6 +25,8 @@ class DatabaseKind:
     text_types: tuple[str, ...]
     #: Databases or schemas that belong to the database itself.
     own_schemas: tuple[str, ...]
+    #: Letter that encloses names in SQL.
+    quote: str
 
     def spark_url(self, url: str) -> str:
         """Return the address for Spark's reader."""
@@ -45,6 +47,7 @@ _MYSQL = DatabaseKind(
     instant_types=("timestamp",),
     text_types=("timestamp", "datetime"),
     own_schemas=("information_schema", "mysql", "performance_schema", "sys"),
+    quote="`",
 )
 _MARIADB = replace(
     _MYSQL,
@@ -63,6 +66,7 @@ KINDS = (
         instant_types=("timestamptz",),
         text_types=(),
         own_schemas=("information_schema", "pg_catalog"),
+        quote='"',
     ),
     _MARIADB,
     _MYSQL,

@@ -14,7 +14,7 @@ from headrace_sources.dialects.jdbc import DETAILS, ROW
 from headrace_sources.jdbc.cursor_planner import TableRange
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
 from headrace_sources.jdbc.jdbc_database import JdbcDatabase
-from headrace_sources.jdbc.jdbc_tables import JdbcTable
+from headrace_sources.jdbc.jdbc_tables import JdbcTable, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,6 +77,8 @@ class JdbcRows:
         types = {name: "STRING" if name in table.texts else "TIMESTAMP_LTZ" for name in table.instants | table.texts}
         options = {**self._database.reader_options(types), **division, "dbtable": f"({query}) r"}
         frame = spark.read.format("jdbc").options(**options).load()
+        # The columns may be newer than the last search for tables. Nothing has used their names yet.
+        check_names(frame.columns, self._database.kind.quote, f"source jdbc, {table.cursor.name}")
         kinds = {field.name: field.dataType for field in frame.schema}
         return frame.select(*[self._convert(name, kind, table).alias(name) for name, kind in kinds.items()])
 

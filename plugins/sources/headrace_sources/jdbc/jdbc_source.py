@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.sdk import ConfigError, Events, HeadraceError, LoginError, Offset, RangedSource, SourceContext
+from headrace.sdk import ConfigError, DataError, Events, HeadraceError, LoginError, Offset, RangedSource, SourceContext
 from headrace_sources.jdbc.cursor_planner import CursorPlanner, TableRange
 from headrace_sources.jdbc.database_kinds import KINDS
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
@@ -110,7 +110,7 @@ class JdbcSource(RangedSource):
             return _plan_range(self._planner, table, session, known, clock)
         except Exception as error:
             explained = error if isinstance(error, HeadraceError) else explain_jdbc_error(error, self._database.where)
-            if not isinstance(explained, ConfigError) or isinstance(explained, LoginError):
+            if not isinstance(explained, (ConfigError, DataError)) or isinstance(explained, LoginError):
                 raise
             if known is not None and known.is_unreadable:
                 return None  # Its table has failed, and reads this range until it succeeds.
@@ -204,8 +204,10 @@ class JdbcSource(RangedSource):
         """Return the tables; search for new ones if the last search is old."""
         if time.monotonic() >= self._search_at:
             found = {table.topic: table for table in find_tables(self.config, session)}
-            if errors := [table.error for table in found.values() if table.error and not self._tables]:
-                raise errors[0]  # The options are wrong; a table that is created later does not stop the others.
+            errors = [table.error for table in found.values() if table.error]
+            wrong_options = [error for error in errors if isinstance(error, ConfigError)]
+            if not self._tables and (len(errors) == len(found) or wrong_options):
+                raise (wrong_options or errors)[0]  # A table that is created later does not stop the others.
             for topic, table in found.items():
                 if table.is_indexed is False and topic not in self._tables:
                     _LOG.warning("source jdbc, %s: %s", table.cursor.name, self._describe(table))
@@ -214,6 +216,8 @@ class JdbcSource(RangedSource):
         return list(self._tables.values())
 
     def _describe(self, table: JdbcTable) -> str:
+        if table.error is not None:
+            return f"cannot be read: {table.error}"
         key = f"key {', '.join(table.key)}" if table.key else "no primary key"
         if table.is_indexed is not False:
             return key

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headrace.sdk import ConfigError
+from headrace.sdk import ConfigError, DataError
+from headrace.sdk.changes import PREFIX
+from headrace.sdk.columns import fold_name
 from headrace.sdk.options import did_you_mean
 from headrace_sources.jdbc.cursor_planner import CursorTable
 from headrace_sources.jdbc.cursor_query import CursorQuery
@@ -29,8 +31,8 @@ class JdbcTable:
     texts: frozenset[str]
     #: Whether an index starts with the first column of the cursor; None if this is unknown.
     is_indexed: bool | None = None
-    #: Why the options do not fit the table; None if they do.
-    error: ConfigError | None = None
+    #: Why the table cannot be read: a ConfigError if the options do not fit it, a DataError for its columns. None if it can.
+    error: ConfigError | DataError | None = None
 
 
 def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
@@ -66,10 +68,21 @@ def choose_tables(config: JdbcConfig, known: Sequence[TableName]) -> list[TableN
     return found
 
 
-def find_duplicates(columns: Iterable[DatabaseColumn]) -> list[str]:
-    """Return the names that two columns have. Tables do not distinguish upper and lower case."""
-    counts = Counter(column.name.lower() for column in columns)
-    return sorted(name for name, count in counts.items() if count > 1)
+def check_names(names: Sequence[str], quote: str, where: str) -> None:
+    """Raise DataError for columns of a table that cannot be read by their names. ``quote``: letter that encloses names."""
+    counts = Counter(map(fold_name, names))
+    for name in names:
+        if quote in name:
+            # Spark's reader encloses names without doubling the letter. The rest of such a name would run as SQL.
+            what = f"the name of the column {name!r} contains {quote}, which ends names in SQL"
+        elif counts[fold_name(name)] > 1:
+            what = f"two columns have the name {name!r}, and tables do not distinguish upper and lower case"
+        elif name.lower().startswith(PREFIX):
+            what = f"the column name {name!r} is reserved: the prefix {PREFIX!r} belongs to headrace"
+        else:
+            continue
+        fix = "rename the column, or give it another name with `query`: `SELECT … AS other_name`"
+        raise DataError(what, where=where, fix=fix)
 
 
 def _matches(patterns: Sequence[str], table: TableName) -> bool:
@@ -99,12 +112,6 @@ def _check_topics(tables: Sequence[TableName]) -> None:
 
 def _open_query(config: JdbcConfig, session: JdbcSession, query: str) -> JdbcTable:
     columns = session.list_query_columns(query)
-    if names := find_duplicates(columns):
-        raise ConfigError(
-            f"the query returns two columns of the name {names[0]!r}",
-            where="source jdbc, query",
-            fix=f"give one of them another name: `SELECT … AS other_{names[0]}`",
-        )
     return _open(config, session, config.topic_prefix, "query", f"({query}\n) q", columns, ())
 
 
@@ -113,7 +120,7 @@ def _try_open_table(
 ) -> JdbcTable:
     try:
         return _open_table(config, session, table, columns)
-    except ConfigError as error:
+    except (ConfigError, DataError) as error:
         cursor = CursorTable(table.full_name, CursorQuery(session.quote_table(table)))
         return JdbcTable(_name_topic(config, table), cursor, (), frozenset(), frozenset(), error=error)
 
@@ -143,6 +150,7 @@ def _open(
     columns: Sequence[DatabaseColumn],
     key: Sequence[str],
 ) -> JdbcTable:
+    check_names([column.name for column in columns], session.kind.quote, f"source jdbc, {name}")
     by_name = {column.name: column for column in columns}
     wanted = [*cursor_names(config), *([config.deleted_column] if config.deleted_column else [])]
     for column in wanted:

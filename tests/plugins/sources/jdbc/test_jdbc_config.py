@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from headrace import ConfigError, HeadraceError
-from headrace.errors import LoginError, RetriableError
+from headrace.errors import DataError, LoginError, RetriableError
 from headrace.testing.plugins import PluginConformance
 from headrace_sources.jdbc.database_kinds import KINDS, find_kind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
-from headrace_sources.jdbc.jdbc_database import DatabaseColumn, JdbcDatabase, TableName
+from headrace_sources.jdbc.jdbc_database import JdbcDatabase, TableName
 from headrace_sources.jdbc.jdbc_source import JdbcSource
-from headrace_sources.jdbc.jdbc_tables import choose_tables, find_duplicates
+from headrace_sources.jdbc.jdbc_tables import check_names, choose_tables
 
 PLAIN = {"connection.url": "jdbc:postgresql://db/shop", "mode": "bulk"}
 TABLES = [TableName(None, "public", "orders"), TableName(None, "public", "items"), TableName(None, "old", "orders")]
@@ -117,9 +117,24 @@ def test_no_table_at_all_is_an_error() -> None:
         select(**{"table.exclude.list": ".*"})
 
 
-def test_columns_of_one_name_are_found_without_case() -> None:
-    columns = [DatabaseColumn(name, "int4", is_nullable=True, type_code=4) for name in ("id", "name", "ID")]
-    assert find_duplicates(columns) == ["id"]
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        (["id", 'x"||(select 1)||"'], 'contains ", which ends names in SQL'),
+        (["id", "name", "ID"], "two columns have the name 'id'"),
+        (["id", "_headrace_x"], "the column name '_headrace_x' is reserved"),
+    ],
+)
+def test_columns_that_cannot_be_read_by_name_are_an_error(names: list[str], what: str) -> None:
+    with pytest.raises(DataError) as error:
+        check_names(names, '"', "source jdbc, public.orders")
+    assert what in str(error.value)
+    assert "source jdbc, public.orders" in str(error.value)
+
+
+def test_names_with_letters_of_another_database_are_read() -> None:
+    check_names(["a`b", "a.b", "c d", "''", "Id"], '"', "public.orders")
+    check_names(['a"b'], "`", "shop.orders")
 
 
 def test_each_database_has_only_the_jar_of_its_driver() -> None:

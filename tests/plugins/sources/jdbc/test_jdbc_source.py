@@ -15,7 +15,7 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until_tables
 
 from headrace import ConfigError, HeadraceError, Pipeline
-from headrace.errors import LoginError, RetriableError
+from headrace.errors import DataError, LoginError, RetriableError
 from headrace.sdk import SchemaLog, SourceContext
 from headrace_sources.jdbc.jdbc_database import JdbcSession
 from headrace_sources.jdbc.jdbc_source import JdbcSource
@@ -209,7 +209,7 @@ def test_wrong_input_is_an_error_with_a_fix(spark: SparkSession, postgres: Postg
     assert "data-modifying statement must be at the top level" in str(explained)
     assert postgres.query(f"select count(*) from {schema}.items") == [(1,)]
     double = f"select o.id, i.id from {schema}.orders o, {schema}.items i"
-    assert "two columns of the name 'id'" in str(refuse(query=double, **{"topic.prefix": "t"}))
+    assert "two columns have the name 'id'" in str(refuse(query=double, **{"topic.prefix": "t"}))
     missing = {**WITH_BOTH, "timestamp.column.name": "changed_at", "table.include.list": f"{schema}[.]orders"}
     assert "no such column: 'changed_at'" in str(refuse(**missing))
     text = {"mode": "timestamp", "timestamp.column.name": "name", "table.include.list": f"{schema}[.]orders"}
@@ -248,6 +248,36 @@ def test_table_that_may_not_be_read_does_not_stop_the_others(
     postgres.execute(f"grant select on {schema}.items to r{schema}")
     pipeline.run(spark)
     assert (lake("orders"), lake("items")) == ([1, 2, 3], [7])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name",
+    ['id"::text || (select max(v) from {schema}.secret) || "id', "ID", "_headrace_x"],
+    ids=["sql", "case", "own"],
+)
+def test_column_name_that_cannot_be_read_does_not_stop_the_others(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str, name: str
+) -> None:
+    quoted = name.format(schema=schema).replace('"', '""')
+    postgres.execute(
+        f"create table {schema}.secret (v text primary key); insert into {schema}.secret values ('TOPSECRET');"
+        f"create table {schema}.odd (id int primary key, \"{quoted}\" text); insert into {schema}.odd values (1, 'x')"
+    )
+    pipeline = make_pipeline(tmp_path, postgres, {"mode": "bulk", "table.include.list": f"{schema}[.](odd|items)"})
+    with pytest.raises(DataError) as error:
+        pipeline.run(spark)
+    assert f"source jdbc, {schema}.odd" in str(error.value)
+    assert pipelines.rows(pipeline, spark, "shop.shop_items", key="id")[0]["name"] == "seven"
+    # The column is added after the search for tables, and its name is still not used.
+    postgres.execute(f"drop table {schema}.odd; create table {schema}.odd (id int primary key)")
+    source = JdbcSource({"mode": "bulk", **login(postgres), "table.include.list": f"{schema}[.]odd"})
+    source.open(spark)
+    end = source.latest(source.initial(), None)
+    postgres.execute(f'alter table {schema}.odd add column "{quoted}" text')
+    context = SourceContext(spark, SchemaLog(), range=(source.initial(), end))
+    (events,) = source.events(context, spark.range(0))
+    assert isinstance(events.error, DataError)
 
 
 @pytest.mark.nightly

@@ -39,7 +39,10 @@ _MAX_SCALE = 36
 def describe_order(plan: Plan, session: SparkSession, events: Events, order_by: Sequence[str]) -> str:
     """Return a description of the order of a topic, which changes if positions of before and after cannot be compared."""
     fields = find_order_fields(plan, session, events, order_by)
-    return f"the columns {', '.join(f'{field.name} ({_KINDS[field.dataType.typeName()]})' for field in fields)}"
+    # Files may spell the name of a column in upper or lower case.
+    return (
+        f"the columns {', '.join(f'{fold_name(field.name)} ({_KINDS[field.dataType.typeName()]})' for field in fields)}"
+    )
 
 
 def find_order_fields(plan: Plan, session: SparkSession, events: Events, order_by: Sequence[str]) -> list[StructField]:

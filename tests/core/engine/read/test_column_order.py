@@ -176,6 +176,7 @@ def test_envelopes_are_refused(spark: SparkSession) -> None:
 
 def test_order_is_described_by_columns_and_kinds(spark: SparkSession) -> None:
     plan, events = make_plan(spark, FlatDialect(), "ID bigint, updated timestamp, note string")
-    assert describe_order(plan, spark, events, ["updated", "id", "note"]) == (
-        "the columns updated (time), ID (number), note (text)"
-    )
+    described = "the columns updated (time), id (number), note (text)"
+    assert describe_order(plan, spark, events, ["updated", "id", "note"]) == described
+    plan, events = make_plan(spark, FlatDialect(), "id bigint, UPDATED timestamp, Note string")
+    assert describe_order(plan, spark, events, ["updated", "id", "note"]) == described

@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 RunQuery = Callable[[str], Sequence[Sequence[str | None]]]
 #: Servers of one address may have clocks that differ by less.
 _CLOCK_TOLERANCE = timedelta(seconds=1)
+#: Lowest time of all supported databases.
+_LOWEST_TIME = datetime(1000, 1, 2)  # noqa: DTZ001 - in the zone of the cursor
 #: Units in which columns, or the programs that fill them, count time.
 _UNITS = (timedelta(milliseconds=1), timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
@@ -78,6 +80,12 @@ class _Seen:
 
     clock: str
     polled: float
+    #: Monotonic clock of the driver, in seconds; None for a poll of an earlier run.
+    ticks: float | None = None
+
+    def measure_pause(self, polled: float) -> float:
+        """Return the seconds since the poll; negative if the clock of the driver went back between two runs."""
+        return polled - self.polled if self.ticks is None else time.monotonic() - self.ticks
 
 
 class CursorPlanner:
@@ -163,7 +171,7 @@ class CursorPlanner:
         step = read_time(seen.clock) - now
         if step > _CLOCK_TOLERANCE:
             return self._plan_again(table, run, planned, now, upper, seen)
-        seen.clock, seen.polled = clock, planned.polled
+        seen.clock, seen.polled, seen.ticks = clock, planned.polled, time.monotonic()
         if start.upto is not None and str(start.upto[0]) >= upper[0]:
             newest = None  # With a longer delay than before, the range has ended later.
         else:
@@ -175,8 +183,10 @@ class CursorPlanner:
         self, table: CursorTable, run: RunQuery, planned: TableRange, now: datetime, upper: Cursor, seen: _Seen
     ) -> TableRange:
         """Return the range after the clock was set back: all rows whose times may have been written since."""
-        since = timedelta(seconds=max(0.0, planned.polled - seen.polled), milliseconds=self._config.window)
-        after = [write_time(now - since)]
+        pause = seen.measure_pause(planned.polled)
+        since = timedelta(seconds=pause, milliseconds=self._config.window)
+        # Database and driver may have one clock. Without a measured pause, any row may have been written since.
+        after = [write_time(now - since if pause >= 0 else _LOWEST_TIME)]
         _LOG.warning(
             "source jdbc, %s: the clock of the database went back from %s to %s. Rows since %s are read again, and they "
             "are newer than all earlier rows",
@@ -205,7 +215,7 @@ class CursorPlanner:
         if window:
             after = [self._subtract_window(planned.upto)]
             again = self._describe_rows(table, run, after, planned.upto, planned.clock)
-        self._seen[table.name] = _Seen(planned.clock, planned.polled)
+        self._seen[table.name] = _Seen(planned.clock, planned.polled, time.monotonic())
         return replace(planned, again=again)
 
     def _describe_rows(self, table: CursorTable, run: RunQuery, after: Cursor | None, upto: Cursor, clock: str) -> str:

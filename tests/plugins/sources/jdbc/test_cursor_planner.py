@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -191,6 +192,26 @@ def test_clock_that_goes_back_starts_a_new_era_and_reads_the_rows_since() -> Non
     assert orders.last.era == at(-300)
     orders.clock += timedelta(seconds=400)
     assert orders.poll() == [2, 4]  # were read before; their positions are newer now
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_clock_of_database_and_driver_that_goes_back_loses_no_row(
+    monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    orders = Orders("timestamp")
+    driver = time.time()
+    monkeypatch.setattr(
+        "headrace_sources.jdbc.cursor_planner.time.time", lambda: driver + (orders.clock - NOON).total_seconds()
+    )
+    orders.put(1, -60)
+    assert orders.poll() == [1]
+    ticks = time.monotonic() + 600
+    monkeypatch.setattr("headrace_sources.jdbc.cursor_planner.time.monotonic", lambda: ticks)
+    orders.put(2, -3600 + 10)  # The clock was set back by an hour, ten minutes before the next poll.
+    orders.clock -= timedelta(seconds=3000)
+    if is_restarted:
+        orders.start()
+    assert orders.poll() == [2]
 
 
 def test_clock_that_goes_back_is_stored_without_new_rows(caplog: pytest.LogCaptureFixture) -> None:

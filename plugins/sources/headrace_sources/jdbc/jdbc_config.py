@@ -17,7 +17,8 @@ Mode = Literal["bulk", "incrementing", "timestamp", "timestamp+incrementing"]
 
 #: Comments stay in the query: texts may contain the same letters.
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:select|with)\b", re.IGNORECASE | re.DOTALL)
-_URL_LOGIN = re.compile(r"[?&;]password=|://[^/?]*@", re.IGNORECASE)
+#: Drivers have several parameters with passwords, such as `sslpassword` and `keyStorePassword`.
+_URL_LOGIN = re.compile(r"(?:password|passwd|pwd|secret)\d*\s*=|://[^/?]*@", re.IGNORECASE)
 
 
 def _split(value: Any) -> Any:
@@ -27,7 +28,11 @@ def _split(value: Any) -> Any:
 
 def _check_url(url: str) -> str:
     if _URL_LOGIN.search(url):
-        raise ValueError("the address contains a login", "write `connection.user` and `connection.password`")
+        raise ValueError(
+            "the address contains a password",
+            "write `connection.user` and `connection.password`; keep keys and key stores without a password, or set that of a key "
+            "store with `javax.net.ssl.keyStorePassword` for driver and executors",
+        )
     if find_kind(url) is None:
         raise ValueError(
             "this kind of database is not supported", f"write an address that starts with {list_prefixes()}"

@@ -18,9 +18,20 @@ _LOGIN = re.compile(
 _UNREACHABLE = re.compile(
     r"Connection (?:to \S+ )?refused|Socket fail to connect|connect timed out|Connection reset|UnknownHost|"
     r"connection attempt failed|terminating connection|the database system is|Communications link failure|unexpected end of stream|"
-    r"Connection is closed|I/O error occurred|Too many connections|too many clients|Connection timed out|ServerSocket|deadlock",
+    r"Connection is closed|I/O error occurred|Too many connections|too many clients|Connection timed out|ServerSocket|connection has been closed|shutdown in progress|"
+    r"server login has been failing|server conn crashed|pooler",
     re.IGNORECASE,
 )
+#: Errors that pass: limits of connections and memory, locks, time limits, and conflicts of transactions.
+_BUSY = re.compile(
+    r"connection slots are reserved|too many connections|max_user_connections|max_connections|query_wait_timeout|canceling statement|"
+    r"deadlock|lock wait timeout|could not obtain lock|could not serialize|execution was interrupted|max_statement_time|"
+    r"retry transaction|try restarting transaction|cached plan must not change|out of (?:shared )?memory|"
+    r"could not (?:resize|map) shared memory|No space left|conflict with recovery|recovery is in progress|timeout",
+    re.IGNORECASE,
+)
+_OPERATOR = re.compile(r'syntax error at or near "\$\d+"')
+_VALUE = re.compile(r"^Bad value for type|out of range|cannot convert|not a valid value|^Cannot parse", re.IGNORECASE)
 _NO_TABLE = re.compile(r'relation "[^\n]+" does not exist|Table \'[^\n]+\' doesn\'t exist')
 _NO_COLUMN = re.compile(r"column [^\n]+ does not exist|Unknown column '[^\n]+'")
 _DENIED = re.compile(r"permission denied for|command denied to user")
@@ -42,13 +53,17 @@ def explain_jdbc_error(error: BaseException, where: str) -> HeadraceError | None
     if _LOGIN.search(message):
         fix = "check `connection.user` and `connection.password`"
         return LoginError(f"authentication failed: {message}", where=where, fix=fix)
-    if _UNREACHABLE.search(message):
-        return RetriableError(
-            f"the database is not reachable: {message}", where=where, fix="check `connection.url` and the database"
-        )
+    for pattern, what, fix in (
+        (_UNREACHABLE, "not reachable", "check `connection.url` and the database"),
+        (_BUSY, "busy", "the query is tried again; if it fails each time, raise the limits of the database"),
+    ):
+        if pattern.search(message):
+            return RetriableError(f"the database is {what}: {message}", where=where, fix=fix)
     for pattern, fix in (
         (_NO_TABLE, "create the table, or correct its name"),
         (_NO_COLUMN, "correct the name of the column in the options of the source"),
+        (_OPERATOR, "write the function of the operator `?` in `query`: `jsonb_exists(a, 'b')`"),
+        (_VALUE, "convert the column to text with `query`: `SELECT CAST(a AS …)`, or leave the row out"),
         (_DENIED, "grant SELECT to `connection.user`"),
     ):
         if pattern.search(message):

@@ -26,6 +26,10 @@ class TestKit(PluginConformance):
         {"mode": "sometimes"},
         {"connection.url": "jdbc:h2:mem:shop"},
         {"connection.url": "jdbc:postgresql://db/shop?user=me&password=hunter2"},
+        {"connection.url": "jdbc:postgresql://db/shop?ssl=true&sslpassword=hunter2"},
+        {"connection.url": "jdbc:mariadb://db/shop?keyStorePassword=hunter2"},
+        {"connection.url": "jdbc:mysql://db/shop?trustCertificateKeyStorePassword=hunter2"},
+        {"connection.url": "jdbc:mysql://(host=db,password=hunter2)/shop"},
         {"query": "delete from orders"},
         {"table.include.list": "public.(orders"},
         {"db.timezone": "Mars/Olympus"},
@@ -160,6 +164,36 @@ def test_types_of_columns_are_options_of_the_reader() -> None:
     assert "customSchema" not in database.reader_options()
 
 
+_POSTGRESQL = "org.postgresql.util.PSQLException: "
+_MARIADB = "java.sql.SQLException: (conn=5) "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_POSTGRESQL}FATAL: remaining connection slots are reserved for non-replication superuser connections",
+        f'{_POSTGRESQL}FATAL: too many connections for role "headrace"',
+        f"{_POSTGRESQL}ERROR: canceling statement due to conflict with recovery\n  Detail: User query might have needed rows",
+        f"{_POSTGRESQL}ERROR: canceling statement due to statement timeout",
+        f"{_POSTGRESQL}ERROR: canceling statement due to lock timeout",
+        f"{_POSTGRESQL}This connection has been closed.",
+        f"{_POSTGRESQL}ERROR: out of shared memory",
+        f"{_POSTGRESQL}ERROR: could not serialize access due to read/write dependencies among transactions",
+        f"{_POSTGRESQL}ERROR: server login has been failing, try again later (server_login_retry)",
+        f"{_POSTGRESQL}FATAL: query_wait_timeout",
+        f"{_POSTGRESQL}ERROR: cached plan must not change result type",
+        f"{_MARIADB}Lock wait timeout exceeded; try restarting transaction",
+        f"{_MARIADB}Query execution was interrupted (max_statement_time exceeded)",
+        f"{_MARIADB}Server shutdown in progress",
+        f"{_MARIADB}Table definition has changed, please retry transaction",
+        f"{_MARIADB}User 'headrace' has exceeded the 'max_user_connections' resource (current value: 5)",
+        f"{_MARIADB}Deadlock found when trying to get lock",
+    ],
+)
+def test_errors_that_pass_are_tried_again(text: str) -> None:
+    assert type(JdbcSource(PLAIN).explain(RuntimeError(text))) is RetriableError
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "what"),
     [
@@ -190,6 +224,8 @@ def test_types_of_columns_are_options_of_the_reader() -> None:
             'relation "ordres" does not exist',
         ),
         ('org.postgresql.util.PSQLException: ERROR: syntax error at or near "form"', ConfigError, "rejects a query"),
+        (f'{_POSTGRESQL}ERROR: syntax error at or near "$1"', ConfigError, "`jsonb_exists(a, 'b')`"),
+        (f"{_POSTGRESQL}Bad value for type int : x", ConfigError, "convert the column to text with `query`"),
     ],
 )
 def test_errors_of_drivers_have_a_fix(text: str, kind: type[HeadraceError], what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -80,6 +81,31 @@ class FilesSinkConfig(SinkConfig):
             raise ValueError("`sync` registers files with types, and CSV has none: use `json`, `avro` or `parquet`")
         return self
 
+    @model_validator(mode="after")
+    def _keeps_values(self) -> FilesSinkConfig:
+        """Refuse options with which Spark's writer changes values."""
+        options = self.options()
+        if not re.fullmatch(r"(x-)?utf[-_]?(8|16|32)([-_]?[lb]e)?", options.get("encoding", "UTF-8"), re.IGNORECASE):
+            raise ValueError(
+                "letters that the encoding lacks become `?`", "write UTF-8 or UTF-16, or leave the option out"
+            )
+        if self.format != "csv":
+            return self
+        loses_nulls = options.get("quoteAll", "false").lower() == "true" and not options.get("nullValue")
+        for name, is_wrong, what in (
+            ("lineSep", options.get("lineSep", "\n") != "\n", "line breaks in texts become this text"),
+            ("quote", options.get("quote", '"') != '"', "empty texts become two quotes"),
+            ("quoteAll", loses_nulls, "and without `nullValue`, nulls become empty texts"),
+            (
+                "sep",
+                len(options.get("sep", ",").replace(r"\t", "\t")) > 1,
+                "parts of the separator in texts divide cells",
+            ),
+        ):
+            if is_wrong:
+                raise ValueError(f"with this value of `{name}`, {what}", f"leave `{name}` out")
+        return self
+
 
 class FilesSink(Sink):
     """``files: {path: out/, format: json}``."""
@@ -122,6 +148,12 @@ class FilesSink(Sink):
         schemas.remember(_SUBJECT, schema)
         options = {**(LOCAL_MICROSECONDS if self.config.format == "json" else {}), **self._options()}
         rows = project(rows, schema)
+        if self.config.format == "csv" and len(schema) == 1 and not options.get("nullValue"):
+            raise DataError(
+                f"Spark's writer of CSV omits rows whose only column, {schema.names[0]!r}, is null",
+                where=f"sink files, table {table.name}",
+                fix="set `nullValue`, for example to NULL, or use `format: json`",
+            )
         rows = encode_cells(rows) if self.config.format == "csv" else rows
         writer = rows.write.format(self.config.format).options(**options)
         writer.mode("overwrite").save(f"{folder.path}/{name}")

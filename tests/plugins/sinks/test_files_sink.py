@@ -129,6 +129,9 @@ def test_csv_has_a_header_and_quoted_texts(tmp_path: Path, sessions: Sessions) -
     (data,) = [file.read_bytes() for file in (tmp_path / "people").glob("*/part-*.csv")]
     assert data.decode() == ('id,note,tags,raw\n0," a ""b"",\r\nc\\","[""x"",null]",AA==\n1,"",[],""\n2,,,\n')
     assert [(row["note"], row["tags"], row["raw"]) for row in table.rows()] == values
+    single = target(tmp_path / "single", sessions, format="csv")
+    with pytest.raises(DataError, match="omits rows whose only column, 'id', is null"):
+        single.apply(single.frame("id int", put(1, 1)))
     with pytest.raises(ConfigError, match="`sync` registers files with types"):
         FilesSink({"path": "out", "format": "csv", "sync": {"hive": {}}})
 
@@ -216,3 +219,25 @@ def test_table_in_the_folder_of_another(tmp_path: Path, sessions: Sessions) -> N
     inner.write(PEOPLE, put(2, 2, "b"))
     outer.write(PEOPLE, put(3, 3, "c"))
     assert ([row["id"] for row in outer.rows()], [row["id"] for row in inner.rows()]) == ([1, 3], [2])
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"encoding": "ISO-8859-1"}, "letters that the encoding lacks become"),
+        ({"lineSep": "\r\n"}, "line breaks in texts become this text"),
+        ({"quote": "'"}, "empty texts become two quotes"),
+        ({"quoteAll": True}, "nulls become empty texts"),
+        ({"sep": "||"}, "divide cells"),
+    ],
+)
+def test_options_that_change_values_of_csv_are_refused(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        FilesSink({"path": "out", "format": "csv", **options})
+    assert what in str(error.value)
+
+
+def test_options_that_keep_values_of_csv_are_accepted() -> None:
+    FilesSink({"path": "out", "format": "csv", "encoding": "UTF-16LE", "sep": r"\t", "lineSep": "\n"})
+    FilesSink({"path": "out", "format": "csv", "quoteAll": True, "nullValue": "NULL"})
+    FilesSink({"path": "out", "format": "json", "lineSep": "\r\n"})

@@ -295,3 +295,18 @@ def test_dead_letters_name_the_file_and_the_record(tmp_path: Path, spark: SparkS
         ("undecodable", file, 101, "no line"),
         ("undecodable", file, 102, '{"email":"hidden"}'),
     ]
+
+
+def test_tab_of_two_characters_and_times_without_a_zone(spark: SparkSession, tmp_path: Path) -> None:
+    """Times without a zone are those of UTC in each session."""
+    text = "id\tat\n1\t2026-03-29 02:30:00\n2\t2026-03-29T02:30:00+02:00\n3\t2026-03-29\n"
+    events = open_events(spark, tmp_path, text, types={"at": "timestamp"}, sep=r"\t")
+    zurich = spark.newSession()
+    zurich.conf.set("spark.sql.session.timeZone", "America/New_York")
+    rows = events.load(zurich, events.schema).selectExpr("value.id", "unix_seconds(value.at) at", E.ERROR).collect()
+    half_past_two = 1774751400
+    assert sorted(tuple(row) for row in rows) == [
+        ("1", half_past_two, None),
+        ("2", half_past_two - 7200, None),
+        ("3", half_past_two - 9000, None),
+    ]

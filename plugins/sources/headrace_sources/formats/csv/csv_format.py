@@ -64,6 +64,7 @@ class CsvFormat(Format):
         from pyspark.sql.types import StructType
 
         _check_encoding(options)
+        options = _read_escapes(options)
         if options.get("header", "false").lower() != "true":
             return [CsvScan(tuple(files), StructType([]), (), ())]
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
@@ -91,7 +92,12 @@ class CsvFormat(Format):
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         assert isinstance(scan, CsvScan), "a scan of this format"
-        return scan.read(spark, schema, options)
+        return scan.read(spark, schema, _read_escapes(options))
+
+
+def _read_escapes(options: Mapping[str, str]) -> Mapping[str, str]:
+    r"""Return the options with a separator as it is in files. Spark also accepts a tab as the two characters ``\t``."""
+    return {**options, "sep": options["sep"].replace(r"\t", "\t")} if "sep" in options else options
 
 
 def _check_encoding(options: Mapping[str, str]) -> None:

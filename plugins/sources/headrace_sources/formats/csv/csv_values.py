@@ -20,6 +20,8 @@ _FORMS = {
     "timestamp": _DATE + "($|[ T])",
     "timestamp_ntz": _DATE + r"($|[ T][0-9:.]*$)",
 }
+#: A time with a zone.
+_ZONE = "[ T].*[A-Za-z+-]"
 #: A character that is in no time, so that the text stays one field.
 _SEPARATOR = "\x01"
 #: Digits of Spark's widest decimal.
@@ -31,11 +33,16 @@ def parse_value(text: str, kind: DataType, options: Mapping[str, str]) -> Column
     from pyspark.sql import functions as F
 
     if pattern := options.get(_PATTERNS.get(kind.typeName(), "")):
-        reader = {"sep": _SEPARATOR, "locale": options.get("locale", "en-US"), _PATTERNS[kind.typeName()]: pattern}
+        reader = {"sep": _SEPARATOR, "locale": options.get("locale", "en-US"), "timeZone": "UTC"}
+        reader[_PATTERNS[kind.typeName()]] = pattern
         return F.from_csv(F.col(text), f"value {kind.simpleString()}", reader).getField("value")
     value = F.expr(f"TRY_CAST({quote_name(text)} AS {kind.simpleString()})")
     if (form := _FORMS.get(kind.typeName())) is None:
         return value
+    if kind.typeName() == "timestamp":
+        # A cast of a time without a zone would use the time zone of the session.
+        local = f"TRY_CAST(CONCAT(CAST(TRY_CAST({quote_name(text)} AS TIMESTAMP_NTZ) AS STRING), 'Z') AS TIMESTAMP)"
+        value = F.when(F.trim(text).rlike(_ZONE), value).otherwise(F.expr(local))
     return F.when(F.trim(text).rlike(form), value)
 
 

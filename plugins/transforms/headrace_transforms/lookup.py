@@ -211,7 +211,8 @@ class Lookup(Transform):
         kinds = {name: values[column].dataType for name, column in self.config.new_columns.items()}
         casts = {name: F.lit(value).cast(kinds[name]) for name, value in self.config.defaults.items()}
         if casts and self._checked_types != kinds:
-            fits = rows.sparkSession.range(1).select(*[cast.isNotNull() for cast in casts.values()]).first()
+            tests = [_is_exact(self.config.defaults[name], cast, kinds[name]) for name, cast in casts.items()]
+            fits = rows.sparkSession.range(1).select(*tests).first()
             for name, is_fit in zip(casts, fits or (), strict=True):
                 if not is_fit and self.config.defaults[name] is not None:
                     raise ConfigError(
@@ -271,6 +272,16 @@ class Lookup(Transform):
             if fold_name(column) in keys
         }
         return {name: find_sources(changes, [column]) for name, column in copies.items()}
+
+
+def _is_exact(value: Any, cast: Column, kind: DataType) -> Column:
+    """Return whether a type holds a default. Spark rounds numbers."""
+    from pyspark.sql import functions as F, types as T
+
+    is_number = isinstance(kind, (T.IntegralType, T.DecimalType))
+    if not is_number or isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return cast.isNotNull()
+    return cast.isNotNull() & (F.lit(str(value)).cast("double") == cast.cast("double"))
 
 
 def _derive_flags(changes: Changes, key: LookupKey) -> tuple[Column | None, Column | None]:

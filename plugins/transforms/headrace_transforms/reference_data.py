@@ -12,7 +12,7 @@ from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
 from headrace.sdk.error_text import first_line, full_text
 from headrace.sdk.sessions import move_to_session
 from headrace_transforms.reference_rows import ReferenceShape
-from headrace_transforms.reference_source import ReferenceSource
+from headrace_transforms.reference_source import MALFORMED, ReferenceSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,8 +94,8 @@ class ReferenceData:
         known = [found for part in self._source.parts if (found := part.explain(error))]
         if known:
             return known[0].at(self._shape.where)
-        if "MALFORMED_RECORD" in full_text(error):  # The message has the values of the record.
-            fix = "correct the record, or the types in `schema`; `mode: DROPMALFORMED` leaves out such records"
+        if MALFORMED in full_text(error):  # The message has the values of the record.
+            fix = "correct the record, or the types in `schema`; `mode: DROPMALFORMED` leaves out such records of files"
             return DataError("a record of the reference data cannot be read", where=self._shape.where, fix=fix)
         if "CSV header does not conform" in full_text(error):
             fix = "give all files of the folder the same header"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.sdk import DataError
 from headrace.sdk.columns import match_names, quote_name
@@ -105,10 +105,9 @@ class ReferenceShape:
 
         size = F.sum(F.octet_length(F.to_json(F.struct(*self.key_names, FOUND))))
         number = F.sum(_COUNT if self.begin is None else F.size(FOUND))
-        doubled = F.max_by(F.struct(*self.key_names), _COUNT)
-        checked = rows.agg(number, size, F.max(_COUNT), doubled).first()
+        checked = rows.agg(number, size, F.max(_COUNT)).first()
         assert checked is not None, "an aggregate without a key has one row"
-        found, size_found, most, key = checked
+        found, size_found, most = checked
         limits = {"max.rows": (found, self.max_rows, "rows"), "max.bytes": (size_found, self.max_bytes, "bytes")}
         for option, (have, limit, unit) in limits.items():
             if (have or 0) > limit:
@@ -118,15 +117,16 @@ class ReferenceShape:
                     fix=f"select fewer rows with a view or a query; or raise `{option}`, and the memory of the driver",
                 )
         if self.duplicate_key == "error" and (most or 0) > 1:
-            raise self._describe_duplicate(key)
+            raise self._describe_duplicate(most)
 
-    def _describe_duplicate(self, key: Any) -> DataError:
-        shown = ", ".join(f"{name} {value!r}" for name, value in zip(self.keys, key, strict=True))
-        same = f" with the same {self.begin}" if self.begin else ""
+    def _describe_duplicate(self, most: int) -> DataError:
+        # The values of keys may be personal data, which the tables mask.
+        names = ", ".join(filter(None, (*self.keys, self.begin)))
         return DataError(
-            f"the reference data has several rows{same} for the key {shown}",
+            f"the reference data has up to {most} rows with the same {names}",
             where=self.where,
-            fix="remove one of them, or choose one with `duplicate.key: last` and `order.by`",
+            fix=f"search for them with GROUP BY {names} HAVING count(*) > 1, and remove all but one; or choose one with "
+            "`duplicate.key: last` and `order.by`",
         )
 
 

@@ -18,7 +18,7 @@ from headrace.sdk import (
     get_plugin,
     list_plugins,
 )
-from headrace.sdk.events import VALUE
+from headrace.sdk.events import ERROR, VALUE
 from headrace.sdk.options import did_you_mean, option_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _FILE_FORMATS = ("csv", "json", "orc", "parquet")
 _SELECTION = ("pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter")
 #: Formats whose values Spark replaces with null if they do not fit their type. Such a key would be missing without a trace.
 _TEXT_FORMATS = ("csv", "json")
+#: Part of Spark's message for a record that does not fit its types.
+MALFORMED = "MALFORMED_RECORD"
 
 
 class ReferenceSource(ABC):
@@ -76,6 +78,8 @@ class FileReference(ReferenceSource):
         mode = {"mode": "FAILFAST"} if self._format in _TEXT_FORMATS else {}
         # By default, Spark gives columns of a CSV file their names by their place in the first file.
         by_name = {"enforceSchema": "false"} if self._has_header else {}
+        # With pruning, lines with too few columns are no errors.
+        by_name |= {"columnPruning": "false"} if self._format == "csv" else {}
         reader = spark.read.format(self._format).options(**{**mode, **by_name, **self._options})
         schema = self._order_by_header(spark, self._schema) if self._has_header and self._schema else self._schema
         return (reader.schema(schema) if schema else reader).load(self._path)
@@ -114,11 +118,16 @@ class JdbcReference(ReferenceSource):
         if len(found) != 1:
             fix = "write a `query`, or one name in `table.whitelist`"
             raise NoSuchTableError(f"the options select {len(found)} tables instead of one", where=self.where, fix=fix)
+        from pyspark.sql import functions as F
+
         [events] = found
         if events.error is not None:
             raise events.error
         schema: Any = events.schema
-        return events.load(spark, schema).select(f"{VALUE}.{schema.names[0]}.*")
+        # A value that its type does not hold is null in the row.
+        is_lost = F.col(ERROR).isNotNull()
+        row = F.when(is_lost, F.raise_error(F.lit(MALFORMED))).otherwise(F.col(VALUE))
+        return events.load(spark, schema).select(row.alias(VALUE)).select(f"{VALUE}.{schema.names[0]}.*")
 
 
 class TableReference(ReferenceSource):

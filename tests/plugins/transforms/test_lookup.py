@@ -165,6 +165,12 @@ class TestRows:
         write_reference(tmp_path, "1,x,y\n")
         with pytest.raises(ConfigError, match="the default of 'rank' is not int"):
             Lookup({**options, "key": {"country": "name"}, **numbers}).process(people)
+        options["defaults"] = {"rank": 1.7}
+        with pytest.raises(ConfigError, match="the default of 'rank' is not int"):
+            Lookup({**options, "key": {"country": "name"}, **numbers}).process(people)
+        write_reference(tmp_path, "1\n")
+        with pytest.raises(DataError, match="a record of the reference data cannot be read"):
+            Lookup({**options, "key": {"country": "name"}, "defaults": {}, **numbers}).process(people)
 
 
 class TestReferenceData:
@@ -173,7 +179,7 @@ class TestReferenceData:
     def test_key_with_several_rows(self, spark: SparkSession, tmp_path: Path) -> None:
         people = flat(spark, ROW, (1, "Arp", "CH"))
         file = write_reference(tmp_path, "code,name,region,at\nCH,Old,a,1\nCH,New,b,2\n")
-        with pytest.raises(DataError, match="has several rows for the key code 'CH'") as raised:
+        with pytest.raises(DataError, match="has up to 2 rows with the same code") as raised:
             Lookup(options_of(file)).process(people)
         assert str(file) in str(raised.value)
         for duplicates, name in (("first", "Old"), ("last", "New")):
@@ -218,7 +224,7 @@ class TestReferenceData:
         write_reference(tmp_path, "code,name,region\nCH,a,b\nCH,c,d\n")
         lookup.begin_batch()
         for _ in range(2):
-            with pytest.raises(DataError, match="several rows for the key code 'CH'"):
+            with pytest.raises(DataError, match="up to 2 rows with the same code"):
                 region()
         write_reference(tmp_path, "code,name,region\nCH,a,West\n")
         lookup.begin_batch()
@@ -272,7 +278,7 @@ class TestHistory:
     def test_two_rows_that_begin_at_the_same_time(self, spark: SparkSession, tmp_path: Path) -> None:
         options = self.reference(tmp_path, "CH,1,2020-01-01,2021-01-01\nCH,2,2020-01-01,\n")
         people = flat(spark, "id int, country string, at timestamp", (1, "CH", datetime(2020, 5, 1)))  # noqa: DTZ001
-        with pytest.raises(DataError, match="several rows with the same since for the key code 'CH'"):
+        with pytest.raises(DataError, match="up to 2 rows with the same code, since"):
             Lookup(options).process(people)
         options |= {"duplicate.key": "last", "order.by": ["rate"]}
         assert found(Lookup(options).process(people), "rate") == [(2,)]

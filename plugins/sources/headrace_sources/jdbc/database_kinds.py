@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 
@@ -19,14 +20,18 @@ class DatabaseKind:
     seconds: str
     #: Whether the database names its databases in the place of schemas.
     has_catalogs: bool
-    #: Names of the types of times that have a time zone.
-    instant_types: tuple[str, ...]
-    #: Names of the types of times that are read as texts. Spark converts the driver's times with the time zone of the JVM.
-    text_types: tuple[str, ...]
+    #: Names of types that are read as texts → their types in Spark SQL. Drivers convert times with the time zone of the JVM, and Spark
+    #: rounds numbers.
+    text_types: Mapping[str, str]
     #: Databases or schemas that belong to the database itself.
     own_schemas: tuple[str, ...]
     #: Letter that encloses names in SQL.
     quote: str
+
+    def find_text_type(self, type_name: str) -> str | None:
+        """Return the type in Spark SQL of a type that is read as text, or of its elements; None for another type."""
+        # PostgreSQL's names of arrays begin with an underscore.
+        return self.text_types.get(type_name.lower().removeprefix("_"))
 
     def spark_url(self, url: str) -> str:
         """Return the address for Spark's reader."""
@@ -44,8 +49,13 @@ _MYSQL = DatabaseKind(
     "SET time_zone = '+00:00'",
     "UNIX_TIMESTAMP({})",
     has_catalogs=True,
-    instant_types=("timestamp",),
-    text_types=("timestamp", "datetime"),
+    text_types={
+        "timestamp": "timestamp",
+        "datetime": "timestamp_ntz",
+        "date": "date",
+        "time": "string",
+        "decimal": "decimal",
+    },
     own_schemas=("information_schema", "mysql", "performance_schema", "sys"),
     quote="`",
 )
@@ -63,8 +73,14 @@ KINDS = (
         "SET TIME ZONE 'UTC'",
         "EXTRACT(EPOCH FROM {})",
         has_catalogs=False,
-        instant_types=("timestamptz",),
-        text_types=(),
+        text_types={
+            "timestamptz": "timestamp",
+            "timestamp": "timestamp_ntz",
+            "date": "date",
+            "time": "string",
+            "timetz": "string",
+            "numeric": "decimal",
+        },
         own_schemas=("information_schema", "pg_catalog"),
         quote='"',
     ),

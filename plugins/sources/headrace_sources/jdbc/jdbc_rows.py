@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, Events, events as E
+from headrace.sdk import ConfigError, Events, RejectReason, RetriableError, events as E
+from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import quote_name
 from headrace.sdk.positions import sortable, sortable_signed
 from headrace_sources.dialects.jdbc import DETAILS, ROW
@@ -15,13 +17,30 @@ from headrace_sources.jdbc.cursor_planner import TableRange
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
 from headrace_sources.jdbc.jdbc_database import JdbcDatabase
 from headrace_sources.jdbc.jdbc_tables import JdbcTable, check_names
+from headrace_sources.jdbc.text_values import choose_type, parse_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+#: Columns of a row's values that their types do not hold, or an empty text; and of the row as JSON, as the database writes it.
+_LOST, _SOURCE = PREFIX + "lost", PREFIX + "source"
+#: Most digits of numbers that become INT and BIGINT.
+_INT_DIGITS, _LONG_DIGITS = 9, 18
+#: Highest number by which Spark divides ranges.
+_MOST = (1 << 63) - 1
 #: Texts of a deleted row's mark.
 _TRUE = ("true", "t", "yes", "y", "1")
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Columns of a table at one moment."""
+
+    #: Columns with the types that tables get.
+    row: StructType
+    #: Columns that are read as texts → the types of their values.
+    texts: Mapping[str, DataType]
 
 
 class JdbcRows:
@@ -34,7 +53,8 @@ class JdbcRows:
         """Return the events of ranges of a table."""
         from pyspark.sql import types as T
 
-        row = self._read(spark, table, table.cursor.query.everything(), {}).schema
+        columns = self._describe(spark, table)
+        row = columns.row
         divisions = [self._divide(spark, table, planned, row) for planned in ranges]
         details = T.StructType([T.StructField("changed_ms", T.LongType()), T.StructField("deleted", T.BooleanType())])
         schema = T.StructType([T.StructField(ROW, row), T.StructField(DETAILS, details)])
@@ -42,57 +62,97 @@ class JdbcRows:
 
         def load(session: SparkSession, wanted: StructType) -> DataFrame:
             frames = [
-                self._load(table, planned, self._read_range(session, table, planned, division), wanted)
+                self._load(table, planned, self._read_range(session, table, planned, columns, division), wanted)
                 for planned, division in zip(ranges, divisions, strict=True)
             ]
             return reduce(lambda a, b: a.unionByName(b), frames)
 
         is_compared = self._config.finds_missing_rows and any(planned.compares_keys for planned in ranges)
-        current = partial(self._load_current, table, row) if is_compared else None
+        current = partial(self._load_current, table, columns) if is_compared else None
         return Events(table.topic, schema, load, key, load_current=current)
 
-    def _load_current(self, table: JdbcTable, row: StructType, session: SparkSession, wanted: StructType) -> DataFrame:
+    def _load_current(
+        self, table: JdbcTable, columns: RowColumns, session: SparkSession, wanted: StructType
+    ) -> DataFrame:
         """Return all rows at this moment as events. Spark reads only the columns that the caller uses."""
         everything = TableRange(None, None, 0)
         # The connections read at different times. A row that moves between their divisions meanwhile would be in none.
         has_fixed_divisions = self._find_partition_column(table) in table.key
-        division = self._divide(session, table, everything, row) if has_fixed_divisions else {}
-        frame = self._read(session, table, table.cursor.query.everything(), division)
+        division = self._divide(session, table, everything, columns.row) if has_fixed_divisions else {}
+        frame = self._read(session, table, table.cursor.query.everything(), columns, division)
         return self._load(table, everything, frame, wanted)
 
     def _read_range(
-        self, spark: SparkSession, table: JdbcTable, planned: TableRange, division: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        table: JdbcTable,
+        planned: TableRange,
+        columns: RowColumns,
+        division: Mapping[str, str],
     ) -> DataFrame:
         query = table.cursor.query
         rows = query.nothing() if planned.is_unreadable else query.rows(planned.after, planned.upto)
-        return self._read(spark, table, rows, division)
+        return self._read(spark, table, rows, columns, division)
 
     def _find_partition_column(self, table: JdbcTable) -> str | None:
         """Return the column by which ranges are divided among connections; None without one."""
         name = self._config.partition_column or self._config.incrementing_column
         return name or (table.key[0] if len(table.key) == 1 else None)
 
-    def _read(self, spark: SparkSession, table: JdbcTable, query: str, division: Mapping[str, str]) -> DataFrame:
-        """Return the rows of a query, with the column types that tables get. ``division``: options that divide it."""
-        types = {name: "STRING" if name in table.texts else "TIMESTAMP_LTZ" for name in table.instants | table.texts}
-        options = {**self._database.reader_options(types), **division, "dbtable": f"({query}) r"}
-        frame = spark.read.format("jdbc").options(**options).load()
+    def _describe(self, spark: SparkSession, table: JdbcTable) -> RowColumns:
+        """Return the columns of a table at this moment, with the types that its rows get."""
+        from pyspark.sql import types as T
+
+        query, where = table.cursor.query.everything(), f"source jdbc, {table.cursor.name}"
+        with self._database.connect(spark) as session:
+            names = {column.name: column.type_name for column in session.list_query_columns(query)}
+        check_names(list(names), self._database.kind.quote, where)
+        schema = self._connect(spark, table, query, self._database.reader_options()).schema
+        if names.keys() != {*schema.names}:
+            raise RetriableError("the columns of the table have just changed", where=where, fix="wait for the next try")
+        # Spark divides a range by a column of numbers.
+        divided = self._find_partition_column(table) if self._config.partitions > 1 else None
+        found = {name: self._database.kind.find_text_type(kind) for name, kind in names.items() if name != divided}
+        texts = {name: choose_type(kind, schema[name].dataType) for name, kind in found.items() if kind}
+        types = {field.name: self._map_number(texts.get(field.name, field.dataType)) for field in schema}
+        return RowColumns(T.StructType([T.StructField(name, kind) for name, kind in types.items()]), texts)
+
+    def _connect(self, spark: SparkSession, table: JdbcTable, query: str, options: Mapping[str, str]) -> DataFrame:
+        """Return the rows of a query as Spark reads them."""
+        loaded = spark.read.format("jdbc").options(**options, dbtable=f"({query}) r").load()
         # The columns may be newer than the last search for tables. Nothing has used their names yet.
-        check_names(frame.columns, self._database.kind.quote, f"source jdbc, {table.cursor.name}")
-        kinds = {field.name: field.dataType for field in frame.schema}
-        return frame.select(*[self._convert(name, kind, table).alias(name) for name, kind in kinds.items()])
+        check_names(loaded.columns, self._database.kind.quote, f"source jdbc, {table.cursor.name}")
+        return loaded
 
-    def _convert(self, name: str, kind: DataType, table: JdbcTable) -> Column:
-        from pyspark.sql import functions as F, types as T
+    def _read(
+        self, spark: SparkSession, table: JdbcTable, query: str, columns: RowColumns, division: Mapping[str, str]
+    ) -> DataFrame:
+        """Return the rows of a query, with _LOST and _SOURCE. ``division``: options that divide it."""
+        from pyspark.sql import functions as F
 
-        column, mapping = F.col(quote_name(name)), self._config.numeric_mapping
-        if name in table.texts:
-            return _as_utc(column) if name in table.instants else column.cast("timestamp_ntz")
-        if isinstance(kind, T.DecimalType) and mapping != "none" and kind.precision <= 18:
-            if kind.scale == 0:
-                return column.cast("int" if kind.precision <= 9 else "bigint")
-            return column.cast("double") if mapping == "best_fit" else column
-        return column
+        texts = dict.fromkeys(columns.texts, "STRING")
+        frame = self._connect(spark, table, query, {**self._database.reader_options(texts), **division})
+        cells, lost = {}, []
+        for field in columns.row:
+            cells[field.name] = F.col(quote_name(field.name))
+            if kind := columns.texts.get(field.name):
+                cells[field.name], is_lost = parse_text(field.name, kind)
+                shown = f"the value of {field.name} does not fit {kind.simpleString()}"
+                lost.append(F.when(is_lost, F.lit(shown)))
+        mapped = [cells[field.name].cast(field.dataType).alias(field.name) for field in columns.row]
+        source = F.struct(*[F.col(quote_name(name)) for name in columns.row.names])
+        return frame.select(*mapped, F.concat_ws("; ", *lost).alias(_LOST), F.to_json(source).alias(_SOURCE))
+
+    def _map_number(self, kind: DataType) -> DataType:
+        """Return the type of a column after ``numeric.mapping``."""
+        from pyspark.sql import types as T
+
+        mapping = self._config.numeric_mapping
+        if mapping == "none" or not isinstance(kind, T.DecimalType) or kind.precision > _LONG_DIGITS:
+            return kind
+        if kind.scale == 0:
+            return T.IntegerType() if kind.precision <= _INT_DIGITS else T.LongType()
+        return T.DoubleType() if mapping == "best_fit" else kind
 
     def _divide(self, spark: SparkSession, table: JdbcTable, planned: TableRange, row: StructType) -> dict[str, str]:
         """Return the options with which several connections read a range; empty if one connection reads it."""
@@ -110,8 +170,8 @@ class JdbcRows:
             )
         with self._database.connect(spark) as session:
             bounds = table.cursor.query.bounds(session.quote(name), planned.after, planned.upto)
-            lowest, highest = (value and int(Decimal(value)) for value in session.run(bounds)[0])
-        if lowest == highest:
+            lowest, highest = (int(Decimal(value or 0)) for value in session.run(bounds)[0])
+        if lowest == highest or highest > _MOST:
             return {}
         return {
             "partitionColumn": name,
@@ -143,12 +203,13 @@ class JdbcRows:
         return frame.select(
             value,
             *key,
-            F.lit(None).cast("string").alias(E.ERROR),
+            F.when(F.col(_LOST) != "", F.lit(RejectReason.UNDECODABLE)).alias(E.ERROR),
+            F.nullif(F.col(_LOST), F.lit("")).alias(E.DETAIL),
             F.lit(None).cast("int").alias(E.PARTITION),
             F.lit(None).cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
             place.alias(E.PLACE),
-            F.to_json(row).cast("binary").alias(E.RAW),
+            F.col(_SOURCE).cast("binary").alias(E.RAW),
         )
 
     def _read_time(self, frame: DataFrame) -> Column | None:
@@ -161,7 +222,7 @@ class JdbcRows:
         columns = [
             F.col(quote_name(name))
             if isinstance(frame.schema[name].dataType, T.TimestampType)
-            else _as_utc(F.col(name))
+            else _as_utc(F.col(quote_name(name)))
             for name in names
         ]
         return F.coalesce(*columns)

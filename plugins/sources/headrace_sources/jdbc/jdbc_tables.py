@@ -25,10 +25,6 @@ class JdbcTable:
     cursor: CursorTable
     #: Columns of the primary key; empty without one.
     key: tuple[str, ...]
-    #: Columns that hold instants: times with a time zone.
-    instants: frozenset[str]
-    #: Columns of times that are read as texts.
-    texts: frozenset[str]
     #: Whether an index starts with the first column of the cursor; None if this is unknown.
     is_indexed: bool | None = None
     #: Why the table cannot be read: a ConfigError if the options do not fit it, a DataError for its columns. None if it can.
@@ -122,7 +118,7 @@ def _try_open_table(
         return _open_table(config, session, table, columns)
     except (ConfigError, DataError) as error:
         cursor = CursorTable(table.full_name, CursorQuery(session.quote_table(table)))
-        return JdbcTable(_name_topic(config, table), cursor, (), frozenset(), frozenset(), error=error)
+        return JdbcTable(_name_topic(config, table), cursor, (), error=error)
 
 
 def _name_topic(config: JdbcConfig, table: TableName) -> str:
@@ -158,12 +154,9 @@ def _open(
             where = f"source jdbc, {name}"
             raise ConfigError(f"no such column: {column!r}", where=where, fix=did_you_mean(column, by_name))
     _check_types(config, name, by_name)
-    instants, texts = (
-        frozenset(column.name for column in columns if column.type_name.lower() in types)
-        for types in (session.kind.instant_types, session.kind.text_types)
-    )
     times = config.timestamp_columns
-    if len({name in instants for name in times}) > 1:
+    zoned = {session.kind.find_text_type(by_name[column].type_name) == "timestamp" for column in times}
+    if len(zoned) > 1:
         fix = "use one column, or columns of one type"
         raise ConfigError("only some timestamps have a time zone", where=f"source jdbc, {name}", fix=fix)
     expressions = [] if not times else [_coalesce([session.quote(column) for column in times])]
@@ -172,9 +165,8 @@ def _open(
     may_be_null = any(by_name[column].is_nullable for column in cursor_names(config))
     number = session.write_seconds(expressions[0]) if times else "".join(expressions)
     query = CursorQuery(relation, tuple(expressions), number)
-    has_zone = bool(times) and times[0] in instants
-    cursor = CursorTable(name, query, has_zone=has_zone, may_be_null=may_be_null)
-    return JdbcTable(topic, cursor, tuple(key), instants, texts)
+    cursor = CursorTable(name, query, has_zone=zoned == {True}, may_be_null=may_be_null)
+    return JdbcTable(topic, cursor, tuple(key))
 
 
 def _check_types(config: JdbcConfig, name: str, columns: Mapping[str, DatabaseColumn]) -> None:

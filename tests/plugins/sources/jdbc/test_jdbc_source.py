@@ -281,6 +281,69 @@ def test_column_name_that_cannot_be_read_does_not_stop_the_others(
 
 
 @pytest.mark.nightly
+def test_values_do_not_depend_on_the_zone_of_the_jvm(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    postgres.execute(
+        f"create table {schema}.odd (at time primary key, local timestamp, zoned timestamptz, day date, many timestamp[], n numeric);"
+        f"insert into {schema}.odd values ('10:00', '2026-03-29 02:30', '1890-01-01 00:00Z', 'infinity', '{{2026-03-29 02:30}}', 1),"
+        " ('10:00:00.5', 'infinity', '-infinity', null, null, 2), ('11:00', '0044-03-15 BC', null, null, null, null),"
+        " ('12:00', null, null, null, null, 'NaN')"
+    )
+    pipeline = make_pipeline(tmp_path, postgres, {"mode": "bulk", "table.include.list": f"{schema}[.]odd"})
+    with set_jvm_zone(spark, "Europe/Zurich"):
+        pipeline.run(spark)
+        postgres.execute(f"alter table {schema}.odd add column later timestamptz default '2026-01-31 12:00Z'")
+        pipeline.run(spark)
+    frame = pipeline.read("shop.shop_odd", spark=spark).orderBy("at")
+    texts = [
+        "at",
+        "string(local)",
+        "unix_seconds(zoned)",
+        "string(day)",
+        "string(many)",
+        "string(n)",
+        "unix_seconds(later)",
+    ]
+    assert [tuple(row) for row in frame.selectExpr(*texts).collect()] == [
+        (
+            *("10:00:00", "2026-03-29 02:30:00", -2524521600, "9999-12-31", "[2026-03-29 02:30:00]"),
+            *("1.000000000000000000", 1769860800),
+        ),
+        ("10:00:00.5", "9999-12-31 00:00:00", -62135596800, None, None, "2.000000000000000000", 1769860800),
+    ]
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    assert {row["detail"] for row in letters.collect()} == {
+        "the value of local does not fit timestamp_ntz",
+        "the value of n does not fit decimal(38,18)",
+    }
+
+
+@pytest.mark.nightly
+def test_column_that_is_added_between_search_and_read_has_its_type(spark: SparkSession, mariadb: MariaDb) -> None:
+    mariadb.execute(
+        "drop database if exists late; create database late; create table late.odd (id int primary key);"
+        "insert into late.odd values (1)"
+    )
+    options = {"mode": "bulk", "catalog.pattern": "late"}
+    source = JdbcSource(login(mariadb, **options))
+    source.open(spark)
+    end = source.latest(source.initial(), None)
+    mariadb.execute(
+        "set time_zone = '+00:00'; alter table late.odd add column zoned timestamp not null default '2026-01-31 12:00:00',"
+        " add column local datetime not null default '2026-01-31 12:00:00', add column gap time not null default '-838:59:59'"
+    )
+    context = SourceContext(spark, SchemaLog(), range=(source.initial(), end))
+    with set_jvm_zone(spark, "Asia/Tokyo"):
+        (events,) = source.events(context, spark.range(0))
+        frame = events.load(spark, events.schema).selectExpr(
+            "unix_seconds(value.row.zoned)", "string(value.row.local)", "value.row.gap"
+        )
+        assert [tuple(row) for row in frame.collect()] == [(1769860800, "2026-01-31 12:00:00", "-838:59:59")]
+
+
+@pytest.mark.nightly
 def test_row_without_a_cursor_does_not_stop_the_others(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
 ) -> None:

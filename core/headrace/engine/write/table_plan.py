@@ -287,11 +287,12 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
             where=f"sink {plan.name_of(sink)}",
             fix="choose a row format, or remove `transforms:`",
         )
-    if plan.hides_values and columns & {RAW_KEY, HEADERS}:
+    # A tagged column may be dropped, or computed again, instead of masked.
+    if (plan.hides_values or plan.tags) and columns & {RAW_KEY, HEADERS}:
         raise ConfigError(
-            "it stores raw keys or headers, which masks do not change",
+            "it stores raw keys or headers, which masks do not change, and which may contain columns of `tags:`",
             where=f"sink {plan.name_of(sink)}",
-            fix="store decoded keys and no headers, or mask nothing",
+            fix="store decoded keys and no headers, or mask nothing and remove `tags:`",
         )
 
 

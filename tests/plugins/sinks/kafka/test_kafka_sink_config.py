@@ -72,9 +72,15 @@ def test_pickled_sink_has_no_connection() -> None:
 
 
 def pipeline(
-    folder: Path, source: dict[str, Any], *tables: dict[str, str], transforms: Any = ({"unwrap": {}},), **options: Any
+    folder: Path,
+    source: dict[str, Any],
+    *tables: dict[str, str],
+    transforms: Any = ({"unwrap": {}},),
+    tags: Any = None,
+    **options: Any,
 ) -> Pipeline:
     config = {
+        "tags": tags or {},
         "name": "replica",
         "source": {"kafka": {"bootstrap.servers": "one:9092,two:9092", **source}, "value": {"json": {}}},
         "transforms": [*transforms],
@@ -119,3 +125,13 @@ def test_raw_keys_and_headers_are_rejected_with_a_mask(option: dict[str, Any], t
     masks = [{"unwrap": {}}, {"mask": {"columns": {"email": {"truncate": 4}}}}]
     with pytest.raises(ConfigError, match="raw keys or headers, which masks do not change"):
         check_before_session(pipeline(tmp_path, {"subscribe": "a"}, transforms=masks, topic="masked.a", **option))
+
+
+def test_raw_keys_are_rejected_with_tags(tmp_path: Path) -> None:
+    transforms = [{"unwrap": {}}, {"drop": {"columns": ["ssn"]}}]
+    raw: dict[str, Any] = {"topic": "b", "keys.format": "bytes"}
+    check_before_session(pipeline(tmp_path, {"subscribe": "a"}, transforms=transforms, **raw))
+    with pytest.raises(ConfigError, match="which may contain columns of `tags:`"):
+        check_before_session(
+            pipeline(tmp_path, {"subscribe": "a"}, transforms=transforms, tags={"pii": ["ssn"]}, **raw)
+        )

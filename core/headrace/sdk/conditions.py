@@ -134,6 +134,7 @@ def _merge(changes: Changes, images: list[str | None], keys: list[str], *, every
     frame = changes.frame
     kept = {field.name: field for field in frame.schema[_KEPT].dataType}  # type: ignore[attr-defined]
     is_true = {image: F.col(f"{_WHEN}{image}_0") for image in (*images, *keys)}
+    copies = [name for name, path in changes.origins.items() if len(path) == 1 and path[0] in C.IMAGES]
     row = _is_row_selected(images)
     new = {field.name: field for field in frame.schema if field.name in changes.event_columns}
     old = {name: field for name, field in kept.items() if not name.startswith(C.PREFIX)}
@@ -141,7 +142,7 @@ def _merge(changes: Changes, images: list[str | None], keys: list[str], *, every
     for name in [*new, *(name for name in old if name not in new)]:
         is_outside = changes.envelope or changes.origins.get(name, ("after",))[0] != "after"
         condition = F.lit(True) if everywhere and is_outside and name not in images else is_true.get(name, row)
-        columns[name] = _choose(condition, name, new.get(name), old.get(name), in_image=name in images)
+        columns[name] = _choose(condition, name, new.get(name), old.get(name), in_image=name in (*images, *copies))
     own = dict.fromkeys([*changes.own_columns, *(name for name in kept if name.startswith(C.PREFIX))])
     for name in (name for name in own if name != _KEPT and not name.startswith(_WHEN)):
         if name in KEYS and name not in keys:

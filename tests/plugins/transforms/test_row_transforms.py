@@ -227,6 +227,15 @@ class TestWhen:
         with pytest.raises(DataError, match="all rows have the same key columns"):
             Rename({"columns": {"id": "number"}, "when": "id = 1"}).process(flat(spark, "id int", (1,)))
 
+    def test_copy_of_a_row_image_has_the_names_of_its_row(self, spark: SparkSession) -> None:
+        images = [((n, "Arp", "CH"), (n, "Arp", "DE"), "u") for n in (1, 2)]
+        changes = Unwrap({"add.fields": "before"}).process(envelopes(spark, *images))
+        renamed = Rename({"columns": {"name": "nom"}, "when": "id = 1"}).process(changes)
+        assert [row[0].asDict() for row in rows(renamed, "__before")] == [
+            {"id": 1, "nom": "Arp", "country": "CH", "name": None},
+            {"id": 2, "nom": None, "country": "CH", "name": "Arp"},
+        ]
+
     def test_mask_must_hide_the_column_before_and_after_a_rename_of_some_rows(self, spark: SparkSession) -> None:
         changes = flat(spark, "id int, email string", (1, "a@x"), (2, "b@x"))
         changes = replace(changes, tags={"pii": frozenset({"email"})})

@@ -222,8 +222,8 @@ def test_sink_that_appends_gets_rows_and_deletes(spark: SparkSession, tmp_path: 
     assert shop.rows("shop.totals", topics) == [
         (1, "north", 2, 12, 5, False),
         (1, "north", 3, 13, 1, False),
-        (2, None, None, None, None, True),
         (2, "south", 1, 1, 1, False),
+        (2, None, None, None, None, True),
     ]
     positions = [row[POSITION] for row in TABLES[topics.config.store, "shop.totals"][-1].rows]
     assert len(set(positions)) == len(positions)

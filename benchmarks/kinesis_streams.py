@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Name of the one stream, and the beginning of the names of the many.
 ONE, MANY = "one", "many"
+#: Rounds that warm up the JVM. They are not counted.
+WARM_UP = 2
 
 
 def fill(server: Kinesalite, streams: Sequence[str], shards: int, megabytes: int) -> int:
@@ -75,18 +77,21 @@ def write_all(server: Kinesalite, spark: SparkSession, prefix: str, work: Path) 
 
 
 def compare(server: Kinesalite, spark: SparkSession, counts: dict[str, int], rounds: int) -> list[dict[str, Any]]:
-    """Read both in turn, so that other load affects both. The first two rounds warm up the JVM."""
+    """Read both in turn, so that other load affects both. A ratio above 1: the many streams are faster."""
     seconds: dict[str, list[float]] = {name: [] for name in counts}
     ranges: dict[str, int] = {}
-    for _ in range(rounds + 2):
+    for _ in range(rounds + WARM_UP):
         for name, count in counts.items():
             began = time.monotonic()
             ranges[name] = read_all(server, spark, name, count)
             seconds[name].append(time.monotonic() - began)
-    return [
-        {"streams": name, "records/s": round(counts[name] / statistics.median(of[2:])), "ranges": ranges[name]}
+    found: list[dict[str, Any]] = [
+        {"streams": name, "records/s": round(counts[name] / statistics.median(of[WARM_UP:])), "ranges": ranges[name]}
         for name, of in seconds.items()
     ]
+    ratios = [one / many for one, many in zip(seconds[ONE][WARM_UP:], seconds[MANY][WARM_UP:], strict=True)]
+    found.append({"ratios": [round(ratio, 2) for ratio in (statistics.median(ratios), min(ratios), max(ratios))]})
+    return found
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from tests.plugins.transforms.test_row_transforms import flat
 from tests.plugins.transforms.test_transform_pipelines import event, write_events
 from tests.support.pipelines import HAS_HUDI, pipeline, sink_block
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, DataError
 from headrace_stack import Postgres
 from headrace_transforms import Lookup
 
@@ -55,22 +55,24 @@ def test_query_of_a_database(spark: SparkSession, postgres: Postgres) -> None:
     """Each refresh reads it. A table that is gone keeps the rows that were loaded."""
     table = f"countries_{uuid.uuid4().hex[:8]}"
     postgres.execute(
-        f"create table {table} (code text primary key, region text); insert into {table} values ('CH', 'Alps')"
+        f"create table {table} (code text primary key, region text, size numeric); insert into {table} values ('CH', 'Alps')"
     )
     login = {
         "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}",
         "connection.user": postgres.user,
         "connection.password": postgres.password,
     }
-    lookup = Lookup({**OPTIONS, "from": {"jdbc": {**login, "query": f"SELECT code, region FROM {table}"}}})
+    options = {**OPTIONS, "from": {"jdbc": {**login, "query": f"SELECT * FROM {table}"}}}
+    lookup = Lookup(options)
     assert find_region(lookup, spark) == "Alps"
     postgres.execute(f"update {table} set region = 'Mitte'")
     lookup.begin_batch()
     assert find_region(lookup, spark) == "Mitte"
+    postgres.execute(f"update {table} set size = 'NaN'")
+    with pytest.raises(DataError, match="a record of the reference data cannot be read"):
+        find_region(Lookup(options), spark)
     postgres.execute(f"drop table {table}")
     lookup.begin_batch()
     assert find_region(lookup, spark) == "Mitte"
     with pytest.raises(Exception, match=table):
-        find_region(
-            Lookup({**OPTIONS, "from": {"jdbc": {**login, "query": f"SELECT code, region FROM {table}"}}}), spark
-        )
+        find_region(Lookup(options), spark)

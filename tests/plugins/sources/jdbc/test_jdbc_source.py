@@ -314,7 +314,7 @@ def test_values_do_not_depend_on_the_zone_of_the_jvm(
     ]
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
-    assert {row["detail"] for row in letters.collect()} == {
+    assert {row["error"] for row in letters.collect()} == {
         "the value of local does not fit timestamp_ntz",
         "the value of n does not fit decimal(38,18)",
     }

@@ -176,8 +176,8 @@ class ChangeReader:
         changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         changes, transforms = reject_without_columns(changes, list_transforms(self._plan, events, route))
         may_change = bool(key) and self._may_change_key(changes, events, route.table)
-        changes = split_key_updates(changes, events.topic) if may_change else changes
         tests = dialect.unavailable_tests(events.schema)
+        changes = split_key_updates(changes, events.topic, tests) if may_change else changes
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
         parts = split_other_tables(self._plan, changes) if is_split else [changes]

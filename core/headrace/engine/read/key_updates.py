@@ -9,28 +9,44 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, OP, POSITION, PREFIX, Changes
+from headrace.sdk.changes import (
+    DELETED,
+    ERROR,
+    IMAGES,
+    KEY,
+    KEY_CHANGE_POSITION,
+    NEW_KEY,
+    OP,
+    POSITION,
+    PREFIX,
+    Changes,
+)
 from headrace.spark.columns import any_of, barrier, match_names
 from headrace.spark.error_text import full_text, text_after_raised
+from headrace.upsert.unavailable import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
+
+    from headrace.upsert.unavailable import Tests
 
 #: Struct of a change that was split: the ``record``, equal in both halves, and whether the half ``is_old``, the delete of the old key.
 HALF = PREFIX + "half"
 _IS_OLD = PREFIX + "is_old"
-#: End of the position of a delete of an old key. The positions of a record's changes differ.
-_OLD_SUFFIX = "-"
+#: End of the position of a delete of an old key, and of an update that omits values. The positions of a record's changes differ, and
+#: values that are carried to the new key sort between the record's position and that of its update.
+_OLD_SUFFIX, _OMITTING_SUFFIX = "-", "0"
 _REJECTED = PREFIX + "rejected"
 _MARK = "<headrace-key-update-rejected>"
 
 
-def split_key_updates(changes: Changes, topic: str) -> Changes:
+def split_key_updates(changes: Changes, topic: str, tests: Tests) -> Changes:
     """Split each update of an envelope that changes the key into two changes: the delete of the old key, and the update.
 
-    An update is not split if its row before the change is missing, or has null in a key column. HALF connects the two changes.
+    An update is not split if its row before the change is missing, or has null in a key column. HALF connects the two changes. If the
+    update omits values (``tests``), the delete has NEW_KEY and KEY_CHANGE_POSITION, so that the values are carried to the new key.
     """
     from pyspark.sql import functions as F
 
@@ -49,11 +65,16 @@ def split_key_updates(changes: Changes, topic: str) -> Changes:
     halves = F.when(is_split, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(None).cast("boolean")))
     half = F.struct(F.concat(F.lit(f"{topic}/"), POSITION).alias("record"), is_old.alias("is_old"))
     key = F.struct(*[column.alias(name) for name, column in old_key.items()]).cast(key_type)
+    omits = is_old.isNotNull() & _omits_values(frame, tests)
+    new_key = {NEW_KEY: F.when(is_old & omits, F.col(KEY)), KEY_CHANGE_POSITION: F.col(POSITION)} if tests else {}
     columns = {
+        **new_key,
         HALF: F.when(is_old.isNotNull(), half),
         KEY: F.when(is_old, key).otherwise(F.col(KEY)),
         DELETED: F.coalesce(is_old, F.lit(False)) | F.col(DELETED),
-        POSITION: F.when(is_old, F.concat(POSITION, F.lit(_OLD_SUFFIX))).otherwise(F.col(POSITION)),
+        POSITION: F.when(is_old, F.concat(POSITION, F.lit(_OLD_SUFFIX)))
+        .when(omits, F.concat(POSITION, F.lit(_OMITTING_SUFFIX)))
+        .otherwise(F.col(POSITION)),
         "after": F.when(~F.coalesce(is_old, F.lit(False)), F.col("after")),
         **{name: F.when(is_old, "d").otherwise(F.col(name)) for name in ("op", OP) if name in frame.columns},
     }
@@ -94,6 +115,14 @@ def drop_other_halves(changes: Changes, again: Changes) -> Changes:
     # If both halves are rejected, the update is the change to report.
     is_other = (record == F.col(_REJECTED)) & (is_old != F.col(_IS_OLD)) & (is_old | F.col(ERROR).isNull())
     return replace(changes, frame=changes.frame.join(F.broadcast(rejected), is_other, "left_anti"))
+
+
+def _omits_values(frame: DataFrame, tests: Tests) -> Column:
+    """Return whether the row after a change has an unavailable value."""
+    from pyspark.sql import functions as F
+
+    names = getattr(frame.schema["after"].dataType, "names", ())
+    return any_of(is_true(test(F.col("after").getField(name))) for name, test in tests.items() if name in names)
 
 
 def _changes_key(old_key: Mapping[str, Column]) -> Column:

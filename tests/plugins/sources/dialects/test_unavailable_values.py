@@ -196,6 +196,39 @@ def test_renamed_and_masked_column(tmp_path: Path, spark: SparkSession) -> None:
     assert pipelines.rows(pipeline, spark) == [{"artist_id": 1, "name": "Hans Arp", "country": masked}]
 
 
+def test_update_of_a_key_that_a_rule_names_keeps_omitted_values(tmp_path: Path, spark: SparkSession) -> None:
+    def change(op: str, lsn: int, before: tuple[int, str] | None, after: tuple[int, str] | None) -> dict[str, Any]:
+        rows = {
+            name: row and dict(zip(("id", "doc"), row, strict=True))
+            for name, row in (("before", before), ("after", after))
+        }
+        return {**rows, "source": {"connector": "postgresql", "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}, "op": op}
+
+    folder = tmp_path / "bronze" / "people"
+    config: dict[str, Any] = {
+        "name": "people",
+        "source": {"files": {"path": str(tmp_path / "bronze"), "format": "json"}},
+        "tables": [{"source": "people", "key": "id"}],
+        "transforms": [{"unwrap": {}}],
+        "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+    write_lines(folder / "0.json", [change("c", 1, None, (5, "five"))])
+    Pipeline.from_dict(config).run(spark)
+    lines = [
+        change("c", 2, None, (6, "earlier")),
+        change("d", 3, (6, "earlier"), None),
+        change("u", 4, (5, PLACEHOLDER), (6, PLACEHOLDER)),
+        change("c", 5, None, (8, "eight")),
+        change("u", 6, (8, "eight"), (9, PLACEHOLDER)),
+        change("u", 7, (9, PLACEHOLDER), (10, PLACEHOLDER)),
+    ]
+    write_lines(folder / "1.json", lines)
+    Pipeline.from_dict(config).run(spark)
+    rows = Pipeline.from_dict(config).read("people", spark=spark).select("id", "doc").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(6, "five"), (10, "eight")]
+
+
 def test_placeholder_in_flat_rows(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "bronze" / "people"
     write_lines(folder / "0.json", [{"id": 1, "name": "a", "bio": "long", "__op": "c", "__lsn": 5}])

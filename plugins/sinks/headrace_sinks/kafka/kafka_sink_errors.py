@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.sdk import DataError, HeadraceError
+from headrace.sdk import ConfigError, DataError, HeadraceError
 from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_kafka.kafka_errors import explain_kafka_error
 
@@ -14,6 +14,20 @@ _KNOWN_ERRORS = (
         DataError,
         "a record is too large: {detail}",
         "set `kafka.max.request.size` to more bytes, and `max.message.bytes` of the topic; or remove a large column with `drop`",
+    ),
+    KnownError(
+        r"larger than the total memory buffer you have configured with the buffer.memory configuration",
+        DataError,
+        "a record is larger than `kafka.buffer.memory`",
+        "set `kafka.buffer.memory` to more bytes, or remove a large column with `drop`",
+    ),
+    # The values of options for the login are not shown.
+    KnownError(
+        r"ConfigException: (Invalid value \S* ?for configuration (?!sasl|ssl|bootstrap)[^\n]+"
+        r"|Must set [a-z.]+ to [^\n]+|[a-z.]+ should be equal to or larger than [^\n]+)",
+        ConfigError,
+        "the producer rejects an option of the sink: {detail}",
+        "correct the option, with the prefix `kafka.`",
     ),
     KnownError(
         r"larger than the max message size the server will accept|RecordTooLargeException",

@@ -24,6 +24,9 @@ _FIX_REFUSED = (
     "keep the types of the columns with `cast` under `transforms:`; or set a compatibility of the subject that allows the change, "
     "such as NONE, or write to another topic"
 )
+_FIX_ADDRESS = (
+    "correct `registry:`: this address has no API of Confluent's registry; Apicurio serves it at `/apis/ccompat/v7`"
+)
 _FIX_MISSING = "register this version of the schema, or set `auto.register.schemas: true`"
 
 
@@ -86,9 +89,10 @@ class RegisteredAvro(Plugin):
                 )
             except RegistryRefusalError as error:
                 is_missing = error.status == 404 and not self.config.auto_register_schemas
-                what = f"the schema of {subject} was refused: {error.what}, {client.url}"
-                raise DataError(what, fix=_FIX_MISSING if is_missing else _FIX_REFUSED) from error
-            if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
-                raise client.reject_response(f"it has no id of the schema of {subject}")
-            self._ids[subject, schema] = answer["id"]
+                fix = (_FIX_MISSING if is_missing else _FIX_ADDRESS) if error.status == 404 else _FIX_REFUSED
+                raise DataError(f"the schema of {subject} was refused: {error.what}, {client.url}", fix=fix) from error
+            id_ = answer.get("id") if isinstance(answer, dict) else None
+            if type(id_) is not int or not 0 <= id_ < 1 << 31:
+                raise client.reject_response(f"it has no valid id of the schema of {subject}")
+            self._ids[subject, schema] = id_
         return self._ids[subject, schema]

@@ -8,6 +8,11 @@ from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_sinks.kafka.kafka_sink_errors import explain_write_error
 
 ERRORS = "org.apache.kafka.common.errors"
+BUFFER = (
+    "The message is 88 bytes when serialized which is larger than the total memory buffer you have configured with the buffer.memory "
+    "configuration."
+)
+CONFIG = "org.apache.kafka.common.config.ConfigException"
 LARGE = "The message is 2000088 bytes when serialized which is larger than 1048576, which is the value of the max.request.size"
 
 
@@ -25,6 +30,30 @@ LARGE = "The message is 2000088 bytes when serialized which is larger than 10485
             DataError,
             "a record is larger than `max.message.bytes` of the topic",
             "`max.message.bytes` of the topic",
+        ),
+        (
+            f"{ERRORS}.RecordTooLargeException: {BUFFER}",
+            DataError,
+            "a record is larger than `kafka.buffer.memory`",
+            "set `kafka.buffer.memory` to more bytes",
+        ),
+        (
+            f"{CONFIG}: Invalid value zip for configuration compression.type: String must be one of: none, gzip, snappy, lz4, zstd",
+            ConfigError,
+            "Invalid value zip for configuration compression.type: String must be one of: none",
+            "prefix `kafka.`",
+        ),
+        (
+            f"{CONFIG}: Must set retries to non-zero when using the idempotent producer.",
+            ConfigError,
+            "Must set retries to non-zero",
+            "prefix `kafka.`",
+        ),
+        (
+            f"{CONFIG}: delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms",
+            ConfigError,
+            "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms",
+            "prefix `kafka.`",
         ),
         (
             f"{ERRORS}.InvalidRecordException: Compacted topic cannot accept message without key in topic partition orders-0.",

@@ -85,9 +85,17 @@ def test_schema_is_looked_up_without_registration(registry: FakeRegistry) -> Non
     assert "`auto.register.schemas: true`" in str(raised.value.fix)
 
 
+@pytest.mark.parametrize("id_", [True, -1, 1 << 31, "7", None])
+def test_invalid_id_of_a_schema_is_rejected(registry: FakeRegistry, id_: Any) -> None:
+    registry.response = 200, {"id": id_}
+    with pytest.raises(ConfigError, match=r"no valid id of the schema of replica\.orders-key"):
+        RegisteredAvro({"registry": registry.url}).register("replica.orders-key", SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("response", "kind", "what", "fix"),
     [
+        ((404, {"error_code": 40401, "message": "No subject"}), DataError, "value was refused", "correct `registry:`"),
         ((409, INCOMPATIBLE), DataError, "TYPE_MISMATCH", "`cast` under `transforms:`"),
         ((422, {"error_code": 42201, "message": "Invalid schema"}), DataError, "Invalid schema", "compatibility"),
         ((401, {"message": "Unauthorized"}), LoginError, "401", "`basic.auth.user.info`"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Table → entries of the queue.
 Entries = Mapping[str, Sequence[QueueEntry]]
-_KEY = PREFIX + "view_key_"
+_KEY, _COUNT = PREFIX + "view_key_", PREFIX + "count"
 
 
 class ViewTables:
@@ -158,12 +158,12 @@ def check_keys(view: View, rows: DataFrame, key: Sequence[str]) -> int:
     from pyspark.sql import functions as F
 
     columns = [F.col(quote_name(name)) for name in key]
-    groups = rows.groupBy(*columns).agg(F.count("*").alias("n"))
+    groups = rows.groupBy(*columns).agg(F.count("*").alias(_COUNT))
     texts = F.struct(*[column.cast("string").alias(name) for name, column in zip(key, columns, strict=True)])
     found = groups.agg(
-        F.sum("n").alias("rows"),
-        F.max("n").alias("most"),
-        F.max_by(texts, F.col("n")).alias("key"),
+        F.sum(_COUNT).alias("rows"),
+        F.max(_COUNT).alias("most"),
+        F.max_by(texts, F.col(_COUNT)).alias("key"),
         F.bool_or(any_of(column.isNull() for column in columns)).alias("has_null"),
     ).first()
     assert found is not None

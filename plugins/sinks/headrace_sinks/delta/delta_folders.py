@@ -26,11 +26,17 @@ def make_table_folders() -> TableFolders:
     )
 
 
-def check_other_files(spark: SparkSession, name: str, path: str, columns: Sequence[str] = ()) -> None:
-    """Raise ConfigError for a new table in a folder with files of another program. ``columns``: those of its partitions."""
+def check_other_files(
+    spark: SparkSession, name: str, path: str, columns: Sequence[str] = (), prefix_length: int = 0
+) -> None:
+    """Raise ConfigError for a new table in a folder with files of another program.
+
+    ``columns``, ``prefix_length``: as for ``find_other_file``, of the new table.
+    """
     names = Folder(spark, path).names(hidden=True)
     # Delta creates the folder of the log before it writes files, so a killed first batch leaves no files without it.
-    other = next(iter(names), None) if LOG not in names else find_other_file(spark, path, columns)
+    is_own = LOG in names
+    other = find_other_file(spark, path, columns, prefix_length) if is_own else next(iter(names), None)
     if other is not None:
         raise ConfigError(
             f"its folder is not a Delta table and has files of another program, for example {other!r}, which its VACUUM would delete",

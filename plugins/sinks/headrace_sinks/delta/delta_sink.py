@@ -266,9 +266,9 @@ class DeltaSink(Sink):
             return deferred
         check_partition_types(columns, rows.schema, f"table {table.name}, sink delta, partition.by")
         check_other_formats(spark, table.name, path, self.name)
-        check_other_files(spark, table.name, path, columns)
         names = tuple(list_names(rows.schema))
         properties = self._table_options.properties(names)
+        check_other_files(spark, table.name, path, columns, find_prefix_length(properties))
         check_names(names, properties, self.config.readers)
         if batch.mode == "upsert":
             rows = rows.where(~_is_deleted())

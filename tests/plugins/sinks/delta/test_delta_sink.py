@@ -82,6 +82,15 @@ def test_table_with_deletion_vectors_is_set_aside_for_a_reader_that_refuses_them
 # The mark of the batch
 
 
+def test_first_batch_continues_after_a_killed_one_with_random_names_of_folders(target: Target, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, target)
+    for name in "_delta_log", "ug":
+        (folder / name).mkdir(parents=True)
+    (folder / "ug" / "part-0.parquet").touch()
+    target.write("id int, `a b` string", put(1, 1, "a"), mode="append")
+    assert target.rows() == [{"id": 1, "a b": "a"}]
+
+
 def test_rows_that_a_restore_removed_are_written_again(target: Target, tmp_path: Path) -> None:
     for number in range(2):
         target.write(PEOPLE, put(number, number, "a"), mode="append")

@@ -106,10 +106,10 @@ class KinesisSink(Sink):
         from pyspark.sql import functions as F
 
         stream = self.find_stream(table.name)
-        key = F.coalesce(F.col("key"), F.lit(self.config.null_key)).alias("key")
         value = F.coalesce(F.col("value").cast("binary"), F.lit(b"")).alias("value")
-        records = make_records(rows, table, self._choose_format(stream)).select(key, value)
-        send = partial(send_records, stream=stream, record_bytes=self._find_record_bytes(stream))
+        records = make_records(rows, table, self._choose_format(stream)).select("key", value)
+        size, null_key = self._find_record_bytes(stream), self.config.null_key
+        send = partial(send_records, stream=stream, record_bytes=size, null_key=null_key)
         found = [row["error"] for row in records.mapInArrow(send, "error binary").collect()]
         errors: list[HeadraceError] = [pickle.loads(error) for error in found if error]  # noqa: S301 - of our own tasks
         if errors:

@@ -24,7 +24,7 @@ class KinesisSinkConfig(IdentityConfig, SinkConfig):
     """URL of a VPC endpoint or an emulator."""
 
     null_key: str = Field("default", alias="null.key", min_length=1, max_length=256)
-    """Partition key of records without a key."""
+    """Partition key of records without a key. They are spread over the shards by a random hash (``ExplicitHashKey``)."""
 
     value_schemas_enable: bool = Field(True, alias="value.converter.schemas.enable")
     """Whether values contain their schema, as in Kafka Connect's JsonConverter. Partition keys never do."""

@@ -1,7 +1,7 @@
 """Writer of one task's records to a stream with PutRecords, in the order of each key.
 
 PutRecords may store any part of its records, in any order. A request therefore has one record of each key, and the next record of
-a key is sent after the stream has stored the one before.
+a key is sent after the stream has stored the one before. Records without a key have no order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from headrace_sinks.kinesis.target_stream import TargetStream
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    #: Key of a record, or the number of a record without a key.
+    Key = str | int
+
 #: Limits of a request. AWS allows 10 MiB since 2025; emulators, and a record of more bytes in a request of its own, have the older limit.
 _REQUEST_RECORDS, _REQUEST_BYTES = 500, 5 << 20
 #: Characters of a partition key.
@@ -30,17 +33,18 @@ _MAX_FAILURES, _LONGEST_PAUSE = 10, 5.0
 
 
 def send_records(
-    batches: Iterable[pa.RecordBatch], stream: TargetStream, record_bytes: int
+    batches: Iterable[pa.RecordBatch], stream: TargetStream, record_bytes: int, null_key: str
 ) -> Iterator[pa.RecordBatch]:
     """Send the columns ``key`` and ``value`` of a task (for ``mapInArrow``); yield the pickled error, null without one.
 
-    Spark would repeat a task that raises, and with it its records. ``record_bytes``: largest record of the stream, with its key.
+    Spark would repeat a task that raises, and with it its records. ``record_bytes``: largest record of the stream, with its key;
+    ``null_key``: partition key of records without a key.
     """
     import pyarrow as pa
 
     error: bytes | None = None
     try:
-        writer = StreamWriter(stream, stream.keep_client(), record_bytes)
+        writer = StreamWriter(stream, stream.keep_client(), record_bytes, null_key)
         for batch in batches:
             for key, value in zip(*(batch.column(name).to_pylist() for name in ("key", "value")), strict=True):
                 writer.add(key, value)
@@ -51,18 +55,20 @@ def send_records(
 
 
 class StreamWriter:
-    """Records that wait for a request, by key."""
+    """Records that wait for a request, by key. Each record without a key has a number of its own instead."""
 
-    def __init__(self, stream: TargetStream, client: Any, record_bytes: int) -> None:
-        self._stream, self._client, self._record_bytes = stream, client, record_bytes
-        self._waiting: dict[str, deque[bytes]] = {}
-        self._count = self._bytes = self._failures = 0
+    def __init__(self, stream: TargetStream, client: Any, record_bytes: int, null_key: str = "default") -> None:
+        self._stream, self._client, self._record_bytes, self._null_key = stream, client, record_bytes, null_key
+        self._waiting: dict[Key, deque[bytes]] = {}
+        self._count = self._bytes = self._failures = self._number = 0
 
-    def add(self, key: str, value: bytes) -> None:
-        """Add a record; send others while too many wait."""
-        self._check_size(key, value)
-        self._waiting.setdefault(key, deque()).append(value)
-        self._count, self._bytes = self._count + 1, self._bytes + _size(key, value)
+    def add(self, key: str | None, value: bytes) -> None:
+        """Add a record, which may have no key; send others while too many wait."""
+        self._number += 1
+        entry = self._number if key is None else key
+        self._check_size(entry, value)
+        self._waiting.setdefault(entry, deque()).append(value)
+        self._count, self._bytes = self._count + 1, self._bytes + self._size(entry, value)
         while self._count > _WAITING_RECORDS or self._bytes > _WAITING_BYTES:
             self._send()
 
@@ -71,16 +77,16 @@ class StreamWriter:
         while self._waiting:
             self._send()
 
-    def _check_size(self, key: str, value: bytes) -> None:
-        if len(key) > _KEY_CHARACTERS:
+    def _check_size(self, key: Key, value: bytes) -> None:
+        if (length := len(self._partition_key(key))) > _KEY_CHARACTERS:
             raise DataError(
-                f"a partition key has {len(key)} characters, and Kinesis allows {_KEY_CHARACTERS}",
+                f"a partition key has {length} characters, and Kinesis allows {_KEY_CHARACTERS}",
                 where=self._stream.where,
                 fix="name fewer or shorter key columns: `tables: - {source: …, key: [id]}`",
             )
-        if _size(key, value) > self._record_bytes:
+        if (size := self._size(key, value)) > self._record_bytes:
             raise DataError(
-                f"a record has {_size(key, value):,} bytes with its key, and the stream allows {self._record_bytes:,}",
+                f"a record has {size:,} bytes with its key, and the stream allows {self._record_bytes:,}",
                 where=self._stream.where,
                 fix="set the maximum record size of the stream to up to 10 MiB (UpdateMaxRecordSize); "
                 "or remove a large column with `drop`, or schemas with `value.converter.schemas.enable: false`",
@@ -93,7 +99,7 @@ class StreamWriter:
         stored = [key for key in keys if key not in refusals]
         for key in stored:
             value = self._waiting[key].popleft()
-            self._count, self._bytes = self._count - 1, self._bytes - _size(key, value)
+            self._count, self._bytes = self._count - 1, self._bytes - self._size(key, value)
         for key in keys:  # the next request begins with other keys
             if values := self._waiting.pop(key):
                 self._waiting[key] = values
@@ -101,22 +107,25 @@ class StreamWriter:
         if refusals:
             self._pause(next(iter(refusals.values())))
 
-    def _choose_keys(self) -> list[str]:
+    def _choose_keys(self) -> list[Key]:
         """Return the keys of the next request, whose records fit its limits."""
-        keys: list[str] = []
+        keys: list[Key] = []
         size = 0
         for key, values in self._waiting.items():
-            size += _size(key, values[0])
+            size += self._size(key, values[0])
             if len(keys) == _REQUEST_RECORDS or (keys and size > _REQUEST_BYTES):
                 break
             keys.append(key)
         return keys
 
-    def _put(self, keys: list[str]) -> dict[str, HeadraceError]:
+    def _put(self, keys: list[Key]) -> dict[Key, HeadraceError]:
         """Send the first record of each key; return the temporary errors of those that were not stored. Raises other errors."""
         from botocore.exceptions import ClientError
 
-        records = [{"PartitionKey": key, "Data": self._waiting[key][0]} for key in keys]
+        records = [
+            {"PartitionKey": self._partition_key(key), "Data": self._waiting[key][0], **_choose_shard(key)}
+            for key in keys
+        ]
         try:
             results = self._client.put_records(**self._stream.parameters, Records=records)["Records"]
         except Exception as error:  # noqa: BLE001 - raised unless it is temporary
@@ -142,7 +151,14 @@ class StreamWriter:
             raise refusal
         time.sleep(min(0.1 * 2**self._failures, _LONGEST_PAUSE) * random.uniform(0.5, 1))  # noqa: S311 - spreads requests
 
+    def _partition_key(self, key: Key) -> str:
+        return key if isinstance(key, str) else self._null_key
 
-def _size(key: str, value: bytes) -> int:
-    """Return the bytes of a record that count for the limits."""
-    return len(key.encode()) + len(value)
+    def _size(self, key: Key, value: bytes) -> int:
+        """Return the bytes of a record that count for the limits."""
+        return len(self._partition_key(key).encode()) + len(value)
+
+
+def _choose_shard(key: Key) -> dict[str, str]:
+    """Return the hash of a record without a key, which spreads such records over the shards; nothing for others."""
+    return {} if isinstance(key, str) else {"ExplicitHashKey": f"{random.getrandbits(128)}"}

@@ -89,6 +89,19 @@ def test_requests_are_full_and_within_the_limits() -> None:
     assert [len(request) for request in client.requests] == [1, 1]
 
 
+def test_records_without_a_key_fill_requests_and_are_spread() -> None:
+    client = PutRecords(lambda number: THROTTLED if number % 7 == 0 else None)
+    writer = StreamWriter(STREAM, client, 1 << 20, "none")
+    for number in range(1100):
+        writer.add(None, f"{number}".encode())
+    writer.finish()
+    assert sorted(map(int, client.stored["none"])) == list(range(1100))
+    assert [len(request) for request in client.requests[:2]] == [500, 500]
+    hashes = [int(record["ExplicitHashKey"]) for record in client.requests[0]]
+    assert len(set(hashes)) == 500
+    assert {value >> 126 for value in hashes} == {0, 1, 2, 3}, "parts of a stream with four shards"
+
+
 def test_pauses_grow_while_nothing_is_stored_and_then_the_error_is_raised(pauses: list[float]) -> None:
     with pytest.raises(RetriableError, match="Rate exceeded for shard") as raised:
         write(PutRecords(lambda number: THROTTLED), [("a", b"1"), ("b", b"2")])
@@ -139,10 +152,10 @@ def test_error_of_a_task_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TargetStream, "keep_client", lambda stream: client)
     small, large = ({"key": [key], "value": [b"x" * size]} for key, size in (("a", 1), ("b", 100)))
     batches = [pa.RecordBatch.from_pydict(columns) for columns in (small, large)]
-    [row] = send_records(batches[:1], STREAM, record_bytes=50)
+    [row] = send_records(batches[:1], STREAM, record_bytes=50, null_key="default")
     assert row.to_pydict() == {"error": [None]}
     assert client.stored == {"a": [b"x"]}
-    [row] = send_records(batches, STREAM, record_bytes=50)
+    [row] = send_records(batches, STREAM, record_bytes=50, null_key="default")
     error = pickle.loads(row.to_pydict()["error"][0])
     assert type(error) is DataError
     assert "a record has 101 bytes with its key, and the stream allows 50" in str(error)

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from headrace_sinks.file_formats import LOCAL_MICROSECONDS, MICROSECONDS
+from headrace_sinks.map_keys import write_text_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -37,7 +38,7 @@ def encode_json(struct: Column, data_type: DataType, name: str | None) -> Column
     """Encode a struct; null stays null. ``name``: the name of its schema, which precedes the payload; None: no schema."""
     from pyspark.sql import functions as F
 
-    payload = F.to_json(struct, _OPTIONS)
+    payload = F.to_json(write_text_keys(struct, data_type), _OPTIONS)
     if name is None:
         return payload
     schema = {**describe_schema(data_type, optional=False), "name": name}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk.columns import quote_name
 from headrace_sinks.file_formats import LOCAL_MICROSECONDS, MICROSECONDS
+from headrace_sinks.map_keys import write_text_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,7 +40,7 @@ def encode_cells(rows: DataFrame) -> DataFrame:
         if field.dataType.typeName() == "binary":
             encoded[field.name] = F.base64(column)
         elif _is_nested(field.dataType):
-            encoded[field.name] = F.to_json(column, _JSON_OPTIONS)
+            encoded[field.name] = F.to_json(write_text_keys(column, field.dataType), _JSON_OPTIONS)
     return rows.withColumns(encoded) if encoded else rows
 
 

@@ -33,6 +33,7 @@ from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.csv_cells import CSV_OPTIONS, CSV_READ_OPTIONS, cell_schema, decode_cells, encode_cells
 from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
+from headrace_sinks.map_keys import with_text_keys
 from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
@@ -155,6 +156,7 @@ class FilesSink(Sink):
                 fix="set `nullValue`, for example to NULL, or use `format: json`",
             )
         rows = encode_cells(rows) if self.config.format == "csv" else rows
+        rows = with_text_keys(rows) if self.config.format == "json" else rows
         writer = rows.write.format(self.config.format).options(**options)
         writer.mode("overwrite").save(f"{folder.path}/{name}")
         if self.config.sync:

@@ -145,6 +145,10 @@ def test_json_keeps_types_without_a_json_equivalent(tmp_path: Path, sessions: Se
     assert '"at":"2024-02-29T23:59:59.123456Z","local":"2024-02-29T23:59:59.123456"' in "".join(texts)
     assert table.rows()[0]["local"] == time
     assert dict(table.read().dtypes)["price"] == "decimal(9,2)"
+    maps = target(tmp_path / "maps", sessions)
+    maps.write("id int, days map<date, int>", put(1, 1, {time.date(): 1}))
+    texts = [file.read_text() for file in (tmp_path / "maps" / "people").glob("*/part-*.json")]
+    assert '"days":{"2024-02-29":1}' in "".join(texts)
 
 
 @pytest.mark.parametrize("format", ["avro", "parquet"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from headrace_sinks.map_keys import format_in_utc, make_text_key
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
@@ -96,12 +98,12 @@ def convert_values(column: Column, data_type: DataType) -> Column:
         element_type = data_type.elementType
         return F.transform(column, lambda item: convert_values(item, element_type))
     if isinstance(data_type, T.MapType):
-        value_type = data_type.valueType
-        texts = F.transform_keys(column, lambda key, _: key.cast("string"))
+        key_type, value_type = data_type.keyType, data_type.valueType
+        texts = F.transform_keys(column, lambda key, _: make_text_key(key, key_type))
         return F.transform_values(texts, lambda _, value: convert_values(value, value_type))
     if isinstance(data_type, T.DateType):
         return F.unix_date(column)
-    return _format_in_utc(column) if isinstance(data_type, T.TimestampType) else column.cast("string")
+    return format_in_utc(column) if isinstance(data_type, T.TimestampType) else column.cast("string")
 
 
 def _has_converted_values(data_type: DataType) -> bool:
@@ -116,13 +118,3 @@ def _has_converted_values(data_type: DataType) -> bool:
     if isinstance(data_type, T.DecimalType):
         return False
     return data_type.typeName() in _CONVERTED or data_type.typeName() not in _TYPES
-
-
-def _format_in_utc(timestamp: Column) -> Column:
-    """Return a timestamp as an ISO string in UTC, in any time zone of the session."""
-    from pyspark.sql import functions as F
-
-    clock = F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.expr("INTERVAL '0.000001' SECOND") * F.unix_micros(
-        timestamp
-    )
-    return F.concat(F.translate(clock.cast("string"), " ", "T"), F.lit("Z"))

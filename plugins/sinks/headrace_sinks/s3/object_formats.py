@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk import DataError
 from headrace.sdk.schemas import check_names
 from headrace_sinks.file_formats import LOCAL_MICROSECONDS, MICROSECONDS
+from headrace_sinks.map_keys import with_text_keys
 from headrace_sinks.s3.pending_records import HEADERS, RECORD_KEY, VALUE
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
@@ -82,6 +83,8 @@ def write_files(records: DataFrame, kind: str, folder: str, config: S3SinkConfig
     else:
         columns, spark_format = [F.col(f"{kind}.*")], file_format
     frame = records.select(OBJECT, *columns)
+    if file_format == "json":
+        frame = with_text_keys(frame)
     if file_format == "avro":
         check_names(frame.drop(OBJECT).schema, "Avro")
     writer = frame.write.format(spark_format).partitionBy(OBJECT).mode("overwrite")

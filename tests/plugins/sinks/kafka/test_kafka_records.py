@@ -132,6 +132,26 @@ def test_values_with_schemas_are_read_back_as_they_were(spark: SparkSession) -> 
     assert found == [[plain(value) for value in values] for values in originals]
 
 
+def test_keys_of_maps_are_text(spark: SparkSession) -> None:
+    from headrace.spark.sessions import Sessions
+
+    session = Sessions(spark, {"spark.sql.session.timeZone": "America/New_York"}).of("kafka")
+    rows = session.sql(
+        "SELECT map(date'2020-01-01', 1) AS d, array(map(unhex('00ff'), map(date'2020-01-02', 1))) AS b, "
+        "named_struct('t', map(timestamp'2020-01-01 00:00:00.5Z', 1), 'n', map(timestamp_ntz'2020-01-01 01:00:00', 1)) AS s, "
+        f"map(1, 2) AS i, map(1.10BD, 2) AS c, 0 AS {C.PARTITION}, 1L AS {C.OFFSET}, "
+        f"false AS {C.TOMBSTONE}, false AS {DELETED}, '1' AS {POSITION}"
+    )
+    [record] = encode(rows, Table("shop.orders"), **PLAIN).collect()
+    assert json.loads(record["value"]) == {
+        "d": {"2020-01-01": 1},
+        "b": [{"AP8=": {"2020-01-02": 1}}],
+        "s": {"t": {"2020-01-01T00:00:00.5Z": 1}, "n": {"2020-01-01T01:00:00": 1}},
+        "i": {"1": 2},
+        "c": {"1.10": 2},
+    }
+
+
 def test_times_without_schemas_are_text_in_utc(spark: SparkSession) -> None:
     from headrace.spark.sessions import Sessions
 

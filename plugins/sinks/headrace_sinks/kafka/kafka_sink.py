@@ -6,7 +6,6 @@ each key into one task. A repeated batch repeats its records in the same order, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,15 +27,13 @@ from headrace_kafka.kafka_client import KafkaClient
 from headrace_sinks.change_records import list_columns, make_records
 from headrace_sinks.file_formats import check_avro_columns
 from headrace_sinks.kafka.kafka_records import choose_format
-from headrace_sinks.kafka.kafka_sink_config import KafkaSinkConfig
+from headrace_sinks.kafka.kafka_sink_config import NO_TOPIC_NAME, KafkaSinkConfig, is_topic_name
 from headrace_sinks.kafka.kafka_sink_errors import explain_write_error
 from headrace_sinks.kafka.registered_avro import RegisteredAvro
 from headrace_sinks.name_template import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaSink(KafkaClient, Sink):
@@ -72,6 +69,11 @@ class KafkaSink(KafkaClient, Sink):
             "per key; a compacted topic keeps the last record of each key"
         )
 
+        if NAME not in self.config.topic:
+            yield (
+                f"sink kafka: all tables have the topic {self.config.topic}. Its records do not name their table, and a compacted topic keeps "
+                "one of two rows with equal keys in different tables"
+            )
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink kafka", self.describe_cluster(spark)
 
@@ -88,9 +90,9 @@ class KafkaSink(KafkaClient, Sink):
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         topic = self.name_topic(table.name)
-        if not _TOPIC_NAME.fullmatch(topic):
+        if not is_topic_name(topic):
             raise ConfigError(
-                f"{topic!r} is not a valid name of a topic, which has up to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
+                f"{topic!r} {NO_TOPIC_NAME}",
                 where=f"sink kafka, table {table.name}",
                 fix="set `topic:`, or `target:` in `tables:`",
             )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import SinkConfig
 from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
@@ -24,6 +25,8 @@ _PRODUCER_OPTIONS = (
     "max.block.ms",
     "max.request.size",
 )
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+NO_TOPIC_NAME = "is not a valid name of a topic, which has up to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'"
 _NO_TRANSACTIONS = ("Spark's writer has no transactions", "remove the option: records are written at least once")
 _BYTES = ("Spark's writer sends bytes", "remove the option: `keys.format` and the converters' options set the format")
 #: Option → its values that keep the order of a key's records and lose none, and the reason.
@@ -31,6 +34,11 @@ _REQUIRED = {
     "kafka.acks": (("all", "-1"), "a broker may lose records that only it has"),
     "kafka.enable.idempotence": (("true",), "a repeated request would change the order of records"),
 }
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic can have a name."""
+    return _TOPIC_NAME.fullmatch(name) is not None
 
 
 class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
@@ -67,6 +75,13 @@ class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
 
     null_values: Literal["write", "ignore"] = Field("write", alias="behavior.on.null.values")
     """Tombstones of the source: written, or left out. A delete always becomes a tombstone."""
+
+    @field_validator("topic")
+    @classmethod
+    def _check_topic(cls, value: str) -> str:
+        if not is_topic_name(value.replace(NAME, "t")):  # tables have names of at least one character
+            raise ValueError(f"{value!r} {NO_TOPIC_NAME}")
+        return value
 
     @classmethod
     def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:

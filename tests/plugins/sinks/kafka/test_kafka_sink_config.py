@@ -65,6 +65,16 @@ def test_invalid_name_of_a_topic_is_rejected(name: str) -> None:
     assert f"table {name}" in str(raised.value.where)
 
 
+@pytest.mark.parametrize("topic", ["ü-{name}", "a b", "..", "x" * 250])
+def test_topic_that_no_table_can_have_is_rejected_by_check(topic: str) -> None:
+    with pytest.raises(ConfigError, match="not a valid name of a topic"):
+        sink(topic=topic)
+
+
+def test_topic_of_all_tables_is_noted() -> None:
+    assert "two rows with equal keys in different tables" in list(sink(topic="all").notes())[1]
+
+
 def test_pickled_sink_has_no_connection() -> None:
     one = sink()
     one._client = object()  # type: ignore[assignment]

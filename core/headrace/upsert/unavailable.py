@@ -83,13 +83,42 @@ def unavailable_columns(rows: DataFrame) -> list[str]:
     return [name for name in names if name in rows.columns]
 
 
-def name_unavailable(rows: DataFrame) -> DataFrame:
-    """Convert UNAVAILABLE to a list of names for tables that are appended to; null if there are none."""
+def name_unavailable(rows: DataFrame, *, has_envelopes: bool = False) -> DataFrame:
+    """Convert UNAVAILABLE to a list of names for tables that are appended to; null if there are none.
+
+    ``has_envelopes``: rows are whole events, and names are paths in their row images, such as ``after.name``.
+    """
     from pyspark.sql import functions as F
 
     flags = F.col(UNAVAILABLE)
-    names = F.array_compact(F.array(*[F.when(flags.getField(n), F.lit(n)) for n in unavailable_columns(rows)]))
+    if has_envelopes:
+        found = _find_in_images(rows)
+    else:
+        found = {name: flags.getField(name) for name in unavailable_columns(rows)}
+    if not found:
+        return rows.drop(UNAVAILABLE)
+    names = F.array_compact(F.array(*[F.when(is_omitted, F.lit(name)) for name, is_omitted in found.items()]))
     return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
+
+
+def _find_in_images(rows: DataFrame) -> dict[str, Column]:
+    """Return path in a row image → whether its value is unavailable.
+
+    UNAVAILABLE describes the row, which is the image after the change, or before it for a delete. In the row before an update, the
+    unavailable values of the row are null if the event omits them there, too.
+    """
+    from pyspark.sql import functions as F
+
+    flagged: list[str] = getattr(rows.schema[UNAVAILABLE].dataType, "names", [])
+    has_after = F.col("after").isNotNull() if "after" in rows.columns else F.lit(False)
+    found = {}
+    for image in (name for name in IMAGES if name in rows.columns):
+        for name in (name for name in _image_columns(rows, image) if name in flagged):
+            is_omitted = F.col(image).isNotNull() & F.col(UNAVAILABLE).getField(name)
+            if image == "before":
+                is_omitted &= ~has_after | F.col(image).getField(name).isNull()
+            found[f"{image}.{name}"] = is_omitted
+    return found
 
 
 def is_true(condition: Column) -> Column:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.sdk import Table, changes as C
 from headrace.sdk.changes import DELETED, KEY, POSITION
 from headrace.sdk.columns import quote_name
+from headrace_sinks.placeholders import write_placeholders
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,6 +26,8 @@ class RecordFormat:
 
     #: Part and struct of a record → its bytes or its text; null stays null.
     encode: Callable[[Part, Column, StructType], Column]
+    #: Bytes in place of values that change events omit.
+    placeholder: bytes
     #: Keys are those of the source's records.
     has_raw_keys: bool = False
     has_headers: bool = False
@@ -45,6 +48,7 @@ def make_records(rows: DataFrame, table: Table, form: RecordFormat) -> DataFrame
     """
     from pyspark.sql import functions as F
 
+    rows = write_placeholders(rows, form.placeholder)
     if not form.has_tombstones and C.TOMBSTONE in rows.columns:
         rows = rows.where(~F.col(C.TOMBSTONE))
     key, value = _encode_key(rows, table, form), _encode_value(rows, form)

@@ -16,7 +16,7 @@ from headrace.engine.read.change_reader import drop_tombstone_rows
 from headrace.engine.write.table_plan import TablePlan
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import HeadraceError, PluginError, RetriableError
-from headrace.sdk.changes import TOMBSTONE
+from headrace.sdk.changes import TOMBSTONE, UNAVAILABLE
 from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
@@ -137,11 +137,12 @@ class SinkWriter:
 
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
-    """Keep only the record columns that a sink stores, and tombstones only if it stores them."""
+    """Keep only the record columns that a sink stores, tombstones if it stores them, and UNAVAILABLE if it accepts new columns."""
     stored_columns = set(sink.record_columns())
     if table_plan.keeps_tombstones and TOMBSTONE not in stored_columns:
         rows = drop_tombstone_rows(rows)
-    return rows.drop(*(table_plan.record_columns - stored_columns))
+    left_out: set[str] = set() if sink.capabilities.schema_evolution else {UNAVAILABLE}
+    return rows.drop(*(table_plan.record_columns - stored_columns | left_out))
 
 
 class SinkPoller:

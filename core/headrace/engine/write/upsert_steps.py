@@ -100,7 +100,7 @@ def select_tombstones(rows: DataFrame) -> DataFrame:
 def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Return the accepted rows for append tables.
 
-    Unavailable values are null, and listed if the tables accept new columns. No envelope is DELETED: an event removes no row.
+    Unavailable values are null, and listed. No envelope is DELETED: an event removes no row.
     """
     from pyspark.sql import functions as F
 
@@ -178,12 +178,10 @@ def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """Drop the columns that only upserts need. Names of unavailable values stay if every table accepts new columns."""
-    if not table_plan.unavailable:
+    """Drop the columns that only upserts need, and name the unavailable values."""
+    if UNAVAILABLE not in rows.columns:
         return rows
-    takes_columns = all(s.capabilities.schema_evolution for s, mode in table_plan.modes.items() if mode != "upsert")
-    rows = name_unavailable(rows) if takes_columns else rows.drop(UNAVAILABLE)
-    return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
+    return name_unavailable(rows, has_envelopes=table_plan.has_envelopes).drop(NEW_KEY, KEY_CHANGE_POSITION)
 
 
 def _name_records(rows: DataFrame, table_plan: TablePlan) -> DataFrame:

@@ -26,6 +26,7 @@ def choose_format(topic: str, config: KafkaSinkConfig, avro: RegisteredAvro) -> 
 
     return RecordFormat(
         encode,
+        config.placeholder,
         has_raw_keys=config.keys_format == "bytes",
         has_headers=config.includeHeaders,
         has_tombstones=config.null_values == "write",

@@ -31,6 +31,7 @@ from headrace_sinks.kafka.kafka_sink_config import NO_TOPIC_NAME, KafkaSinkConfi
 from headrace_sinks.kafka.kafka_sink_errors import explain_write_error
 from headrace_sinks.kafka.registered_avro import RegisteredAvro
 from headrace_sinks.name_template import NAME
+from headrace_sinks.placeholders import explain_placeholder_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,12 +69,12 @@ class KafkaSink(KafkaClient, Sink):
             "sink kafka: each change is written at least once. After a crash, the records of the last batch are repeated in the same order "
             "per key; a compacted topic keeps the last record of each key"
         )
-
         if NAME not in self.config.topic:
             yield (
                 f"sink kafka: all tables have the topic {self.config.topic}. Its records do not name their table, and a compacted topic keeps "
                 "one of two rows with equal keys in different tables"
             )
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink kafka", self.describe_cluster(spark)
 
@@ -116,7 +117,8 @@ class KafkaSink(KafkaClient, Sink):
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         auth = self.config.auth
-        return (auth.explain(error) if auth else None) or explain_write_error(error)
+        explained = auth.explain(error) if auth else None
+        return explained or explain_placeholder_error(error) or explain_write_error(error)
 
     def _check_topic(self, spark: SparkSession, topic: str) -> None:
         """Raise ConfigError for a topic that does not exist and that the broker does not create: a producer waits for it for a minute."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import SinkConfig
 from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
 from headrace_sinks.kafka.registered_avro import RegisteredAvroOptions
 from headrace_sinks.name_template import NAME, NameTemplate
+from headrace_sinks.placeholders import PlaceholderOptions
 
 #: Options of Kafka's producer that users write without Spark's prefix.
 _PRODUCER_OPTIONS = (
@@ -41,7 +41,7 @@ def is_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None
 
 
-class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, SinkConfig):
+class KafkaSinkConfig(KafkaClientConfig, RegisteredAvroOptions, PlaceholderOptions):
     """Kafka topics. Options of Kafka's producer (``kafka.*``) go next to these."""
 
     known_options = _PRODUCER_OPTIONS

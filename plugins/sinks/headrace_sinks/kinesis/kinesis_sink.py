@@ -32,6 +32,7 @@ from headrace_sinks.kinesis.kinesis_sink_config import KinesisSinkConfig
 from headrace_sinks.kinesis.stream_writer import send_records
 from headrace_sinks.kinesis.target_stream import TargetStream
 from headrace_sinks.name_template import NAME
+from headrace_sinks.placeholders import explain_placeholder_error
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -116,6 +117,9 @@ class KinesisSink(Sink):
             raise min(errors, key=lambda error: isinstance(error, RetriableError))
         return WriteResult()
 
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_placeholder_error(error)
+
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         raise NoSuchTableError(
             "the kinesis sink does not read its streams", where="sink kinesis", fix="show a table of another sink"
@@ -128,7 +132,7 @@ class KinesisSink(Sink):
         def encode(part: Part, struct: Column, data_type: StructType) -> Column:
             return encode_json(struct, data_type, name if part == "value" else None)
 
-        return RecordFormat(encode, has_tombstones=self.config.null_values == "write")
+        return RecordFormat(encode, self.config.placeholder, has_tombstones=self.config.null_values == "write")
 
     def _find_record_bytes(self, stream: TargetStream) -> int:
         """Return the bytes of the largest record of a stream. ConfigError for a stream that does not exist."""

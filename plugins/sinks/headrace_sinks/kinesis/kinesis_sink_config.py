@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.sdk import SinkConfig
 from headrace_aws.identity_config import IdentityConfig
 from headrace_sinks.name_template import NAME, NameTemplate
+from headrace_sinks.placeholders import PlaceholderOptions
 
 
-class KinesisSinkConfig(IdentityConfig, SinkConfig):
+class KinesisSinkConfig(IdentityConfig, PlaceholderOptions):
     """Amazon Kinesis streams."""
 
     stream: NameTemplate = Field(NAME, min_length=1)

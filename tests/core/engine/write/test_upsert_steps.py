@@ -110,6 +110,35 @@ def test_appended_rows_list_unavailable_values(spark: SparkSession) -> None:
     ]
 
 
+def test_whole_events_list_unavailable_values_of_each_row_image(spark: SparkSession) -> None:
+    row = "struct<id: int, text: string>"
+    schema = f"before {row}, after {row}, {TOAST.split(', ', 2)[2]}, _headrace_new_key struct<id: int>, "
+    schema += "_headrace_moved string, _headrace_topic string"
+    own = (None, None, "t")
+    rows = spark.createDataFrame(
+        [
+            ((1, "old"), (1, None), (True,), False, "0A", *own),
+            ((1, None), (1, None), (True,), False, "0B", *own),
+            ((1, None), (1, "new"), (False,), False, "0C", *own),
+            ((1, None), None, (True,), False, "0D", *own),
+        ],
+        schema,
+    )
+    appended = upsert_steps.append_rows(rows, make_plan("append", columns=("before", "after"), has_envelopes=True))
+    assert {name for name in appended.columns if name.startswith("_headrace_")} == {
+        "_headrace_unchanged",
+        "_headrace_deleted",
+        "_headrace_position",
+    }
+    names = appended.selectExpr("_headrace_position p", "to_json(_headrace_unchanged) n")
+    assert [n for _, n in rows_of(names, "p", "n")] == [
+        '["after.text"]',
+        '["before.text","after.text"]',
+        None,
+        '["before.text"]',
+    ]
+
+
 def test_changes_older_than_a_truncate_of_their_source_are_dropped(spark: SparkSession, state: TableState) -> None:
     rows = spark.createDataFrame(
         [

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pytest
+from pyspark.sql import functions as F
 from tests.support.records import make_changes
 
-from headrace.sdk import changes as C
+from headrace.sdk import DataError, changes as C
 from headrace.sdk.changes import DELETED, KEY, POSITION
 from headrace.sdk.sink import Table
 from headrace.testing.tables import VALUES, plain
@@ -21,7 +22,9 @@ from headrace_sinks import KafkaSink
 from headrace_sinks.change_records import make_records
 from headrace_sinks.kafka.kafka_records import choose_format
 from headrace_sinks.kafka.registered_avro import RegisteredAvro
+from headrace_sinks.placeholders import make_placeholder
 from headrace_sources.dialects.flat import FlatDialect
+from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
 from headrace_sources.formats.avro import AvroFormat
 
 if TYPE_CHECKING:
@@ -70,8 +73,6 @@ def test_deletes_and_tombstones_have_no_value(spark: SparkSession) -> None:
 
 
 def test_records_of_a_key_are_in_one_task_in_the_order_of_the_source(spark: SparkSession) -> None:
-    from pyspark.sql import functions as F
-
     # Positions sort as strings, and the order of the offsets differs: 10 is before 9.
     rows = make_rows(spark, *[(offset % 7, f"v{offset}", offset % 3, offset, False, False) for offset in range(200)])
     shuffled = rows.repartition(4, F.hash(C.OFFSET))
@@ -130,6 +131,44 @@ def test_values_with_schemas_are_read_back_as_they_were(spark: SparkSession) -> 
     changes = make_changes(spark, made, dialect=FlatDialect())["orders"]
     found = [[plain(row[name]) for name in COLUMNS] for row in changes.frame.select(*COLUMNS).orderBy("id").collect()]
     assert found == [[plain(value) for value in values] for values in originals]
+
+
+def test_unavailable_values_are_placeholders(spark: SparkSession) -> None:
+    own = f"named_struct('id', 1) {KEY}, 0 {C.PARTITION}, 1L {C.OFFSET}, false {C.TOMBSTONE}, false {DELETED}, '1' {POSITION}"
+    row = "named_struct('id', 1, 'doc', string(null))"
+    whole = spark.sql(
+        f"SELECT {row} before, {row} after, 'u' op, array('before.doc', 'after.doc') {C.UNAVAILABLE}, {own}"
+    )
+    [record] = records(whole, **PLAIN)
+    image = {"id": 1, "doc": PLACEHOLDER}
+    assert json.loads(record["value"]) == {"before": image, "after": image, "op": "u"}
+    omitted = "1 id, string(null) doc, string(null) bio, binary(null) data"
+    flat = spark.sql(f"SELECT {omitted}, array('doc', 'data') {C.UNAVAILABLE}, {own}")
+    [record] = records(flat, **PLAIN, **{"unavailable.value.placeholder": "hex:6869"})
+    assert record["value"] == '{"id":1,"doc":"hi","bio":null,"data":"aGk="}'
+    [record] = records(flat.withColumn(C.UNAVAILABLE, F.lit(None).cast("array<string>")), **PLAIN)
+    assert record["value"] == '{"id":1,"doc":null,"bio":null,"data":null}'
+
+
+def test_placeholders_are_read_as_unavailable_values(spark: SparkSession) -> None:
+    types = "string", "binary", "map<string,string>", "array<string>", "array<binary>", "array<bigint>", "array<date>"
+    fields = {
+        f"c{number}": spark.createDataFrame([], f"c {kind}").schema[0].dataType for number, kind in enumerate(types)
+    }
+    values = {name: make_placeholder(kind, PLACEHOLDER.encode()) for name, kind in fields.items()}
+    row = spark.range(1).select(*[value.alias(name) for name, value in values.items() if value is not None])
+    assert {field.name: field.dataType.simpleString() for field in row.schema} == dict(zip(fields, types, strict=True))
+    tests = placeholder_tests(fields, PLACEHOLDER)
+    assert row.select(*[tests[name](F.col(name)) for name in fields]).first() == (True,) * len(types)
+
+
+def test_unavailable_value_of_a_type_without_a_placeholder_fails(spark: SparkSession) -> None:
+    rows = make_rows(spark, (1, "a", 0, 1, False, False)).withColumn(C.UNAVAILABLE, F.array(F.lit("id")))
+    with pytest.raises(Exception, match="headrace-no-placeholder") as raised:
+        records(rows, **PLAIN)
+    explained = KafkaSink({"bootstrap.servers": "broker:9092"}).explain(raised.value)
+    assert isinstance(explained, DataError)
+    assert "omits the value of id (int), and Debezium has no placeholder for this type" in str(explained)
 
 
 def test_keys_of_maps_are_text(spark: SparkSession) -> None:

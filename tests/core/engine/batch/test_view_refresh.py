@@ -97,16 +97,23 @@ def crash_after_write(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     monkeypatch.setattr(MemorySink, "write", crash)
 
 
-def is_save_with(*, done: bool) -> Callable[..., bool]:
-    return lambda view, state: view == "shop.totals" and bool(state.done) == done
+def is_call(number: int) -> Callable[..., bool]:
+    """Return a condition for the call of a method with this number."""
+    calls: list[object] = []
+
+    def is_it(*_: object) -> bool:
+        calls.append(None)
+        return len(calls) == number
+
+    return is_it
 
 
 STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "after the table has the batch": lambda patch: crash_after_write(patch, ORDERS),
     "after the view has the refresh": lambda patch: crash_after_write(patch, "shop.totals"),
     "before the old rows are stored": lambda patch: crash_before(patch, ViewQueue, "add", lambda *_: True),
-    "before the attempt is recorded": lambda patch: crash_before(patch, ViewQueue, "save", is_save_with(done=False)),
-    "before the refresh is recorded": lambda patch: crash_before(patch, ViewQueue, "save", is_save_with(done=True)),
+    "before the attempt is recorded": lambda patch: crash_before(patch, ViewQueue, "save", is_call(1)),
+    "before the refresh is recorded": lambda patch: crash_before(patch, ViewQueue, "save", is_call(2)),
     "before the queue is emptied": lambda patch: crash_before(patch, ViewQueue, "remove", lambda _, names: bool(names)),
 }
 

@@ -79,6 +79,8 @@ class ViewWriter:
 
     def _check(self, table_plan: TablePlan, rows: DataFrame) -> None:
         """Raise an error if a sink cannot hold the rows."""
+        from pyspark.sql import functions as F
+
         table = table_plan.table
         reject_reserved_names(table_plan.columns, table.name, self._plan.sinks)
         reject_empty_structs(rows.schema, table.name)
@@ -86,7 +88,7 @@ class ViewWriter:
             sink.check_table(table, mode)
             sink.check_columns(self.session, table, table_plan.columns)
             condition = sink.find_unsupported(self.session, table, mode, rows.schema)
-            if condition is not None and not rows.where(condition).isEmpty():
+            if condition is not None and not rows.withColumn(DELETED, F.lit(False)).where(condition).isEmpty():
                 raise DataError(
                     f"the sink {self._plan.name_of(sink)} cannot hold a row of its result",
                     where=f"view {table.name}",

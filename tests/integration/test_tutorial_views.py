@@ -131,3 +131,61 @@ def test_sales_by_region_follow_seven_tables(tmp_path: Path, spark: SparkSession
         assert len(changed) == 15
         assert {row["category"] for row in changed} == {f"Category {number}" for number in (1, 2, 4, 5)} | {"Musicals"}
         assert sum(row["tickets"] for row in changed) == 400 - 400 // 7
+
+
+# Hudi does not support Spark 4.
+if pipelines.HAS_HUDI:
+
+    def test_three_streams_are_one_hudi_table(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> None:
+        number = iter(range(1, 1000))
+
+        def produce(table: str, op: str, row: dict[str, Any], before: dict[str, Any] | None = None) -> None:
+            lsn = next(number)
+            images = {"before": row, "after": None} if op == "d" else {"before": before, "after": row}
+            source = {
+                "connector": "postgresql",
+                "ts_ms": 1_700_000_000_000 + lsn,
+                "lsn": lsn,
+                "sequence": f'["{lsn}","{lsn}"]',
+            }
+            event = Record(encode({**images, "source": source, "op": op}), key=encode({"id": row["id"]}))
+            kafka.produce(f"shop.public.{table}", event)
+
+        def read_view() -> dict[int, tuple[Any, ...]]:
+            rows = sort_rows(pipeline.read("shop.order_summary", spark=spark), "order_id")
+            assert rows == recompute(pipeline, spark, config)
+            names = ("customer", "segment", "status", "line_count", "amount")
+            return {row["order_id"]: tuple(row[name] for name in names) for row in rows}
+
+        def list_partitions() -> set[str]:
+            files = (tmp_path / "lake").rglob("order_summary/*/*.parquet")
+            return {path.parent.name for path in files}
+
+        config = load_config("orders", tmp_path, kafka)
+        pipeline = Pipeline.from_dict(config)
+        ann, ben = ({"id": id_, "name": name, "segment": "retail"} for id_, name in ((1, "Ann"), (2, "Ben")))
+        produce("customers", "c", ann)
+        # Orders that arrive before their customer, and lines that arrive before their order.
+        produce("lines", "c", {"id": 1, "order_id": 11, "amount": 5})
+        produce("orders", "c", {"id": 10, "customer_id": 1, "status": "new"})
+        produce("orders", "c", {"id": 12, "customer_id": 2, "status": "new"})
+        pipeline.run(spark)
+        assert read_view() == {10: ("Ann", "retail", "new", 0, 0)}
+        produce("orders", "c", {"id": 11, "customer_id": 1, "status": "new"})
+        produce("lines", "c", {"id": 2, "order_id": 12, "amount": 7})
+        produce("customers", "c", ben)
+        pipeline.run(spark)
+        expected = {
+            10: ("Ann", "retail", "new", 0, 0),
+            11: ("Ann", "retail", "new", 1, 5),
+            12: ("Ben", "retail", "new", 1, 7),
+        }
+        assert read_view() == expected
+        assert list_partitions() == {"retail"}
+        # A customer gets another segment, a line moves to another order, and a customer is deleted.
+        produce("customers", "u", {**ann, "segment": "wholesale"}, before=ann)
+        produce("lines", "u", {"id": 1, "order_id": 10, "amount": 6}, before={"id": 1, "order_id": 11, "amount": 5})
+        produce("customers", "d", ben)
+        pipeline.run(spark)
+        assert read_view() == {10: ("Ann", "wholesale", "new", 1, 6), 11: ("Ann", "wholesale", "new", 0, 0)}
+        assert list_partitions() == {"retail", "wholesale"}

@@ -39,6 +39,40 @@ SHAPES = {
     ),
     "distinct": _shape("SELECT DISTINCT customer_id AS k, state FROM shop.orders"),
     "one_row": _shape("SELECT 1 AS k, COUNT(amount) AS n, SUM(amount) AS s FROM shop.orders"),
+    "arm_with_an_outer_join": _shape(
+        "SELECT id AS k, region_id AS v FROM shop.customers UNION ALL SELECT r.id + 100, COALESCE(o.state, 5) "
+        "FROM shop.regions r LEFT JOIN shop.orders o ON o.customer_id = r.id",
+        "k",
+        "v",
+    ),
+    "arms_with_swapped_names": _shape(
+        "SELECT id AS k, region_id AS v FROM shop.customers UNION SELECT COALESCE(o.state, 5) AS v, r.label AS k "
+        "FROM shop.regions r LEFT JOIN shop.orders o ON o.customer_id = r.id",
+        "k",
+        "v",
+    ),
+    "three_arms_with_swapped_names": _shape(
+        "SELECT id AS k, region_id AS v FROM shop.customers UNION SELECT label AS v, id AS k FROM shop.regions "
+        "UNION SELECT hour AS v, state AS k FROM shop.orders",
+        "k",
+        "v",
+    ),
+    "arm_with_a_star": _shape(
+        "SELECT id, region_id FROM shop.customers UNION SELECT x.* FROM (SELECT state, hour FROM shop.orders) x",
+        "id",
+        "region_id",
+    ),
+    "arms_with_stars": _shape(
+        "SELECT * FROM (SELECT id, region_id FROM shop.customers) a "
+        "EXCEPT SELECT * FROM (SELECT label AS region_id, id FROM shop.regions) b",
+        "id",
+        "region_id",
+    ),
+    "grouped_arm_with_other_names": _shape(
+        "SELECT id AS k, region_id AS v FROM shop.customers "
+        "UNION SELECT state AS s, MAX(hour) AS h FROM shop.orders GROUP BY s",
+        "k",
+    ),
     "inner_join": _shape(
         "SELECT c.id AS k, COUNT(*) AS n, SUM(o.amount) AS s FROM shop.orders o "
         "JOIN shop.customers c ON o.customer_id = c.id GROUP BY c.id"

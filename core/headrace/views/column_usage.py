@@ -8,7 +8,7 @@ from headrace.views.view_text import read_name
 
 
 def list_needed_columns(tree: exp.Query, table: str) -> frozenset[str] | None:
-    """Return names in lower case; None for all columns."""
+    """Return names in lower case, also names that are no columns of the table; None for all columns."""
     uses = [use for use in tree.find_all(exp.Table) if read_name(use).lower() == table.lower()]
     aliases = {use.alias.lower() for use in uses}
     others = {source.alias.lower() for source in tree.find_all(exp.Table, exp.Subquery, exp.Lateral)} - aliases
@@ -17,10 +17,9 @@ def list_needed_columns(tree: exp.Query, table: str) -> frozenset[str] | None:
     needed: set[str] = set()
     for column in tree.find_all(exp.Column):
         parts = [part.name.lower() for part in column.parts]
-        if len(parts) > 1 and parts[0] in others:
-            continue
-        # A name before a dot that is no source is a struct.
-        needed.update(parts[1:2] if parts[0] in aliases and len(parts) > 1 else parts)
+        # The name before a dot may be a struct, also if a source has this name.
+        is_of_other = len(parts) == 2 and parts[0] in others
+        needed.update(parts[:1] if is_of_other else parts)
     for join in tree.find_all(exp.Join):
         needed.update(name.name.lower() for name in join.args.get("using") or ())
     return frozenset(needed)

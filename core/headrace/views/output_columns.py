@@ -86,10 +86,12 @@ def list_names(item: exp.Expr) -> list[str]:
 
 
 def name_columns(select: exp.Select, names: Sequence[str | None]) -> exp.Select:
-    """Return a SELECT with other names of its columns."""
+    """Return a SELECT with other names of its columns. ConfigError if an item stands for several columns."""
     select = select.copy()
     for item, name in zip(list(select.expressions), names, strict=False):
-        if name and not item.is_star and not isinstance(item, exp.Aliases):
+        if item.is_star or isinstance(item, exp.Aliases):
+            raise refuse_touch("in a UNION, an item stands for several columns", item, "name each column")
+        if name:
             item.replace(exp.alias_(item.unalias().copy(), name, quoted=True))
     return select
 

@@ -70,6 +70,12 @@ def list_sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
     return [(node.alias_or_name.lower() or f"source {number}", node) for number, node in enumerate(nodes)]
 
 
+def reads_outer_source(select: exp.Select, outer: Scope | None) -> bool:
+    """Return whether a qualified column of a SELECT belongs to a source around it."""
+    around = Scope({}, outer)
+    return any(column.table and around.has_outer_source(column.table.lower()) for column in select.find_all(exp.Column))
+
+
 def list_arms(query: exp.Expr) -> Iterator[exp.Select]:
     """Yield the SELECTs that UNION, EXCEPT and INTERSECT combine."""
     inner = query.unnest() if isinstance(query, exp.Subquery) else query

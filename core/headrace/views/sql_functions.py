@@ -105,6 +105,7 @@ UNSTABLE = frozenset(
         "input_file_block_length",
         "input_file_block_start",
         "input_file_name",
+        "java_method",
         "localtimestamp",
         "monotonically_increasing_id",
         "now",
@@ -112,6 +113,7 @@ UNSTABLE = frozenset(
         "randn",
         "random",
         "randstr",
+        "reflect",
         "session_user",
         "shuffle",
         "spark_partition_id",
@@ -134,7 +136,8 @@ def find_calls(node: exp.Expr) -> Iterator[tuple[_Call, str]]:
 def is_unstable(call: _Call, name: str) -> bool:
     """Return whether a call may give another value for the same row."""
     if isinstance(call, exp.Cast) and isinstance(call.this, exp.Literal):
-        return call.this.name.lower() in {"now", "today", "tomorrow", "yesterday"}
+        # A time zone may follow.
+        return call.this.name.lower().split()[:1] in (["now"], ["today"], ["tomorrow"], ["yesterday"])
     has_no_arguments = not any(True for _ in call.iter_expressions())
     return name in UNSTABLE or (name in _UNSTABLE_WITHOUT_ARGUMENTS and has_no_arguments)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from headrace.views.output_columns import Columns
+from headrace.views.output_columns import Columns, list_names
 from headrace.views.scopes import Scope, list_sources, split_conjuncts
 from headrace.views.touch_errors import refuse_touch
 
@@ -20,6 +20,26 @@ def find_own_subqueries(select: exp.Select) -> list[exp.Expr]:
     sources = {id(node) for _, node in list_sources(select)}
     nodes = select.walk(prune=lambda node: id(node) in sources or _is_subquery_value(node))
     return [node for node in nodes if _is_subquery_value(node)]
+
+
+def require_base_columns(node: exp.Expr, select: exp.Select) -> None:
+    """Raise ConfigError for a subquery in HAVING that reads an output column: before GROUP BY, the name is another column's, or none."""
+    having = select.args.get("having")
+    if having is None or not any(part is node for part in having.walk()):
+        return
+    outputs = {
+        name
+        for item in select.expressions
+        for name in list_names(item)
+        if not (isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() == name)
+    }
+    for column in node.find_all(exp.Column):
+        if not column.table and column.name.lower() in outputs:
+            raise refuse_touch(
+                "a subquery in HAVING reads a column of the result",
+                column,
+                "write its expression, or qualify the column if it is one of a table",
+            )
 
 
 def open_subquery(node: exp.Expr) -> exp.Expr:

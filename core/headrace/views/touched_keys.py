@@ -16,9 +16,9 @@ from sqlglot import exp
 from headrace.views.join_alternatives import Alternative, JoinedSource, list_alternatives
 from headrace.views.output_columns import Columns, list_names, name_columns, relax_columns
 from headrace.views.partitions import find_partitions, require_partition
-from headrace.views.scopes import Scope, list_arms, list_sources, weaken
+from headrace.views.scopes import Scope, list_arms, list_sources, reads_outer_source, weaken
 from headrace.views.sql_functions import is_global_aggregate
-from headrace.views.subqueries import find_own_subqueries, open_subquery, require_match
+from headrace.views.subqueries import find_own_subqueries, open_subquery, require_base_columns, require_match
 from headrace.views.touch_errors import refuse_touch
 from headrace.views.view_text import read_name
 
@@ -77,10 +77,10 @@ class QueryRelaxation:
         left, right = self.relax(query.this, outer), self.relax(query.expression, outer)
         columns = left.columns.unite(right.columns, query)
         is_left, is_right = self.is_changed(query.this), self.is_changed(query.expression)
-        if is_right and not is_left:
-            first, *others = right.selects
-            return Relaxed((name_columns(first, columns.names), *others), columns)
-        return Relaxed(left.selects if is_left and not is_right else left.selects + right.selects, columns)
+        if is_left and not is_right:
+            return Relaxed(left.selects, columns)
+        named = _take_names(left, right, outer)
+        return Relaxed(named if is_right and not is_left else left.selects + named, columns)
 
     def _open_scope(self, select: exp.Select, outer: Scope | None) -> Scope:
         """Return the sources of a SELECT, with the relations that they read."""
@@ -128,6 +128,7 @@ class QueryRelaxation:
         conditions = weaken(where and where.this, scope)
         for node in find_own_subqueries(select):
             if self.is_changed(node):
+                require_base_columns(node, select)
                 inner = self.relax(open_subquery(node), scope)
                 conditions.append(require_match(node, inner.selects, inner.columns, select, scope))
         readers = [*items, *conditions, *(select.args.get("laterals") or ()), *_list_group_columns(select)]
@@ -145,6 +146,19 @@ class QueryRelaxation:
     def is_changed(self, node: exp.Expr) -> bool:
         """Return whether a part of the query contains the use of the changed table."""
         return self.use is not None and any(table.meta.get("use") == self.use for table in node.find_all(exp.Table))
+
+
+def _take_names(left: Relaxed, right: Relaxed, outer: Scope | None) -> tuple[exp.Select, ...]:
+    """Return the SELECTs of the right side of a UNION with the names of the left side, by position."""
+    names = left.columns.names
+    if None not in names and names == right.columns.names:
+        return right.selects
+    if any(reads_outer_source(select, outer) for select in (left.selects[0], *right.selects)):
+        return tuple(name_columns(select, names) for select in right.selects)
+    # Spark finds the positions behind a star, and the common types of both sides.
+    pattern = left.selects[0].copy().where(exp.false())
+    unions = [exp.Union(this=pattern.copy(), expression=select, distinct=False) for select in right.selects]
+    return tuple(exp.select("*").from_(union.subquery("headrace_union")) for union in unions)
 
 
 def _list_joins(select: exp.Select) -> list[exp.Join | None]:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.view_queue import QueueEntry, ViewQueue, ViewState
 from headrace.engine.batch.table_pool import TableOutcome, TablePool
-from headrace.engine.batch.view_rows import ViewTables, check_keys, find_deletes, find_key, open_tables
+from headrace.engine.batch.view_rows import ViewTables, check_keys, describe_types, find_deletes, find_key, open_tables
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.stored_table import read_stored
@@ -124,15 +124,17 @@ class ViewRefresher:
         writer = ViewWriter(own_plan, view, self._sessions, self.capture, self._checkpoint.id)
         time_zone = writer.session.conf.get("spark.sql.session.timeZone") or ""
         digest, work = view.digest(time_zone, *writer.places), self._find_work(view, state)
-        if state.digest == digest and not work.names:
+        if state.digest.startswith(digest) and not work.names:
             return ()
         tables = self._read_tables(plan, view, writer)
         if missing := [name for name, rows in tables.items() if rows is None]:
             return _describe_missing(own_plan, view, missing[0], is_built=bool(state.digest))
+        relations = {name: rows for name, rows in tables.items() if rows is not None}
+        # A value of a wider type may give another text in each row.
+        digest += view.digest(*describe_types(view, relations))
         stored = writer.read_stored(view.base_sink)
         is_whole = state.digest != digest or view.is_full or work.is_whole or any(rows is None for rows in stored)
         with ExitStack() as scope:
-            relations = {name: rows for name, rows in tables.items() if rows is not None}
             opened = scope.enter_context(open_tables(writer.session, view, relations, self._queue))
             touched = None if is_whole else self._find_touched(scope, opened, view, state, work)
             if touched is not None and touched.isEmpty():

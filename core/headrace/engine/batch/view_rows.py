@@ -133,6 +133,17 @@ def open_tables(
         tables.close()
 
 
+def describe_types(view: View, stored: Mapping[str, DataFrame]) -> list[str]:
+    """Return the names and types of the columns that a view may read."""
+    needed = {table: view.query.needed_columns(table) for table in stored}
+    return sorted(
+        f"{table}.{field.name} {field.dataType.simpleString()}"
+        for table, rows in stored.items()
+        for field in _without_own_columns(rows).schema
+        if (columns := needed[table]) is None or fold_name(field.name) in columns
+    )
+
+
 def find_key(view: View, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the key columns as the result of the view spells them. ConfigError if the result lacks one, or repeats a name."""
     spellings: dict[str, str] = {}

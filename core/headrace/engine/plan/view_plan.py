@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 from string import Formatter
@@ -35,11 +35,13 @@ class View:
     base_sink: str
     #: Whether the whole view is computed each time.
     is_full: bool = False
+    #: Table → expressions for the keys that a row touches.
+    touched_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     options: TableOptions | None = None
 
     def digest(self, *more: str) -> str:
         """Return a digest of what determines the rows of the view, and of further texts."""
-        parts = [self.sql, list(self.key), self.base_sink, *more]
+        parts = [self.sql, list(self.key), self.base_sink, dict(self.touched_by), *more]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -97,6 +99,7 @@ def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> V
         query=query,
         base_sink=rule.from_ or _find_base_sink(number, sink_names),
         is_full=rule.recompute == "full",
+        touched_by=rule.touched_by,
         options=TableOptions.of_view(rule),
     )
 

@@ -72,8 +72,8 @@ def _changed_rows(
     stored = read_stored()
     if stored is None:
         return rows.select(*_quote(entry.key), F.lit(False).alias(STORED))
-    # The table may have wider types, to which the sink converts keys.
-    keys = rows.select(*[F.col(quote_name(k)).cast(stored.schema[k].dataType).alias(k) for k in entry.key])
+    # The table may have wider types than the rows, or get the wider types of the rows with this write.
+    keys = rows.select(*_quote(entry.key))
     written = keys.toDF(*[f"{_KEY}{number}" for number in range(len(entry.key))])
     is_same = [stored[quote_name(k)] == written[f"{_KEY}{number}"] for number, k in enumerate(entry.key)]
     old = stored.join(written, is_same, "left_semi").select(*_choose_columns(stored, entry, views))

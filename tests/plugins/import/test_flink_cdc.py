@@ -202,6 +202,7 @@ def test_soft_deletes_keep_rows_with_their_operation(importer: Any, tmp_path: Pa
         ({"projection": "\\*, addone(id) AS id"}, "compute"),
         ({"projection": "\\*, id + 1"}, "compute"),
         ({"projection": "\\*, id / 10 AS tens"}, "div"),
+        ({"projection": "\\*, tags[1] AS first"}, "element_at"),
         ({"filter": "name LIKE 'a\\_b'"}, "compute"),
         ({"projection": "\\*, __table_name__ AS t"}, "add.fields"),
     ],
@@ -264,3 +265,8 @@ def test_items_of_a_projection_are_split_outside_of_quotes(items: list[str]) -> 
     names = [{"id": "id", "`d`": "d"}.get(item, item[-1]) for item in items if item != "\\*"]
     projection = parse_projection(text)
     assert (projection.keeps_all, projection.names) == ("\\*" in items, names)
+
+
+def test_quoted_columns_keep_their_quotes() -> None:
+    projection = parse_projection("`order-id` AS oid, `first name` AS n, `id` AS number, `a[1]` AS a")
+    assert projection.computed == {"oid": "`order-id`", "n": "`first name`", "number": "id", "a": "`a[1]`"}

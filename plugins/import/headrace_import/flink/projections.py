@@ -55,12 +55,13 @@ def parse_projection(text: str) -> Projection:
         if match is None:
             raise NotImportableError("an expression of its projection has no name", "`compute: {columns: {NAME: …}}`")
         name, expression = match["name"], match.groupdict().get("expression", item)
-        expression = _QUOTED.sub(r"\1", expression)
+        column = _QUOTED.sub(r"\1", expression)
         projection.names.append(name)
-        if expression in _METADATA:
-            projection.added[name] = _METADATA[expression]
-        elif expression != name:
-            projection.computed[name] = translate_expression(expression)
+        if column in _METADATA:
+            projection.added[name] = _METADATA[column]
+        elif column != name:
+            # Another name than a plain one needs its quotes.
+            projection.computed[name] = translate_expression(column if _COLUMN.fullmatch(column) else expression)
     return projection
 
 
@@ -80,6 +81,9 @@ def translate_expression(text: str) -> str:
     if "/" in re.sub(r"`[^`]*`", "", words):
         why = "Flink CDC divides integers to integers, and Spark to fractions"
         raise NotImportableError(why, "`compute` with `/`, or with `div` for integers")
+    if "[" in re.sub(r"`[^`]*`", "", words):
+        why = "Flink CDC counts the elements of an array from 1, and Spark from 0"
+        raise NotImportableError(why, "`compute` with `element_at`, which counts from 1")
     if '"' in words or "\\" in text:
         raise NotImportableError(
             "Spark reads quotes and backslashes in another way", "write it with `compute` or `filter`"

@@ -32,6 +32,8 @@ _FLAGS = (
 _ENDS = "\n;&|"
 _COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+#: All arguments, all elements of a list, and the output of a command.
+_LIST = re.compile(r"\$[@*]|\$\{\w+\[[@*]\]\}|\$\(|`")
 _STREAMER = re.compile(r"Hoodie(MultiTable)?(Delta)?Streamer\b")
 
 
@@ -43,7 +45,8 @@ def is_command_line(text: str) -> bool:
 def parse_command_line(text: str, where: str) -> dict[str, str]:
     """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings.
 
-    Variables of the shell become references. ConfigError for several commands of Hudi Streamer.
+    Variables of the shell become references. ConfigError for several commands of Hudi Streamer, and for arguments that
+    only the shell knows.
     """
     try:
         commands = [command for command in _split_commands(text) if any(map(_STREAMER.search, command))]
@@ -53,6 +56,13 @@ def parse_command_line(text: str, where: str) -> dict[str, str]:
         raise ConfigError(
             f"the file has {len(commands)} commands of Hudi Streamer", where=where, fix="write each command to a file"
         )
+    for command in commands:
+        if unknown := _find_expansion(command):
+            raise ConfigError(
+                f"the shell replaces {unknown} with text that is not in the command",
+                where=where,
+                fix="write the arguments in its place",
+            )
     return _parse_arguments([_VARIABLE.sub(r"${env:\1\2}", word) for command in commands for word in command])
 
 
@@ -72,6 +82,20 @@ def _split_commands(text: str) -> list[list[str]]:
         is_new_line = False
         commands[-1].append(word)
     return commands
+
+
+def _find_expansion(words: Sequence[str]) -> str | None:
+    """Return a word that the shell replaces with arguments, or with the output of a command; None without one."""
+    has_program = False  # The jar of Hudi may be a variable, and is not read.
+    is_value = False
+    for word in words:
+        is_list = bool(_LIST.search(word))
+        is_argument = word.startswith("-")
+        if is_list or (has_program and not is_argument and not is_value and _VARIABLE.fullmatch(word)):
+            return word
+        has_program |= not is_argument and not is_value and (word.endswith(".jar") or bool(_VARIABLE.fullmatch(word)))
+        is_value = is_argument and "=" not in word and word not in _FLAGS
+    return None
 
 
 def _parse_arguments(words: Sequence[str]) -> dict[str, str]:

@@ -86,6 +86,8 @@ def test_locks_of_snapshots() -> None:
             return [("shop", "orders", 1)]
         if "current_user" in sql:
             return [("reader@%",)]
+        if sql.endswith("status"):
+            return [("binlog.000001", 4, "", "")]
         grant = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `reader`@`%`"
         return [("log_bin", "ON"), ("basedir", "/rdsdbbin/mysql/")] if "variables" in sql else [(grant,)]
 

@@ -55,7 +55,18 @@ def test_built_in_plugins_are_listed(headrace: Headrace) -> None:
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0] == ["kind", "name", "from", "API", "can", "state"]
-    assert ["source", "files", "headrace", __version__, "1", "native,", "replay,", "known_schemas", "ok"] in lines
+    assert [
+        "source",
+        "files",
+        "headrace",
+        __version__,
+        "1",
+        "native,",
+        "replay,",
+        "known_schemas,",
+        "connect",
+        "ok",
+    ] in lines
     assert ["transform", "rename", "headrace", __version__, "1", "–", "ok"] in lines
     assert all(line[-1] == "ok" for line in lines[1:])
 

@@ -114,8 +114,11 @@ def test_a_first_batch_with_only_a_truncate_empties_the_table(tmp_path: Path, sp
     config = yaml.safe_load((tmp_path / "job.yaml").read_text(encoding="utf-8"))
     transforms = [{"unwrap": {}}, {"mask": {"columns": {"item": {"nullify": True}}}}]
     masked = {"checkpoint": str(tmp_path / "masked"), "transforms": transforms}
-    with pytest.raises(HeadraceError, match="no transform has changed, and transforms hide the columns of mask"):
+    with pytest.raises(HeadraceError, match="no transform has changed, and transforms hide item"):
         Pipeline.from_dict({**config, **masked}).run(spark)
+    tagged = {"tags": {"pii": ["item"]}, "transforms": [{"unwrap": {}}, {"drop": {"columns": ["item"]}}]}
+    with pytest.raises(HeadraceError, match="no transform has changed, and transforms hide item"):
+        Pipeline.from_dict({**config, **tagged, "checkpoint": str(tmp_path / "tagged")}).run(spark)
     added = {"checkpoint": str(tmp_path / "checkpoint"), "transforms": [{"unwrap": {"add.fields": "op"}}]}
     job = Pipeline.from_dict({**config, **added})
     (progress,) = job.run(spark).tables

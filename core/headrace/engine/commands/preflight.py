@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,13 @@ from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.plan.table_options import describe_settings, describe_sinks
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.column_order import describe_order
 from headrace.engine.read.record_decoder import Records
 from headrace.engine.read.seen_columns import SeenColumns, TopicMasks
-from headrace.engine.write.hidden_columns import check_continued
+from headrace.engine.write.hidden_columns import check_continued, find_hidden
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.dialect import Dialect
@@ -201,10 +202,12 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
     changes = ChangeReader(own_plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(own_plan, route.table, changes, BatchMarks("check", 0))
-        hidden = seen.masks.get(events.topic, TopicMasks()).hidden
+        hidden: Collection[str] = seen.masks.get(events.topic, TopicMasks()).hidden
         notes = list[str]()
         for sink in own_plan.sinks:
             if note := _check_table(sink, session, batch):
+                stored = read_stored(sink, batch.table, session)
+                hidden = {*hidden, *find_hidden(own_plan, route.table, stored)}
                 check_continued(route.table, own_plan.name_of(sink), note, hidden)
                 notes.append(note)
     except HeadraceError as error:  # The table fails, and the others continue.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,3 +64,38 @@ def test_check_finds_columns_that_tables_lack(spark: SparkSession, tmp_path: Pat
     assert "its result has no column 'number'" in str(errors["view shop.b"])
     warnings = [item.found for item in items if item.what == "warning"]
     assert any("view shop.c reads the table 'shop.customers', which no topic becomes yet" in text for text in warnings)
+
+
+@pytest.mark.nightly
+def test_types_that_widen_with_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The new key does not fit the old type of the key, and the texts of stored values change with their type."""
+    views = [
+        {"name": "shop.names", "key": "name", "sql": "SELECT name, COUNT(*) AS n FROM shop.t GROUP BY name"},
+        {"name": "shop.texts", "key": "id", "sql": "SELECT id, CONCAT('x', v) AS v FROM shop.t"},
+    ]
+    landing = tmp_path / "landing" / "t"
+    landing.mkdir(parents=True)
+
+    def run(number: int, row: dict[str, object], **columns: str) -> Pipeline:
+        (landing / f"{number}.json").write_text(
+            json.dumps({"op": "c", "before": None, "after": row, "source": {"lsn": number}, "ts_ms": number})
+        )
+        pipeline = Pipeline.from_dict(
+            {
+                "name": "widen",
+                "source": {"files": {"path": str(tmp_path / "landing"), "format": "json"}},
+                "tables": [{"source": "t", "target": "shop.t", "key": ["id"], "columns": columns}],
+                "transforms": [{"unwrap": {}}],
+                "views": views,
+                "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
+                "checkpoint": str(tmp_path / "checkpoint"),
+            }
+        )
+        pipeline.run(spark)
+        return pipeline
+
+    run(1, {"id": 1, "name": "a", "v": 0.1}, id="int", name="string", v="float")
+    pipeline = run(2, {"id": 3_000_000_000, "name": "b", "v": 0.5}, id="bigint", name="string", v="double")
+    assert [row["name"] for row in rows(pipeline, spark, "shop.names", "name")] == ["a", "b"]
+    stored = {row["id"]: f"x{row['v']}" for row in rows(pipeline, spark, "shop.t", "id")}
+    assert {row["id"]: row["v"] for row in rows(pipeline, spark, "shop.texts", "id")} == stored

@@ -163,6 +163,14 @@ def test_names_that_are_values_are_not_printed(tmp_path: Path) -> None:
     assert "users: {nullify: true}" in result.output
 
 
+def test_names_in_objects_that_look_like_values_are_not_printed(tmp_path: Path) -> None:
+    names = ("+41791234500", "079 123 45 01", "192.168.7.20", "10.1.2.0", "Hans Meier", "Bahnhofstrasse 12, Bern")
+    rows = [{"people": {name: {"mail": f"canary{n}@example.org"} for name in names}} for n in range(20)]
+    result = scan(write_jsonl(tmp_path / "a.jsonl", rows))
+    assert "people.*.mail" in result.output
+    assert [name for name in names if name in result.output] == []
+
+
 @pytest.mark.parametrize(
     "column",
     ["null", "on", 'q"uote', "back\\slash", "a\x1b[31m", "b\nevil: 1", " lead", "trail ", "`q`", "em[0]", "st*r?", "a.b.", "/e/", "é"],

@@ -93,7 +93,7 @@ def _list_values(row: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any,
 def _name_fields(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Yield the name and the value of each field. A name that is a value, such as an e-mail address, becomes a value."""
     for name, value in row.items():
-        if path and _is_value(str(name)):
+        if path and _may_be_value(str(name)):
             yield _ANY_NAME, name
             yield _ANY_NAME, value
         else:
@@ -103,6 +103,18 @@ def _name_fields(row: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tupl
 @lru_cache(maxsize=10_000)
 def _is_value(name: str) -> bool:
     return any(detector.matches(name.strip()) for detector in DETECTORS if detector.is_strict)
+
+
+@lru_cache(maxsize=10_000)
+def _may_be_value(name: str) -> bool:
+    """Return whether the name of a field in an object looks like a value of any kind: a phone number, an address, a person's name."""
+    text = name.strip()
+    # Names of fields are rarely numbers with points or blanks.
+    return any(
+        detector.matches(text)
+        or bool(detector.kind in ("ip", "phone") and detector.matches_named and detector.matches_named(text))
+        for detector in DETECTORS
+    )
 
 
 class _NamesError(Exception):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from headrace.config.column_lists import check_distinct_columns, read_one_or_many
 from headrace.config.command_blocks import list_block_groups
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
@@ -107,14 +108,13 @@ class TableRule(Config):
     def _one_or_many(cls, value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cls._one_or_many(columns) for name, columns in value.items()}
-        return (value,) if isinstance(value, str) else value
+        return read_one_or_many(value)
 
     @field_validator("key", "order_by")
     @classmethod
     def _distinct_columns(cls, value: Any) -> Any:
         for columns in value.values() if isinstance(value, dict) else [value]:
-            if repeated := [name for name in columns if columns.count(name) > 1]:
-                raise ValueError(f"names the column {repeated[0]!r} more than once")
+            check_distinct_columns(columns)
         return value
 
     @field_validator("sinks")

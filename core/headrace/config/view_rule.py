@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from headrace.config.column_lists import check_distinct_columns, read_one_or_many
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
@@ -55,20 +56,19 @@ class ViewRule(Config):
     @field_validator("key", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
+        return read_one_or_many(value)
 
     @field_validator("touched_by", mode="before")
     @classmethod
     def _one_or_many_of_each(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {table: cls._one_or_many(expressions) for table, expressions in value.items()}
+        return {table: read_one_or_many(expressions) for table, expressions in value.items()}
 
     @field_validator("key")
     @classmethod
     def _distinct_columns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if repeated := [name for name in value if value.count(name) > 1]:
-            raise ValueError(f"names the column {repeated[0]!r} more than once")
+        check_distinct_columns(value)
         return value
 
     @field_validator("sinks")

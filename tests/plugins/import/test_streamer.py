@@ -151,7 +151,7 @@ def test_only_the_command_of_hudi_streamer_is_read(importer: Any, tmp_path: Path
         ("--op `cat op`", "`cat"),
     ],
 )
-def test_arguments_that_only_the_shell_knows_are_an_error(added: str, word: str, importer: Any, tmp_path: Path) -> None:
+def test_arguments_that_the_shell_inserts_are_an_error(added: str, word: str, importer: Any, tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text(f"{EVENTS} {added}\n", encoding="utf-8")
     with pytest.raises(ConfigError) as error:

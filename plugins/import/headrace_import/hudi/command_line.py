@@ -46,7 +46,7 @@ def parse_command_line(text: str, where: str) -> dict[str, str]:
     """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings.
 
     Variables of the shell become references. ConfigError for several commands of Hudi Streamer, and for arguments that
-    only the shell knows.
+    the shell inserts.
     """
     try:
         commands = [command for command in _split_commands(text) if any(map(_STREAMER.search, command))]

@@ -17,7 +17,7 @@ from contracts import CONTRACTS, contract_page
 from readers import TABLES, reader_table
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT
-from headrace.config.command_blocks import list_block_groups
+from headrace.config.command_blocks import list_block_commands
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
@@ -77,9 +77,9 @@ def options_page() -> str:
         for name, plugin in _own(kind):
             parts += [f"### {kind} `{name}`", *_block(plugin.Config)]
     parts.append("## Blocks of commands")
-    for name, group in list_block_groups().items():
+    for name, command in list_block_commands().items():
         if registry().find("command", name).is_own:
-            parts += [f"### `{name}`", *_block(group.model)]
+            parts += [f"### `{name}`", *_block(command.model)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

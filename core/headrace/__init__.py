@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
-    from headrace.pipeline import Pipeline as Pipeline
+    from headrace.pipeline import Pipeline as Pipeline, TableOrigin as TableOrigin
     from headrace.progress.summary import Summary as Summary
     from headrace.sdk.hookspecs import hookimpl as hookimpl
 

@@ -17,10 +17,11 @@ from headrace.config.yaml_document import Document, load
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
-from headrace.engine.commands import preflight
+from headrace.engine.commands import preflight, table_origins
 from headrace.engine.commands.check_item import CheckItem
 from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
+from headrace.engine.commands.table_origins import TableOrigin
 from headrace.engine.plan.error_translation import (
     SparkDiedError,
     redacted_errors,
@@ -44,6 +45,7 @@ from headrace.runtime.session.session_check import check_is_session, check_sessi
 from headrace.runtime.session.spark_support import spark_version
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.sink import Table
+from headrace.sdk.source import Offset
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions, find_active_session, move_to_session
 from headrace.spark.storage import Folder
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
     from headrace.sdk.file_system import TextFolder
 
-__all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError", "spark_died"]
+__all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError", "TableOrigin", "spark_died"]
 
 #: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
 DEAD_LETTERS = TABLE
@@ -309,6 +311,28 @@ class Pipeline(PipelineSpec):
                 if table not in known:
                     raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))
             yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
+
+    def find_origins(self, spark: SparkSession | None = None) -> list[TableOrigin]:
+        """Return the tables of the pipeline with the topics that they come from. A run may be active."""
+        with redacted_errors(self.plan):
+            return table_origins.find_origins(self.plan, self._open_folders(self._session(spark)))
+
+    def find_changed_columns(self, table: str, frame: DataFrame) -> set[str]:
+        """Return the columns of a table, and those of its events, that transforms change. ``frame``: the table, as ``read`` returns it."""
+        with redacted_errors(self.plan):
+            return table_origins.find_changed_columns(self.plan, table, frame)
+
+    def find_end(self, spark: SparkSession | None = None) -> Offset | None:
+        """Return the end of the source's records, for ``has_applied``; None when it is unknown."""
+        with redacted_errors(self.plan):
+            spark = self._session(spark)
+            return table_origins.find_end(self.plan, spark, self._open_folders(spark))
+
+    def has_applied(self, end: Offset, spark: SparkSession | None = None) -> bool:
+        """Return whether a run has applied all records before ``end``, a result of ``find_end``."""
+        with redacted_errors(self.plan):
+            spark = self._session(spark)
+            return table_origins.has_applied(self.plan, spark, self._open_folders(spark), end)
 
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
         with redacted_errors(self.plan):

@@ -22,7 +22,7 @@ from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.cli.main import cli
-from headrace.config.command_blocks import list_block_groups
+from headrace.config.command_blocks import list_block_commands
 from headrace.config.model import PipelineConfig
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_pipeline_files_load(
     for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN", "KEY", "MASK_KEY"):
         monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
-    assert set(data) <= {*PipelineConfig.keys(), *list_block_groups()}, "not a part of a pipeline file"
+    assert set(data) <= {*PipelineConfig.keys(), *list_block_commands()}, "not a part of a pipeline file"
     if "${secretManager:" in block.body:
         request.getfixturevalue("aws")
     if {"name", "source", "checkpoint"} <= set(data):

@@ -33,7 +33,7 @@ HELPERS = (
     "headrace.sdk.storage",
 )
 #: Classes of submodules of the SDK that plugins derive from or use.
-SDK_CLASSES = {"headrace.sdk.commands": ("BlockGroup",)}
+SDK_CLASSES = {"headrace.sdk.commands": ("BlockCommand", "BlockGroup")}
 #: Classes of objects that calls of `headrace` return and that users do not import.
 RETURNED_CLASSES = {
     "headrace.engine.run.query": ("Query",),

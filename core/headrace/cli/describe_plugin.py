@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def describe_plugin(kind: str, target: Any) -> None:
     """Print the description. ``target``: the class, or the function or command that was registered."""
     from headrace.registry.validation import BASES
-    from headrace.sdk.commands import BlockGroup
+    from headrace.sdk.commands import BlockCommand
 
     help_text = click.HelpFormatter(width=min(shutil.get_terminal_size().columns, 120))
     if isinstance(target, click.Command):
@@ -29,8 +29,8 @@ def describe_plugin(kind: str, target: Any) -> None:
         for paragraph in _read_doc(target).split("\n\n"):
             help_text.write_paragraph()
             help_text.write_text(" ".join(paragraph.split()))
-    if kind in BASES or isinstance(target, BlockGroup):
-        _write_options(help_text, target.model if isinstance(target, BlockGroup) else target.Config)
+    if kind in BASES or isinstance(target, BlockCommand):
+        _write_options(help_text, target.model if isinstance(target, BlockCommand) else target.Config)
     click.echo(escape_controls(help_text.getvalue(), keep_lines=True).rstrip())
 
 

@@ -44,8 +44,10 @@ def with_traceback_option(command: click.Command) -> click.Command:
 
 
 def redact_with(redact: Callable[[str], str]) -> None:
-    """Apply ``redact`` to all further error output of this program."""
-    click.get_current_context().meta[_REDACT] = redact
+    """Apply ``redact`` to all further error output of this program, after the functions of earlier calls."""
+    meta = click.get_current_context().meta
+    earlier: Callable[[str], str] = meta.get(_REDACT, str)
+    meta[_REDACT] = lambda text: redact(earlier(text))
 
 
 def report_as_json() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +12,11 @@ from headrace.control_characters import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline import Pipeline
     from headrace.registry.registration import Registration
-    from headrace.sdk.commands import BlockGroup
+    from headrace.sdk.commands import BlockCommand
 
 
 class LazyCommand(click.Command):
@@ -32,16 +35,27 @@ class LazyCommand(click.Command):
         return with_traceback_option(command).make_context(info_name, args, parent, **extra)
 
 
-def load_block(group: BlockGroup, file: str) -> tuple[Any, dict[str, Any]]:
-    """Return the group's block of a pipeline file, and the file's other keys; errors after this call show no secret of the block."""
-    from headrace.config.command_blocks import read_block
-    from headrace.config.loader import SecretProviders
-    from headrace.config.yaml_document import load
-    from headrace.registry.plugin_registry import registry
+class PluginServices:
+    """What the program does for commands of plugins, by ``headrace.sdk.commands``."""
 
-    block, others, redact = read_block(load(file), group, SecretProviders(registry()))
-    redact_with(redact)
-    return block, others
+    @staticmethod
+    def load_block(command: BlockCommand, file: str) -> tuple[Any, dict[str, Any]]:
+        """Return the command's block of a pipeline file, and the file's other keys; errors after this call show no secret of the block."""
+        from headrace.config.command_blocks import read_block
+        from headrace.config.loader import SecretProviders
+        from headrace.config.yaml_document import load
+        from headrace.registry.plugin_registry import registry
+
+        block, others, redact = read_block(load(file), command, SecretProviders(registry()))
+        redact_with(redact)
+        return block, others
+
+    @staticmethod
+    def open_session(file: str, step: str) -> AbstractContextManager[tuple[Pipeline, SparkSession]]:
+        """Yield the pipeline of a file and a session for it."""
+        from headrace.cli.startup import open_session
+
+        return open_session(file, step)
 
 
 def _summary(target: Any) -> str:

@@ -29,7 +29,7 @@ from headrace.cli.commands.show import show
 from headrace.cli.commands.status import status
 from headrace.cli.commands.tables import tables
 from headrace.cli.commands.version import version
-from headrace.cli.lazy_command import LazyCommand, load_block
+from headrace.cli.lazy_command import LazyCommand, PluginServices
 from headrace.cli.signals import interruptible
 
 
@@ -65,7 +65,7 @@ class Program(click.Group):
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Keep lakehouse tables equal to databases, from their change events."""
-    ctx.obj = load_block
+    ctx.obj = PluginServices
     if os.environ.get("NO_COLOR"):
         ctx.color = False
 

@@ -13,31 +13,32 @@ from headrace.errors import HeadraceError
 from headrace.registry.plugin_registry import registry
 
 if TYPE_CHECKING:
-    from headrace.sdk.commands import BlockGroup
+    from headrace.sdk.commands import BlockCommand
     from headrace.sdk.secrets import SecretProvider
 
 
-def list_block_groups() -> dict[str, BlockGroup]:
+def list_block_commands() -> dict[str, BlockCommand]:
     """Return the commands of plugins that read a block, by the key of the block."""
-    from headrace.sdk.commands import BlockGroup
+    from headrace.sdk.commands import BlockCommand
 
-    return {name: command for name, command in registry().all("command") if isinstance(command, BlockGroup)}
+    return {name: command for name, command in registry().all("command") if isinstance(command, BlockCommand)}
 
 
 def read_block(
-    document: Document, group: BlockGroup, providers: Mapping[str, SecretProvider]
+    document: Document, command: BlockCommand, providers: Mapping[str, SecretProvider]
 ) -> tuple[Any, dict[str, Any], Callable[[str], str]]:
     """Return the block as its model, the other keys of the file as they are written, and a function that hides the block's secrets."""
-    key = str(group.name)
+    key = str(command.name)
     others = dict(document.data) if isinstance(document.data, dict) else {}
-    if not isinstance(block := others.pop(key, None), dict):
+    block = others.pop(key, {} if command.is_optional else None)
+    if not isinstance(block, dict):
         what = f"`{key}:` must be a mapping of its options" if block else f"the file has no block `{key}:`"
         raise document.error((key,), what, f"add `{key}:` with its options; `headrace plugins {key}` lists them")
     resolver = Resolver(providers)
-    own = {name: value for name, value in block.items() if name not in group.kept}
+    own = {name: value for name, value in block.items() if name not in command.kept}
     try:
         resolved = resolver.resolve(own, lambda loc: document.where((key, *loc)))
-        return group.model.model_validate({**block, **resolved}), others, resolver.redact
+        return command.model.model_validate({**block, **resolved}), others, resolver.redact
     except ValidationError as error:
         raise document.invalid(error, (key,)).redact(resolver.redact) from None
     except HeadraceError as error:

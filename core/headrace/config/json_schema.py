@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
-from headrace.config.command_blocks import list_block_groups
+from headrace.config.command_blocks import list_block_commands
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.errors import PluginError
 from headrace.registry.plugin_errors import as_plugin_error
@@ -61,8 +61,8 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
         columns["type"] = ["string", "array"]
     for properties_of in (rule, view):
         properties_of["sink"] |= _options_by_sink(definitions, schemas["sink"])
-    for name, group in list_block_groups().items():
-        definitions[f"command.{name}"] = _embed(config_schema(group.model), f"command.{name}")
+    for name, command in list_block_commands().items():
+        definitions[f"command.{name}"] = _embed(config_schema(command.model), f"command.{name}")
         properties[name] = _options("command", name)
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]

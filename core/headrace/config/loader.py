@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from headrace.config.command_blocks import list_block_groups
+from headrace.config.command_blocks import list_block_commands
 from headrace.config.model import NO_FORMAT, PipelineConfig, TableRule
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
@@ -241,7 +241,7 @@ def _omit_command_blocks(data: Any) -> Any:
     """Return the file without the blocks of commands: a run neither reads them nor resolves their references."""
     if not isinstance(data, dict) or data.keys() <= set(PipelineConfig.keys()):
         return data
-    blocks = list_block_groups()
+    blocks = list_block_commands()
     return {key: value for key, value in data.items() if key not in blocks}
 
 

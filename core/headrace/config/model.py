@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from headrace.config.column_lists import check_distinct_columns, read_one_or_many
-from headrace.config.command_blocks import list_block_groups
+from headrace.config.command_blocks import list_block_commands
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
@@ -218,7 +218,7 @@ class PipelineConfig(Settings):
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
         """Return the keys of blocks that commands of plugins read. They are looked up for a key that is no option."""
-        return () if data.keys() <= set(cls.keys()) else list_block_groups()
+        return () if data.keys() <= set(cls.keys()) else list_block_commands()
 
     @field_validator("name")
     @classmethod

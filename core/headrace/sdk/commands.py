@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.sdk.config import Config
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-class BlockGroup(click.Group):
-    """Group of commands that read a block of the pipeline file: the block has the name of the group. A run ignores it.
 
-    ``headrace check --source`` invokes its command ``preflight``, with the file, if it has one. ``model``: the options of the block; ``kept``: options whose values keep their references, which another program resolves.
+class BlockCommand(click.Command):
+    """Command that reads a block of the pipeline file: the block has the name of the command. A run ignores it.
+
+    ``model``: the options of the block; ``kept``: options whose values keep their references, which another program resolves;
+    ``is_optional``: a file without the block has one without options.
     """
 
-    def __init__(self, name: str, model: type[Config], kept: tuple[str, ...] = (), **attributes: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: type[Config],
+        kept: tuple[str, ...] = (),
+        *,
+        is_optional: bool = False,
+        **attributes: Any,
+    ) -> None:
         super().__init__(name, **attributes)
-        self.model, self.kept = model, kept
+        self.model, self.kept, self.is_optional = model, kept, is_optional
 
     def load(self, file: str) -> tuple[Any, dict[str, Any]]:
         """Return the block of a pipeline file as its model, and the other keys of the file with their references.
 
         ConfigError, with the line, without a block and for an invalid one. Errors after this call show no secret of the block.
         """
-        return click.get_current_context().obj(self, file)  # type: ignore[no-any-return]
+        return click.get_current_context().obj.load_block(self, file)  # type: ignore[no-any-return]
+
+    def open_session(self, file: str, step: str) -> AbstractContextManager[tuple[Any, SparkSession]]:
+        """Yield the pipeline of a file and a session for it, which ends with the command. On a terminal, ``step`` is shown meanwhile."""
+        return click.get_current_context().obj.open_session(file, step)  # type: ignore[no-any-return]
+
+
+class BlockGroup(BlockCommand, click.Group):
+    """Group of commands that read a block of the pipeline file.
+
+    ``headrace check --source`` invokes its command ``preflight``, with the file, if it has one.
+    """

@@ -100,6 +100,14 @@ class Source(Plugin, ABC):
         """Return topic → milliseconds between the batch and the newest record, for sources that have no ``lag``. Called when a batch is done."""
         return {}
 
+    def find_end(self, context: SourceContext) -> Offset | None:
+        """Return the end of the records that the source has now, as JSON; None when unknown."""
+        return None
+
+    def has_read(self, context: SourceContext, end: Offset) -> bool:
+        """Return whether the batches up to the context's contain all records before ``end``, a result of ``find_end``."""
+        raise NotImplementedError(f"{type(self).__name__} has find_end() and no has_read()")
+
     def named_topics(self) -> Sequence[str]:
         """Return the topics that its options name; empty if only a pattern or a server determines them."""
         return ()

@@ -42,15 +42,14 @@ def check(ctx: click.Context, file: str, *, connect: bool, source: bool) -> None
 
 def _check_source(ctx: click.Context, file: str) -> None:
     """Run the preflights of the commands that have a block in the file. ConfigError without one."""
-    from headrace.config.command_blocks import list_block_groups
+    from headrace.config.command_blocks import list_block_commands
     from headrace.config.yaml_document import load
     from headrace.errors import ConfigError
 
     document = load(file)
     keys = document.data if isinstance(document.data, dict) else {}
-    preflights = {
-        key: group.commands["preflight"] for key, group in list_block_groups().items() if "preflight" in group.commands
-    }
+    groups = {key: group for key, group in list_block_commands().items() if isinstance(group, click.Group)}
+    preflights = {key: group.commands["preflight"] for key, group in groups.items() if "preflight" in group.commands}
     found = [command for key, command in preflights.items() if key in keys]
     if not found:
         fix = "leave out --source, or add " + " or ".join(f"`{key}:`" for key in preflights)

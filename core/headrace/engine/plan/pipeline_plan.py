@@ -305,16 +305,18 @@ class Plan:
         if route is None or route.error:
             return {}
         fold = name_fold(session)
-        transforms = [transform for transform in self.transforms if transform.applies_to(route.table)]
-        names = [name for transform in transforms for name in transform.reads_in(route.table)]
-        # A name may be that of a field, such as `address.street`.
-        changed = {fold(column) for name in names for column in (name, name.partition(".")[0])}
         for sink in self.for_table(route.table).sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:
-                paths = {
-                    path: field.name for field in stored.schema for path in list_field_paths(field.name, field.dataType)
-                }
-                changed |= {fold(paths[path]) for path in self.tags.list_columns(route.table, paths)}
+                changed = {fold(name) for name in self.list_changed_columns(route.table, stored.schema)}
                 return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}
         return {}
+
+    def list_changed_columns(self, table: str, schema: StructType) -> set[str]:
+        """Return the columns of a table that transforms name, and those with a tag. ``schema``: the schema of the stored table."""
+        transforms = [transform for transform in self.transforms if transform.applies_to(table)]
+        names = [name for transform in transforms for name in transform.reads_in(table)]
+        paths = {path: field.name for field in schema for path in list_field_paths(field.name, field.dataType)}
+        # A name may be that of a field, such as `address.street`.
+        named = {column for name in names for column in (name, name.partition(".")[0])}
+        return named | {paths[path] for path in self.tags.list_columns(table, paths)}

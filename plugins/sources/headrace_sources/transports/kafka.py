@@ -21,9 +21,9 @@ from headrace_kafka.kafka_admin import Offsets, with_timeouts
 from headrace_kafka.kafka_client import KafkaClient
 from headrace_kafka.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
 from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
-from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges
+from headrace_sources.transports.kafka_offsets import Ranges, count_records, is_past, merge_ranges
 from headrace_sources.transports.kafka_restart import read_newest_offsets
-from headrace_sources.transports.kafka_shares import FairShares
+from headrace_sources.transports.kafka_shares import FairShares, read_applied_end
 from headrace_sources.transports.kafka_topic_ids import TopicIds
 
 if TYPE_CHECKING:
@@ -156,6 +156,15 @@ class KafkaSource(KafkaClient, NativeSource):
         end = {topic: end_offsets[topic] for topic in shares.ranges(context.batch)}  # only topics with new records
         latest = self.admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
+
+    def find_end(self, context: SourceContext) -> dict[str, Any]:
+        partitions, _ = self._find_partitions(context.spark)
+        return dict(self.admin(context.spark).latest(partitions))
+
+    def has_read(self, context: SourceContext, end: Mapping[str, Any]) -> bool:
+        assert context.stream is not None
+        assert context.batch is not None
+        return is_past(read_applied_end(context.stream, context.batch), end)
 
     def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
         return self.admin(context.spark).describe_origins(topics)

@@ -118,6 +118,12 @@ class FairShares:
             self._folder.delete(f"{self._kept.pop(0)}")
 
 
+def read_applied_end(stream: Folder, batch: int) -> Offsets:
+    """Return the end of a batch that was applied: Spark's, replaced by the stored offsets that differ. Nothing is written."""
+    planned, chosen = read_end(stream, batch), stream.folder(_FOLDER).load(f"{batch}", _parse) or {}
+    return {topic: {**partitions, **chosen.get(topic, {})} for topic, partitions in planned.items()}
+
+
 def _parse(text: str) -> Offsets:
     return {topic: {p: int(end) for p, end in ends.items()} for topic, ends in json.loads(text).items()}
 

@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import pytest
+
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace_sources.transports.kafka import KafkaSource
+from headrace_sources.transports.kafka_shares import read_applied_end
 
 NOTHING: Any = None
 
@@ -58,3 +61,37 @@ def test_replay_range_resolves_the_earliest_offset() -> None:
         "shop.b": {"0": (3, 9)},
         "shop.c": {"0": (3, 10)},
     }
+
+
+@pytest.mark.parametrize(
+    ("end", "is_read"),
+    [
+        ({"t": {"0": 7, "1": 4}}, True),
+        ({"t": {"0": 8}}, False),
+        # A topic or a partition that the stream has not planned yet.
+        ({"t": {"0": 7, "2": 1}}, False),
+        ({"u": {"0": 1}}, False),
+        ({"u": {"0": 0}}, True),
+    ],
+)
+def test_end_of_a_batch_is_compared_per_partition(end: dict[str, dict[str, int]], *, is_read: bool) -> None:
+    stream = cast("Any", Folder({"t": {"0": 3}}, {"t": {"0": 7, "1": 4}}))
+    context = SourceContext(NOTHING, SchemaLog(), batch=1, stream=stream)
+    source = KafkaSource({"bootstrap.servers": "broker:9092", "subscribe": "t"})
+    assert source.has_read(context, end) is is_read
+
+
+def test_end_of_a_shared_batch_is_the_stored_one() -> None:
+    """A batch may read fewer records of a topic than Spark planned."""
+
+    class Shared(Folder):
+        def folder(self, name: str) -> Folder:
+            return self if name == "offsets" else Overrides()
+
+    class Overrides(Folder):
+        def load(self, name: str, parse: Any) -> Any:
+            return parse('{"t": {"0": 5}}') if name == "1" else None
+
+    stream = cast("Any", Shared({"t": {"0": 3}}, {"t": {"0": 7, "1": 4}}))
+    assert read_applied_end(stream, 1) == {"t": {"0": 5, "1": 4}}
+    assert read_applied_end(stream, 0) == {"t": {"0": 3}}

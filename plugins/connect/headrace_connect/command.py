@@ -39,7 +39,7 @@ connect = _ConnectGroup(
 
 
 @dataclass(frozen=True)
-class _Target:
+class ConnectTarget:
     """Connector of a pipeline file, warnings about its block, and the options of its preflight and of MSK Connect."""
 
     deployment: Deployment
@@ -75,7 +75,7 @@ def validate(file: str) -> None:
 
     Kafka Connect and the connector check each option; Debezium's connectors also try the login to the database. Nothing is changed.
     """
-    with _open_target(file) as target:
+    with open_target(file) as target:
         _validate(target)
         _say(f"{target.deployment.place}: the configuration is valid")
 
@@ -87,18 +87,13 @@ def preflight(file: str) -> None:
 
     Each finding is one line with the statement that fixes it. Nothing is changed. `headrace check FILE --source` runs the same checks.
     """
-    from headrace_connect.connector_class import resolve_class
-    from headrace_connect.connector_defaults import DEBEZIUM_CLASSES
-    from headrace_connect.preflight.source_database import check_database, find_misspelled
+    from headrace_connect.preflight.source_database import check_database, find_misspelled, resolve_options
 
-    with _open_target(file) as target:
+    with open_target(file) as target:
         options = target.deployment.options
         for warning in find_misspelled(target.preflight, options):
             click.secho(escape_controls(f"warning: {warning}"), err=True, fg="yellow")
-        merged = {key: value for key, value in {**options, **target.preflight}.items() if value is not None}
-        findings = check_database(
-            {**merged, "connector.class": resolve_class(merged["connector.class"], DEBEZIUM_CLASSES)}
-        )
+        findings = check_database(resolve_options(options, target.preflight))
         for finding in findings:
             click.secho(escape_controls(str(finding)), fg="yellow" if finding.is_warning else "red")
         if errors := [finding for finding in findings if not finding.is_warning]:
@@ -122,7 +117,7 @@ def deploy(file: str, *, target: str, dry_run: bool, yes: bool, timeout: float) 
 
     With --target msk-connect, the request to Amazon MSK Connect is shown and sent. MSK Connect validates it; the command does not wait.
     """
-    with _open_target(file) as opened:
+    with open_target(file) as opened:
         if target == "msk-connect":
             _deploy_to_msk(opened, dry_run=dry_run, is_confirmed=yes)
         else:
@@ -139,7 +134,7 @@ def status(file: str, *, form: str) -> None:
     """
     from headrace_connect.deployment import describe_status
 
-    with _open_target(file) as target:
+    with open_target(file) as target:
         found = target.deployment.status()
         if form == "json":
             parts = {"connector": found.state, "worker": found.worker, "trace": found.trace, "tasks": list(found.tasks)}
@@ -155,7 +150,7 @@ def status(file: str, *, form: str) -> None:
 @_timeout
 def pause(file: str, *, timeout: float) -> None:
     """Pause the connector; it keeps its position."""
-    with _open_target(file) as target:
+    with open_target(file) as target:
         target.deployment.status()
         target.deployment.control("pause")
         _wait(target.deployment, "PAUSED", timeout)
@@ -166,7 +161,7 @@ def pause(file: str, *, timeout: float) -> None:
 @_timeout
 def resume(file: str, *, timeout: float) -> None:
     """Continue a connector that is paused or stopped."""
-    with _open_target(file) as target:
+    with open_target(file) as target:
         before = target.deployment.status()
         target.deployment.control("resume")
         _wait(target.deployment, "RUNNING", timeout, before)
@@ -178,7 +173,7 @@ def resume(file: str, *, timeout: float) -> None:
 @_timeout
 def restart(file: str, *, restarts_all: bool, timeout: float) -> None:
     """Restart the connector and tasks that failed."""
-    with _open_target(file) as target:
+    with open_target(file) as target:
         before = target.deployment.status()
         target.deployment.restart(only_failed=not restarts_all)
         _wait(target.deployment, "RUNNING", timeout, before)
@@ -197,7 +192,7 @@ def offsets(file: str, *, reset: bool, yes: bool, timeout: float) -> None:
     from headrace_connect.deployment import describe_status
     from headrace_connect.offset_reset import reset_offsets
 
-    with _open_target(file) as target:
+    with open_target(file) as target:
         deployment = target.deployment
         for offset in deployment.read_offsets():
             click.echo(json.dumps(offset))
@@ -218,7 +213,7 @@ def delete(file: str, *, yes: bool, timeout: float) -> None:
     Its topics and its offsets in Kafka Connect stay, and so do the replication slot and the publication of PostgreSQL: a connector of the
     same name continues from there.
     """
-    with _open_target(file) as target:
+    with open_target(file) as target:
         deployment = target.deployment
         deployment.status()
         slot = (deployment.read_options() or {}).get("slot.name")
@@ -230,7 +225,7 @@ def delete(file: str, *, yes: bool, timeout: float) -> None:
             _say(f"{what}: select pg_drop_replication_slot('{slot}')")
 
 
-def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: bool, is_confirmed: bool) -> None:
+def _deploy_to_workers(target: ConnectTarget, file: str, timeout: float, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.connector_diff import describe_differences
 
     deployment = target.deployment
@@ -250,7 +245,7 @@ def _deploy_to_workers(target: _Target, file: str, timeout: float, *, dry_run: b
     _wait(deployment, "RUNNING", timeout, before if differences else None)
 
 
-def _deploy_to_msk(target: _Target, *, dry_run: bool, is_confirmed: bool) -> None:
+def _deploy_to_msk(target: ConnectTarget, *, dry_run: bool, is_confirmed: bool) -> None:
     from headrace_connect.msk_connect import MskConnector
 
     deployment = target.deployment
@@ -279,7 +274,7 @@ def _show_differences(place: str, differences: list[str], *, is_new: bool) -> No
 
 
 @contextmanager
-def _open_target(file: str) -> Iterator[_Target]:
+def open_target(file: str) -> Iterator[ConnectTarget]:
     """Yield the connector of a pipeline file; errors of the block contain no secret of its configuration."""
     from headrace_connect.captured_tables import list_topics
     from headrace_connect.connect_client import ConnectClient
@@ -302,7 +297,7 @@ def _open_target(file: str) -> Iterator[_Target]:
         for topic in find_unread_topics(pipeline, list_topics(options))
     ]
     try:
-        yield _Target(Deployment(client, name, options, secrets), warnings, preflight, config.msk)
+        yield ConnectTarget(Deployment(client, name, options, secrets), warnings, preflight, config.msk)
     except HeadraceError as error:
         raise error.redact(secrets.hide) from error.__cause__
 
@@ -328,12 +323,12 @@ def _confirm(question: str, *, is_confirmed: bool) -> None:
         click.confirm(escape_controls(question), abort=True, err=True)
 
 
-def _validate(target: _Target) -> None:
+def _validate(target: ConnectTarget) -> None:
     """Validate the configuration. Warnings follow: the connector declares more options as passwords."""
     _show_warnings(target, target.deployment.validate())
 
 
-def _show_warnings(target: _Target, more: list[str]) -> None:
+def _show_warnings(target: ConnectTarget, more: list[str]) -> None:
     plain = [
         f"{key} contains plain text, which Kafka Connect's API shows: write a reference, ${{file:…}}"
         for key in target.deployment.secrets.find_plain()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from difflib import get_close_matches
 from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.options import did_you_mean
+from headrace_connect.connector_class import resolve_class
 from headrace_connect.preflight.database_tls import TLS_OPTIONS, TlsMode, read_mysql_tls, read_postgresql_tls
 from headrace_connect.preflight.findings import Finding
 from headrace_connect.preflight.mysql_checks import check_mysql
@@ -20,7 +21,7 @@ from headrace_connect.preflight.tds_encryption import TdsSocket, read_driver_opt
 from headrace_connect.preflight.time_limit import run_within
 
 Query = Callable[[str], list[tuple[Any, ...]]]
-_Open = Callable[[Mapping[str, str]], AbstractContextManager[Query]]
+_Open = Callable[[Mapping[str, str], float], AbstractContextManager[Query]]
 _Check = Callable[[Query, Mapping[str, str]], Iterator[Finding]]
 
 #: Seconds for each message of a server, and for all of them.
@@ -37,6 +38,46 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
     if kind not in _BY_CLASS:
         what = f"there are no checks for {kind}"
         raise ConfigError(what, fix=f"leave out --source; {did_you_mean(kind, list(_BY_CLASS))}")
+    place, (connect, check) = _check_place(options), _BY_CLASS[kind]
+
+    def find() -> list[Finding]:
+        with connect(options, _TIMEOUT) as query:
+            return list(check(query, options))
+
+    with _explained(place):
+        return run_within(_LIMIT, find, fix=f"check the load of the server; {_FIX}")
+
+
+@contextmanager
+def open_database(options: Mapping[str, str], timeout: float) -> Iterator[Query]:
+    """Yield a function that runs statements in the database of a connector. ``timeout``: seconds for each answer.
+
+    ConfigError without a driver for the connector's class, and if the database rejects the connection or a statement; RetriableError if
+    it does not respond.
+    """
+    kind = options["connector.class"]
+    if kind not in _BY_CLASS:
+        raise ConfigError(f"there is no connection for {kind}", fix=did_you_mean(kind, list(_BY_CLASS)))
+    place = _check_place(options)
+    with ExitStack() as stack:
+        with _explained(place):
+            query = stack.enter_context(_BY_CLASS[kind][0](options, timeout))
+
+        def run(sql: str) -> list[tuple[Any, ...]]:
+            with _explained(place):
+                return query(sql)
+
+        yield run
+
+
+def resolve_options(options: Mapping[str, str | None], replaced: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the options of a connection: those of a connector, replaced by those for this machine. The class has its whole name."""
+    merged = {key: value for key, value in {**options, **replaced}.items() if value is not None}
+    return {**merged, "connector.class": resolve_class(merged["connector.class"], _BY_CLASS)}
+
+
+def _check_place(options: Mapping[str, str]) -> str:
+    """Return the address of the database. ConfigError without one, and for a reference that only the worker resolves."""
     if not options.get("database.hostname"):
         raise ConfigError("`database.hostname` has no value", where="connect", fix="set it in `connect: {config: …}`")
     place = f"{options['database.hostname']}:{options.get('database.port', 'default port')}"
@@ -44,14 +85,14 @@ def check_database(options: Mapping[str, str]) -> list[Finding]:
         what = f"only Kafka Connect resolves the reference of `{unresolved[0]}`"
         fix = f"add `preflight: {{{unresolved[0]}: ${{env:NAME}}}}` to `connect:`, with a reference of this machine"
         raise ConfigError(what, where=place, fix=fix)
-    connect, check = _BY_CLASS[kind]
+    return place
 
-    def find() -> list[Finding]:
-        with connect(options) as query:
-            return list(check(query, options))
 
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Translate the errors of drivers."""
     try:
-        return run_within(_LIMIT, find, fix=f"check the load of the server; {_FIX}")
+        yield
     except ImportError as error:
         fix = "pip install 'headrace[preflight]'"
         raise ConfigError(f"the driver of the database is missing: {error.name}", fix=fix) from error
@@ -95,7 +136,7 @@ def _explain_failure(error: Exception) -> HeadraceError:
 
 
 @contextmanager
-def _open_postgresql(options: Mapping[str, str]) -> Iterator[Query]:
+def _open_postgresql(options: Mapping[str, str], timeout: float) -> Iterator[Query]:
     from pg8000 import native
 
     mode, context = read_postgresql_tls(options)
@@ -105,7 +146,7 @@ def _open_postgresql(options: Mapping[str, str]) -> Iterator[Query]:
         port=int(options.get("database.port", 5432)),
         password=options.get("database.password"),
         database=options.get("database.dbname"),
-        timeout=_TIMEOUT,
+        timeout=timeout,
         # None tries TLS first, as `prefer`.
         ssl_context=None if mode == TlsMode.PREFERRED else context or False,
     )
@@ -114,8 +155,8 @@ def _open_postgresql(options: Mapping[str, str]) -> Iterator[Query]:
 
 
 @contextmanager
-def _open_mysql(options: Mapping[str, str]) -> Iterator[Query]:
-    connection = _connect_mysql(options)
+def _open_mysql(options: Mapping[str, str], timeout: float) -> Iterator[Query]:
+    connection = _connect_mysql(options, timeout)
     with closing(connection), connection.cursor() as cursor:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
@@ -126,7 +167,7 @@ def _open_mysql(options: Mapping[str, str]) -> Iterator[Query]:
 
 
 @contextmanager
-def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
+def _open_sqlserver(options: Mapping[str, str], timeout: float) -> Iterator[Query]:
     import pytds
 
     _reject_logins(options)
@@ -139,11 +180,11 @@ def _open_sqlserver(options: Mapping[str, str]) -> Iterator[Query]:
             port=port,
             user=options.get("database.user", ""),
             password=options.get("database.password", ""),
-            login_timeout=_TIMEOUT,
+            login_timeout=timeout,
             disable_connect_retry=True,
             autocommit=True,
             readonly=is_read_only(options),
-            sock=TdsSocket(options, port, _TIMEOUT),
+            sock=TdsSocket(options, port, timeout),
         )
     except TimeoutError as error:  # python-tds raises it without a text for most errors of a connection
         raise error.__cause__ or error from None
@@ -173,7 +214,7 @@ def _reject_logins(options: Mapping[str, str]) -> None:
         raise ConfigError(what, fix=fix.format(names))
 
 
-def _connect_mysql(options: Mapping[str, str]) -> Any:
+def _connect_mysql(options: Mapping[str, str], timeout: float) -> Any:
     import pymysql
     from pymysql.constants import CR
 
@@ -182,8 +223,8 @@ def _connect_mysql(options: Mapping[str, str]) -> Any:
         "port": int(options.get("database.port", 3306)),
         "user": options.get("database.user", ""),
         "password": options.get("database.password", ""),
-        "connect_timeout": _TIMEOUT,
-        "read_timeout": _TIMEOUT,
+        "connect_timeout": timeout,
+        "read_timeout": timeout,
     }
     mode, context = read_mysql_tls(options)
     if context:

@@ -173,7 +173,7 @@ def test_help_schema_and_jars_ignore_broken_distributions(tmp_path: Path) -> Non
     out, _ = finish(start(tmp_path, "--help"))
     commands = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
     assert commands.count("run") == 1
-    assert commands[-7:] == ["demo", "import", "late", "live", "plain", "scan", "shy"]
+    assert commands[-8:] == ["demo", "import", "late", "live", "plain", "scan", "shy", "verify"]
     assert "\x1b" not in out
     assert "stolen" not in out
     out, _ = finish(start(tmp_path, "schema"))

@@ -1,0 +1,95 @@
+"""Command ``headrace verify``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.sdk.commands import BlockCommand
+from headrace.sdk.options import escape_controls
+from headrace_verify.verify_config import VerifyConfig
+
+if TYPE_CHECKING:
+    from headrace_verify.table_verification import Verified
+
+
+class _Percent(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """Percentage such as ``1%``."""
+
+    name = "percent"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            part = float(value.removesuffix("%")) / 100 if isinstance(value, str) else value
+        except ValueError:
+            part = 0
+        if not 0 < part <= 1:
+            self.fail(f"{value!r} is no percentage above 0%, such as 1%", param, ctx)
+        return part
+
+
+def _verify(
+    file: str, tables: tuple[str, ...], *, keys: bool, as_json: bool, sample: float, timeout: float, sink: str | None
+) -> None:
+    """Compare tables with their source database, without stopping either.
+
+    TABLE is a target table; without one, all tables are compared. Rows that change meanwhile are looked at again after the pipeline has
+    applied the changes. The exit code is 0 for equal tables, 1 for differences, and 2 if a table could not be verified.
+    """
+    from headrace_verify.source_connection import open_source
+    from headrace_verify.table_verification import TableVerifier, VerifyOptions
+    from headrace_verify.verify_report import choose_exit_code, describe_all
+
+    config, others = verify.load(file)
+    with (
+        open_source(file, config, others) as (database, find_form),
+        verify.open_session(file, "comparing the tables") as (pipeline, spark),
+    ):
+        verifier = TableVerifier(pipeline, spark, database, find_form, VerifyOptions(sample, timeout, sink))
+        results = list(verifier.verify(tables))
+    if as_json:
+        click.echo(json.dumps(describe_all(results), ensure_ascii=False))
+    else:
+        _show(results, keys=keys)
+    click.get_current_context().exit(choose_exit_code(results))
+
+
+def _show(results: list[Verified], *, keys: bool) -> None:
+    from headrace_verify.verify_report import format_table, list_keys, list_notes
+
+    for line in format_table(results):
+        click.echo(escape_controls(line))
+    for result in results:
+        for line in [*list_notes(result), *(list_keys(result) if keys else ())]:
+            click.echo(escape_controls(line))
+        if result.error:
+            click.secho(escape_controls(f"error: {result.table}: {result.error.what}"), err=True, fg="red")
+            click.echo(escape_controls(f"  fix: {result.error.fix}"), err=True)
+
+
+verify = BlockCommand(
+    "verify",
+    VerifyConfig,
+    is_optional=True,
+    callback=_verify,
+    help=_verify.__doc__,
+    params=[
+        click.Argument(["file"]),
+        click.Argument(["tables"], nargs=-1, metavar="[TABLE]..."),
+        click.Option(["--keys"], is_flag=True, help="Also print the key of each row that differs, and its columns."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
+        click.Option(
+            ["--sample"], type=_Percent(), default="100%", show_default=True, help="Part of the keys to compare."
+        ),
+        click.Option(
+            ["--timeout"],
+            type=click.FloatRange(min=0),
+            default=300,
+            show_default=True,
+            help="Seconds to wait until the pipeline has applied the changes.",
+        ),
+        click.Option(["--sink"], metavar="NAME", help="Sink to read when there are several. Default: the first."),
+    ],
+)

@@ -1,0 +1,23 @@
+"""The block ``verify:`` of the pipeline file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from headrace.sdk import Config
+from headrace.sdk.options import option_text
+
+
+class VerifyConfig(Config):
+    """Connection of ``headrace verify`` to the source database. A run ignores the block."""
+
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Options of the connection under the names of Debezium's connector, such as ``database.hostname``. They replace those of ``connect:``.
+    Without ``connect:``, ``connector.class`` is required.
+    """
+
+    def connection_options(self) -> dict[str, str | None]:
+        """Return the options as strings; None for one without a value."""
+        return {key: None if value is None else option_text(value) for key, value in self.config.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.sdk import ConfigError
 from headrace_import.connect.connect_import import import_connect
 from headrace_import.flink.cdc_import import import_pipeline
+from headrace_import.hidden_rules import remove_hidden_rules
 from headrace_import.hudi.streamer_import import import_streamer
 from headrace_import.import_report import Report
 from headrace_import.input_formats import InputFile, Inputs, add_file
@@ -42,6 +43,7 @@ def import_paths(paths: Sequence[Path], options: ImportOptions) -> ImportResult:
     for path in paths:
         add_file(InputFile(path, path.name if names.count(path.name) == 1 else str(path)), inputs)
     body = _import_inputs(inputs, options)
+    remove_hidden_rules(body, inputs.report)
     names = [settings.name for settings in (*inputs.connect.sinks, *inputs.connect.sources)]
     names += [pipeline.name for pipeline in inputs.pipelines]
     name = options.name or _make_name([*names, paths[0].stem])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from headrace.sdk.options import did_you_mean
 from headrace_import.import_report import Kind, Report, write_key
 from headrace_import.references import find_clear_secret, translate_references
+
+_VARIABLE = re.compile(r"\$\{env:(\w+)\}")
 
 
 class Settings:
@@ -123,16 +126,31 @@ class Settings:
         """Forget which options were imported since the snapshot."""
         self._accounted = set(accounted)
 
+    def report_variables(self, why: str) -> None:
+        """Report the environment variables of imported options."""
+        keys = [key for key in dict.fromkeys(self._cited) if _VARIABLE.search(self.get(key))]
+        names = dict.fromkeys(name for key in keys for name in _VARIABLE.findall(self.get(key)))
+        if names:
+            self.add_to_do(keys, why, f"set the environment variable{'s' * (len(names) > 1)} {', '.join(names)}")
+
     def report_unknown(self, known: Iterable[str], prefix: str = "") -> None:
         """Report the remaining options that start with ``prefix`` as unknown, with the nearest known name."""
         names = [name for name in known if "*" not in name]
-        empty = [key for key in self.list_remaining() if key.startswith(prefix) and key in names and not self.get(key)]
-        self.ignore(empty, "it has no value")
-        for key in (key for key in self.list_remaining() if key.startswith(prefix)):
+        remaining = [key for key in self.list_remaining() if key.startswith(prefix)]
+        self.ignore([key for key in remaining if key in names and not self.get(key)], "it has no value")
+        self.ignore([key for key in remaining if key in names], "the other options here do without it")
+        for key in (key for key in remaining if key not in names):
             near = did_you_mean(key, names)
-            start = self.spell(key).removesuffix(key) if self.spell(key).endswith(key) else ""
-            fix = near.replace("'", f"'{start}", 1) if near.startswith("did you mean") else None
+            name = next((name for name in names if near == f"did you mean '{name}'?"), "")
+            fix = f"did you mean '{self._spell_like(key, name)}'?" if name else None
             self.reject([key], "headrace does not know this option", fix, Kind.UNKNOWN)
+
+    def _spell_like(self, key: str, name: str) -> str:
+        """Return a name with the start that an option with another spelling in the file has."""
+        start, spelled = key, self.spell(key)
+        while start and spelled and start[-1] == spelled[-1]:
+            start, spelled = start[:-1], spelled[:-1]
+        return spelled + name.removeprefix(start) if name.startswith(start) else name
 
 
 def name_new_folder(path: str) -> str:

@@ -329,3 +329,23 @@ def test_an_option_of_both_converters_is_known_if_one_has_it(importer: Any, find
     result = importer.run(importer.write_properties(kafka | make_source("postgresql.Postgres") | registry))
     assert yaml.safe_load(result.pipeline)["source"]["value"] == {"avro": {"registry": "http://r"}}
     assert find_keys(result, Kind.UNKNOWN) == set()
+
+
+@pytest.mark.parametrize("form", ["json", "jsonbytearray", "avro"])
+@pytest.mark.parametrize("start", ["debezium.format.", "debezium.format.value."])
+def test_address_of_an_apicurio_registry(form: str, start: str, importer: Any) -> None:
+    options = make_source("postgresql.Postgres") | {"debezium.sink.type": "kafka", "debezium.format.value": form}
+    options |= {f"{start}apicurio.registry.url": "http://apicurio:8080", f"{start}schema.registry.url": "http://r:8081"}
+    result = importer.run(importer.write_properties(options))
+    importer.check(result)
+    kind = form.removesuffix("bytearray")
+    assert yaml.safe_load(result.pipeline)["source"]["value"] == {kind: {"registry": "http://apicurio:8080"}}
+    assert not [finding for finding in result.report.findings if finding.kind is Kind.UNKNOWN]
+
+
+def test_misspelled_option_of_a_format_is_suggested_with_its_name_in_the_file(importer: Any) -> None:
+    options = make_source("postgresql.Postgres") | {"debezium.sink.type": "kafka", "debezium.format.value": "json"}
+    options["debezium.format.value.schemas.enabel"] = "false"
+    result = importer.run(importer.write_properties(options))
+    (finding,) = [finding for finding in result.report.findings if finding.kind is Kind.UNKNOWN]
+    assert finding.fix == "did you mean 'debezium.format.value.schemas.enable'?"

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from tests.support.dist import ROOT
 
 from headrace.cli.main import cli
-from headrace_import.flink.projections import parse_projection
+from headrace_import.connect.smt import NotImportableError
+from headrace_import.flink.projections import parse_projection, translate_expression
 from headrace_import.flink.table_patterns import parse_pattern
 from headrace_import.import_report import Kind
 from headrace_import.input_files import flatten_mapping
@@ -270,3 +271,50 @@ def test_items_of_a_projection_are_split_outside_of_quotes(items: list[str]) -> 
 def test_quoted_columns_keep_their_quotes() -> None:
     projection = parse_projection("`order-id` AS oid, `first name` AS n, `id` AS number, `a[1]` AS a")
     assert projection.computed == {"oid": "`order-id`", "n": "`first name`", "number": "id", "a": "`a[1]`"}
+
+
+_ROUTES = [
+    {"source-table": "shop.orders", "sink-table": "lake.orders"},
+    {"source-table": "shop.orders", "sink-table": "lake.copy"},
+    {"source-table": "shop.\\.*", "sink-table": "lake.merged"},
+    {"source-table": "shop.people", "sink-table": "lake.people"},
+]
+
+
+def test_second_route_of_a_table_is_reported(importer: Any, tmp_path: Path) -> None:
+    pipeline, result = load(importer, tmp_path, route=_ROUTES)
+    assert [rule["target"] for rule in pipeline["tables"]] == ["lake.orders", "lake.merged", "{schema}.{table}"]
+    found = [finding for finding in result.report.findings if finding.kind is Kind.NOT_IMPORTED]
+    assert [finding.keys[0] for finding in found] == [f"route[{number}].sink-table" for number in (2, 3, 4)]
+    assert all("all its routes" in finding.why for finding in found)
+
+
+def test_route_mode_that_applies_the_first_route(importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    _, result = load(importer, tmp_path, route=_ROUTES, pipeline={"route-mode": "FIRST_MATCH"})
+    hidden = {f"route[{number}].{key}" for number in (2, 4) for key in ("source-table", "sink-table")}
+    assert find_keys(result, Kind.NOT_IMPORTED) == hidden
+    assert "pipeline.route-mode" in find_keys(result, Kind.NO_MEANING)
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("CEIL(price)", "CEIL"),
+        ("floor (price)", "FLOOR"),
+        ("id % 10", "remainder"),
+        ("MOD(id, 10)", "remainder"),
+        ("name LIKE 'a%'", "LIKE"),
+        ("TRIM(BOTH 'x' FROM name)", "TRIM"),
+        ("REGEXP_REPLACE(name, 'a(b)', '$1')", "REGEXP_REPLACE"),
+    ],
+)
+def test_expression_with_another_result_in_spark_is_not_imported(expression: str, why: str) -> None:
+    with pytest.raises(NotImportableError, match=why):
+        translate_expression(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["TRIM(name)", "name = '50% [off] / like'", "`a/b[%]`", "REGEXP_REPLACE(name, 'a', 'b')"]
+)
+def test_expression_with_the_same_result_in_spark(expression: str) -> None:
+    assert translate_expression(expression) == expression

@@ -39,6 +39,11 @@ def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
             {"type": "ReplaceField$Value", "include": "a,b", "exclude": "b,c", "renames": "a:x"},
             [{"keep": {"columns": ["a"]}}, {"rename": {"columns": {"a": "x"}}}],
         ),
+        ({"type": "ReplaceField$Value", "include": "a", "renames": "b:x"}, [{"keep": {"columns": ["a"]}}]),
+        (
+            {"type": "ReplaceField$Value", "exclude": "b", "renames": "b:x,a:y"},
+            [{"drop": {"columns": ["b"]}}, {"rename": {"columns": {"a": "y"}}}],
+        ),
         (
             {"type": "InsertField$Value", "offset.field": "o!", "static.field": "s", "static.value": "7"},
             [{"insert": {"static.field": "s", "offset.field": "o!", "static.value": "7"}}],
@@ -350,6 +355,16 @@ def test_outbox_for_objects_removes_no_rows(importer: Any) -> None:
     router = {"type": f"{DEBEZIUM}outbox.EventRouter", "route.tombstone.on.empty.payload": "true"}
     pipeline = importer.load(make_config(router), sink | {"flush.size": "1"})
     assert pipeline["transforms"] == [{"outbox": {}}]
+
+
+def test_new_name_of_a_removed_column_is_in_the_report(importer: Any, find_keys: Any) -> None:
+    smt = {"type": f"{KAFKA}ReplaceField$Value", "include": "a,c", "renames": "b:x,c:y"}
+    result = importer.run(importer.write("a.json", make_config(smt)), keep_transforms=False)
+    assert "transforms.t0.renames" in find_keys(result, Kind.NO_MEANING)
+    # Kafka Connect gives `a` the value of `b` in records with a schema, and its own in others.
+    smt = {"type": f"{KAFKA}ReplaceField$Value", "include": "a", "renames": "b:a"}
+    result = importer.run(importer.write("a.json", make_config(smt)), keep_transforms=False)
+    assert "transforms.t0.renames" in find_keys(result, Kind.NOT_IMPORTED)
 
 
 def test_replace_field_that_leaves_no_column_is_not_imported(importer: Any, find_keys: Any) -> None:

@@ -361,3 +361,18 @@ def test_files_of_tables_are_found_at_their_paths(importer: Any, tmp_path: Path)
     (tmp_path / "config/c.properties").write_text("hoodie.streamer.source.kafka.topic=c\n", encoding="utf-8")
     pipeline = yaml.safe_load(importer.run(tmp_path / "all.properties").pipeline)
     assert pipeline["source"]["kafka"]["subscribe"] == ["c"]
+
+
+def test_variables_of_the_shell_are_to_set(importer: Any, tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(
+        "spark-submit --class org.apache.hudi.HoodieStreamer $JAR.jar --target-base-path $LAKE/orders --target-table orders "
+        "--hoodie-conf hoodie.streamer.source.kafka.topic=${TOPIC}_$1 --hoodie-conf bootstrap.servers=broker:9092\n"
+    )
+    result = importer.run(file)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert pipeline["source"]["kafka"]["subscribe"] == ["${env:TOPIC}_${env:ARGUMENT_1}"]
+    (fix,) = [
+        finding.fix for finding in result.report.findings if finding.kind is Kind.TO_DO and "the shell" in finding.why
+    ]
+    assert fix == "set the environment variables TOPIC, ARGUMENT_1, LAKE"

@@ -52,14 +52,27 @@ def import_replace_field(smt: Smt) -> Imported:
         step, options = make_step(smt, "drop")
         options.add("columns", excluded, smt.cite(exclude))
         result.steps.append(step)
-    if smt.get("renames"):
+    if names := _select_renames(smt, set(included), set(excluded)):
         step, options = make_step(smt, "rename")
-        options.entries["columns"] = _mapping(smt, split_pairs(smt.get("renames")), "renames")
+        options.entries["columns"] = _mapping(smt, names, "renames")
         result.steps.append(step)
     if not result.steps:
         raise NotImportableError("it has none of include, exclude and renames")
     _ignore_nulls(smt)
     return result
+
+
+def _select_renames(smt: Smt, included: set[str], excluded: set[str]) -> dict[str, str]:
+    """Return the new names of the columns that stay, and report the others: ReplaceField removes columns by their old names."""
+    names = split_pairs(smt.get("renames"))
+    removed = {name for name in names if name in excluded or (included and name not in included)}
+    if taken := sorted({names[name] for name in removed} & (included - excluded)):
+        why = f"ReplaceField gives {', '.join(taken)} the value of a removed column, if the records have schemas"
+        raise NotImportableError(why, "`keep` and `rename` of the column that has the value")
+    if removed:
+        why = f"the lists remove {', '.join(sorted(removed))}, so the new name has no effect"
+        smt.settings.reject([f"{smt.prefix}renames"], why, kind=Kind.NO_MEANING)
+    return {name: new for name, new in names.items() if name not in removed}
 
 
 def import_insert_field(smt: Smt) -> Imported:

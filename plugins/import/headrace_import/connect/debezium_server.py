@@ -23,7 +23,11 @@ _ICEBERG = f"{_SINK}iceberg."
 _KINESIS = {"region": "region", "endpoint": "endpoint.url", "credentials.profile": "profile"}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = {"json": _JSON, "jsonbytearray": _JSON, "avro": "io.confluent.connect.avro.AvroConverter"}
-_APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
+#: Converters of formats with an address of Apicurio's registry.
+_APICURIO = {
+    kind: f"io.apicurio.registry.utils.converter.{name}"
+    for kind, name in (("avro", "AvroConverter"), ("json", "ExtJsonConverter"), ("jsonbytearray", "ExtJsonConverter"))
+}
 #: Options of the Iceberg sink → options of Iceberg's connector. Other options belong to the catalog.
 _OF_ICEBERG = {
     "catalog-name": "iceberg.catalog",
@@ -230,8 +234,8 @@ def _name_converters(source: dict[str, str], spelling: dict[str, str]) -> None:
     for part in ("value", "key"):
         key = f"{part}.converter"
         kind = source.get(key, "json").lower()
-        has_apicurio = any(name.startswith(f"{key}.apicurio.") for name in source)
-        source[key] = _APICURIO if kind == "avro" and has_apicurio else _CONVERTERS.get(kind, kind)
+        converters = {**_CONVERTERS, **(_APICURIO if f"{key}.apicurio.registry.url" in source else {})}
+        source[key] = converters.get(kind, kind)
         spelling.setdefault(key, f"{_FORMAT}{part} (default)")
 
 

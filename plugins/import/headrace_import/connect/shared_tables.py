@@ -39,7 +39,7 @@ def _report(sources: Sequence[Settings], what: str) -> None:
 def _find_table(rules: Sequence[Mapping[str, Any]], topic: str) -> str | None:
     """Return the table of a topic; None if it has several, or if its rows are known to have keys of their own."""
     for rule in rules:
-        groups = _match(str(rule["source"]), topic)
+        groups = match_source(str(rule["source"]), topic)
         if groups is None:
             continue
         if "route.by.field" in rule or "logical.table" in rule:
@@ -52,7 +52,7 @@ def _find_table(rules: Sequence[Mapping[str, Any]], topic: str) -> str | None:
     return topic
 
 
-def _match(source: str, topic: str) -> Sequence[str] | None:
+def match_source(source: str, topic: str) -> Sequence[str] | None:
     """Return the groups of a rule's source in a topic that it matches."""
     if not (len(source) > 1 and source.startswith("/") and source.endswith("/")):
         return () if fnmatchcase(topic, source) else None

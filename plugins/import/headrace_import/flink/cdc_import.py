@@ -20,12 +20,13 @@ from headrace_import.settings import Settings
 #: Database → number of parts that a topic has after its prefix: of MySQL the database and the table.
 _LEVELS = {"mysql": 2, "postgres": 2, "sqlserver": 3}
 _PREFIX = "${env:TOPIC_PREFIX}"
+_ROUTE_MODE = "route-mode"
 _SECTIONS = ("source", "sink", "transform", "route", "pipeline")
 _EFFECTS = {
     "user-defined-function": ("headrace runs no functions of Flink", "`compute` with SQL, or a transform plugin"),
     "model": ("headrace calls no models", None),
     "local-time-zone": ("times are in UTC", "`from_utc_timestamp` in `compute`"),
-    "route-mode": ("the first rule of a topic applies", None),
+    _ROUTE_MODE: ("the first rule of a topic applies", "`route-mode: FIRST_MATCH` writes the same tables"),
 }
 
 
@@ -43,6 +44,10 @@ class CdcPipeline:
     @property
     def name(self) -> str:
         return self.pipeline.get("name")
+
+    @property
+    def is_first_match(self) -> bool:
+        return self.pipeline.get(_ROUTE_MODE).upper().replace("-", "_") == "FIRST_MATCH"
 
     def list_settings(self) -> list[Settings]:
         return [self.source, self.sink, self.pipeline, *self.routes, *self.transforms]
@@ -82,7 +87,7 @@ def import_pipeline(pipeline: CdcPipeline, report: Report, bootstrap_servers: st
         raise ConfigError("headrace has no source for this database", where=where, fix=fix)
     is_written = pipeline.sink.get("type") == "kafka"
     ClientInputs([_read_client(pipeline)] if is_written else [], bootstrap_servers, report).write(kafka)
-    tables = CdcTables(_PREFIX, _LEVELS[kind])
+    tables = CdcTables(_PREFIX, _LEVELS[kind], is_first_match=pipeline.is_first_match)
     if is_written:
         _read_written_topics(pipeline).write(kafka)
     else:
@@ -209,8 +214,11 @@ def _report_rest(pipeline: CdcPipeline, draft: Block) -> None:
     )
     pipeline.source.ignore(pipeline.source.list_remaining(), "the connector connects to the database")
     pipeline.pipeline.ignore(["name"], "the name of the pipeline")
+    if pipeline.is_first_match:
+        pipeline.pipeline.ignore([_ROUTE_MODE], "the first rule of a topic applies")
     for key, (why, fix) in _EFFECTS.items():
-        pipeline.pipeline.reject(pipeline.pipeline.list_keys(key), why, fix)
+        names = [name for name in pipeline.pipeline.list_keys(key) if name in pipeline.pipeline.list_remaining()]
+        pipeline.pipeline.reject(names, why, fix)
     behavior = pipeline.pipeline.get("schema.change.behavior").lower()
     if behavior in ("ignore", "exception"):
         fix = "`columns:` in `tables:` fixes types; `keep` fixes columns"

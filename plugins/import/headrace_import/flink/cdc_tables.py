@@ -17,6 +17,10 @@ from headrace_import.settings import Settings
 
 _TABLE_NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 _SOFT_DELETE = "converter-after-transform"
+_ALL_ROUTES = (
+    "Flink CDC (from 3.2) writes a table to the sink tables of all its routes, and headrace to that of the first; an earlier route "
+    "has some of these tables, or all"
+)
 #: The last parts of a topic. In topics of MySQL, the database is in the place of the schema.
 _PARTS = ("{db}", "{schema}", "{table}")
 
@@ -25,11 +29,13 @@ _PARTS = ("{db}", "{schema}", "{table}")
 class CdcTables:
     """Routes and transforms of a pipeline.
 
-    ``prefix``: that of the topics; ``levels``: number of parts of the names.
+    ``prefix``: that of the topics; ``levels``: number of parts of the names; ``is_first_match``: only the first route of a table
+    applies.
     """
 
     prefix: str
     levels: int
+    is_first_match: bool = False
     routes: list[tuple[TablePattern, str]] = field(default_factory=list)
     rules: list[Block] = field(default_factory=list)
     steps: list[Block] = field(default_factory=list)
@@ -39,20 +45,20 @@ class CdcTables:
     unwrap_comment: str = ""
 
     def add_route(self, route: Settings) -> None:
-        """Add a rule for topics. The first rule of a topic applies."""
+        """Add rules for topics, and report topics that an earlier route has, too. The first rule of a topic applies."""
         route.ignore(["description"], "a description")
         target, symbol = route.get("sink-table"), route.get("replace-symbol")
         target = re.sub(r"\$(\d)", r"{\1}", target.replace(symbol, "{table}") if symbol else target)
-        known, patterns = [pattern for pattern, _ in self.routes], self._parse(route).patterns
-        added = [pattern for pattern in patterns if pattern not in known]
         if not _TABLE_NAME.fullmatch(re.sub(r"\{\w+\}", "x", target)):
             route.reject(route.list_keys(), "its sink-table is not the name of a table", "write a rule in `tables:`")
             return
-        if len(added) < len(patterns):
-            route.reject(
-                route.list_keys(), "a topic becomes one table", "write a second pipeline file for the other table"
-            )
-        for pattern in added:
+        selection = self._parse(route)
+        if not self.is_first_match and any(
+            TableSelection((pattern,)).overlaps(selection) for pattern, other in self.routes if other != target
+        ):
+            fix = "write a second pipeline file with this route alone"
+            route.reject(route.list_keys(), _ALL_ROUTES, fix)
+        for pattern in selection.patterns:
             rule = Block()
             topic = f"{self.prefix}.{'.'.join(pattern.parts)}"
             if not pattern.is_name:

@@ -21,12 +21,45 @@ _METADATA = {
     "__table_name__": "source.table",
     "__data_event_type__": "op",
 }
-#: Functions and words with the same meaning in Spark.
+#: Functions and words with the same meaning and the same type in Spark.
 _SAME = frozenset(
     """
-    abs ceil floor round upper lower trim concat substr substring char_length regexp_replace coalesce if nullif cast in and or
-    not between like case when then else end is null as decimal varchar char exists power sqrt exp ln log mod
+    abs round upper lower trim concat substr substring char_length regexp_replace coalesce if nullif cast in and or
+    not between case when then else end is null as decimal varchar char exists power sqrt exp ln log
     """.split()  # noqa: SIM905 - a list has a line for each name
+)
+#: Part of an expression → why Spark gives another result, and an expression with that of Flink CDC.
+_DIFFERENT = (
+    (
+        r"/",
+        "Flink CDC divides integers to integers, and Spark to fractions",
+        "`compute` with `/`, or with `div` for integers",
+    ),
+    (
+        r"\[",
+        "Flink CDC counts the elements of an array from 1, and Spark from 0",
+        "`compute` with `element_at`, which counts from 1",
+    ),
+    (
+        r"\b(?:ceil|floor)\s*\(",
+        "CEIL and FLOOR of Flink CDC keep the type of a number, and those of Spark return BIGINT or a shorter DECIMAL",
+        "`compute` with a cast to the type of the column, such as `CAST(CEIL(price) AS DOUBLE)`",
+    ),
+    (
+        r"%|\bmod\s*\(",
+        "the remainder has the type of the divisor in Flink CDC, and the wider of both types in Spark",
+        "`compute` with a cast to the type of the divisor, such as `CAST(id % 10 AS INT)`",
+    ),
+    (
+        r"\blike\b",
+        "LIKE of Flink CDC searches a regular expression, and LIKE of Spark has the wildcards % and _",
+        "`compute` or `filter` with `rlike`, or with `LIKE` for wildcards",
+    ),
+    (
+        r"\btrim\s*\([^()]*\bfrom\b",
+        "TRIM of Flink CDC removes white space, whatever characters it names",
+        "`compute` with `trim(name)`, or with `TRIM(… FROM …)` of Spark",
+    ),
 )
 _NOT_DETERMINISTIC = re.compile(
     r"\b(uuid|now|localtime|localtimestamp|current_time|current_date|current_timestamp|rand)\b", re.IGNORECASE
@@ -74,21 +107,26 @@ def translate_expression(text: str) -> str:
     if match := _NOT_DETERMINISTIC.search(words):
         why = f"{match[0]} has another value when a batch is repeated"
         raise NotImportableError(why, "a field of the event, such as `add.fields: source.ts_ms`")
+    _check_same_result(text, re.sub(r"`[^`]*`", "``", words))
     unknown = sorted({name for name in re.findall(r"\b(\w+)\s*\(", words) if name.lower() not in _SAME})
     if unknown:
         why = f"{', '.join(unknown)} may have another meaning in Spark"
         raise NotImportableError(why, "write it with `compute` or `filter`")
-    if "/" in re.sub(r"`[^`]*`", "", words):
-        why = "Flink CDC divides integers to integers, and Spark to fractions"
-        raise NotImportableError(why, "`compute` with `/`, or with `div` for integers")
-    if "[" in re.sub(r"`[^`]*`", "", words):
-        why = "Flink CDC counts the elements of an array from 1, and Spark from 0"
-        raise NotImportableError(why, "`compute` with `element_at`, which counts from 1")
     if '"' in words or "\\" in text:
         raise NotImportableError(
             "Spark reads quotes and backslashes in another way", "write it with `compute` or `filter`"
         )
     return re.sub(r"\b(VARCHAR|CHAR)\b(?!\s*\()", "STRING", text, flags=re.IGNORECASE).strip()
+
+
+def _check_same_result(text: str, words: str) -> None:
+    """Raise NotImportableError for an expression whose result has another value or type in Spark. ``words``: without quoted text."""
+    for part, why, fix in _DIFFERENT:
+        if re.search(part, words, re.IGNORECASE):
+            raise NotImportableError(why, fix)
+    if "$" in text and re.search(r"\bregexp_replace\s*\(", words, re.IGNORECASE):
+        why = "REGEXP_REPLACE of Flink CDC inserts a `$` as it is, and that of Spark the group of a match"
+        raise NotImportableError(why, "`compute` with a backslash before each `$` of the replacement")
 
 
 def _split_items(text: str) -> Iterator[str]:

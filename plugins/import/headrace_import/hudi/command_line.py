@@ -31,7 +31,7 @@ _FLAGS = (
 #: Line feeds and operators of the shell end a command.
 _ENDS = "\n;&|"
 _COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*|\d))", re.ASCII)
 #: All arguments, all elements of a list, and the output of a command.
 _LIST = re.compile(r"\$[@*]|\$\{\w+\[[@*]\]\}|\$\(|`")
 _STREAMER = re.compile(r"Hoodie(MultiTable)?(Delta)?Streamer\b")
@@ -63,7 +63,13 @@ def parse_command_line(text: str, where: str) -> dict[str, str]:
                 where=where,
                 fix="write the arguments in its place",
             )
-    return _parse_arguments([_VARIABLE.sub(r"${env:\1\2}", word) for command in commands for word in command])
+    return _parse_arguments([_VARIABLE.sub(_name_variable, word) for command in commands for word in command])
+
+
+def _name_variable(variable: re.Match[str]) -> str:
+    """Return the reference for a variable of the shell, or for an argument of the script."""
+    name = variable[1] or variable[2]
+    return f"${{env:{f'ARGUMENT_{name}' if name.isdigit() else name}}}"
 
 
 def _split_commands(text: str) -> list[list[str]]:

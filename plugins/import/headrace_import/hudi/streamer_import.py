@@ -131,6 +131,7 @@ def import_streamer(
     draft.add("checkpoint", "checkpoints", "default: choose a durable folder")
     for job in jobs:
         job.report_replaced(list_comments(draft))
+        job.report_variables("the shell has the values, and the pipeline file names the variables")
         _report_rest(job)
     return draft
 
@@ -257,6 +258,8 @@ def _add_new_folder(jobs: Sequence[Settings], sink: Block) -> None:
     if base:
         path = name_new_folder(base.read("--target-base-path"))
         sink.add("path", path, f"{base.cite('--target-base-path')}; a new folder")
+        for job in jobs:
+            job.ignore(["--target-base-path"], "all tables are in the new folder of the first job")
     else:
         sink.add("path", "hudi/", "default: no command line names the folder")
 

@@ -205,3 +205,25 @@ def test_rules_fit_the_types_and_the_columns(tmp_path: Path) -> None:
         "emails": {"nullify": True},
         "home.mail": {"token": {"format": "email", "key": "${env:MASK_KEY}"}},
     }
+
+
+def test_values_that_a_change_removes_are_found(tmp_path: Path) -> None:
+    deletes = [{"op": "d", "before": row, "after": None} for row in ROWS]
+    erasures = [{"op": "u", "before": row, "after": {**row, "email": None}} for row in ROWS]
+    for name, events in (("deletes", deletes), ("erasures", erasures)):
+        assert "20 of 20 values" in scan(write_jsonl(tmp_path / f"{name}.jsonl", events)).output.partition("\n")[0]
+
+
+def test_rows_of_dms_are_read_as_rows(tmp_path: Path) -> None:
+    records = [{"data": row, "metadata": {"record-type": "data", "operation": "load"}} for row in ROWS]
+    records += [{"data": {"id": 1}, "before-image": row, "metadata": {"operation": "delete"}} for row in ROWS]
+    block = scan(write_jsonl(tmp_path / "dms.jsonl", records)).output.partition("\n\n")[2]
+    assert yaml.safe_load(block)["tags"] == {"pii": ["email", "client", "home"]}
+
+
+def test_column_with_numbers_and_texts_gets_a_rule_for_both(tmp_path: Path) -> None:
+    cards: list[object] = [4111111111111111, "4242 4242 4242 4242", 5555555555554444, "378282246310005"]
+    block = scan(write_jsonl(tmp_path / "a.jsonl", [{"card": card} for card in cards])).output.partition("\n\n")[2]
+    assert yaml.safe_load(block)["transforms"][1]["mask"]["columns"] == {
+        "card": {"hmac_sha256": {"key": "${env:MASK_KEY}"}}
+    }

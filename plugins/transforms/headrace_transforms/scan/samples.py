@@ -126,15 +126,23 @@ class _NamesError(Exception):
 
 
 def _find_row(event: Any) -> Mapping[str, Any]:
-    """Return the row of a change event, after the change if there is one; any other object stays."""
+    """Return the row of a change event; any other object stays."""
     if isinstance(event, Mapping) and isinstance(event.get("payload"), Mapping) and set(event) <= {"schema", "payload"}:
         event = event["payload"]
     if isinstance(event, Mapping) and "op" in event and ("after" in event or "before" in event):
-        event = event.get("after") or event.get("before") or {}
+        event = _join_images(event.get("before"), event.get("after"))
+    elif isinstance(event, Mapping) and "data" in event and isinstance(event.get("metadata"), Mapping):
+        event = _join_images(event.get("before-image"), event["data"])  # AWS DMS
     row = event if isinstance(event, Mapping) else {"value": event}
     if any(map(_is_value, map(str, row))):
         raise _NamesError("the names of columns are values", "put the object into a column")
     return row
+
+
+def _join_images(before: Any, after: Any) -> dict[str, Any]:
+    """Return the row after a change, with the values that the change removes: readers of changes see them, too."""
+    images = [image for image in (before, after) if isinstance(image, Mapping)]
+    return {name: value for image in images for name, value in image.items() if value is not None}
 
 
 def _read_json(file: IO[bytes]) -> Iterator[Any]:

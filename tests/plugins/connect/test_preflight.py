@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -15,6 +16,7 @@ from headrace.cli.main import cli
 from headrace_connect.preflight.findings import choose_tables
 from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
+from headrace_connect.preflight.source_database import explain_failure
 from headrace_stack import MariaDb, Postgres
 
 TABLES = """
@@ -336,6 +338,11 @@ def test_rejected_login(postgres: Postgres, tmp_path: Path) -> None:
     assert ': password authentication failed for user "postgres"' in result.stderr
     assert "{'S'" not in result.stderr
     assert "hunter2" not in result.output
+
+
+def test_number_of_an_error_of_mysql_is_not_printed() -> None:
+    error = pymysql.err.OperationalError(1045, "Access denied for user 'reader'@'db'")
+    assert explain_failure(error).what == "the database cannot be checked: Access denied for user 'reader'@'db'"
 
 
 def test_statement_that_drops_a_lost_slot() -> None:

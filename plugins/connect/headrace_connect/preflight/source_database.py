@@ -99,7 +99,7 @@ def _explained(place: str) -> Iterator[None]:
     except HeadraceError as error:
         raise error.at(place) from error.__cause__
     except Exception as error:  # the drivers' errors have no common class that can be named without an import
-        raise _explain_failure(error).at(place) from error
+        raise explain_failure(error).at(place) from error
 
 
 _LOGIN = ("database.password", "database.user", "database.hostname", "database.port", "database.dbname")
@@ -121,7 +121,7 @@ def find_misspelled(preflight: Collection[str], options: Collection[str]) -> lis
     return [f"{key!r} {what} {near[0]!r}?" for key, near in close.items() if near]
 
 
-def _explain_failure(error: Exception) -> HeadraceError:
+def explain_failure(error: Exception) -> HeadraceError:
     """Return the error of a connection. The drivers replace the errors of sockets by errors without a reason."""
     reasons: list[BaseException | None] = [error, error.__cause__, error.__context__]
     failed = next((reason for reason in reasons if isinstance(reason, ssl.SSLError)), None)
@@ -129,9 +129,10 @@ def _explain_failure(error: Exception) -> HeadraceError:
         return ConfigError(f"the connection is not safe: {failed or error}", fix=_FIX_TLS)
     if unreached := next((reason for reason in reasons if isinstance(reason, OSError)), None):
         return RetriableError(f"the database did not respond: {unreached}", fix=f"check that it runs; {_FIX}")
-    # pg8000 has the fields of PostgreSQL's error, and python-tds adds None to its texts.
+    # pg8000 has the fields of PostgreSQL's error, PyMySQL a number before the text, and python-tds adds None to its texts.
     first = error.args[0] if error.args else None
-    text = first.get("M", error) if isinstance(first, dict) else first if isinstance(first, str) else error
+    texts = (item for item in error.args if isinstance(item, str))
+    text = first.get("M", error) if isinstance(first, dict) else next(texts, error)
     return ConfigError(f"the database cannot be checked: {text}", fix=_FIX)
 
 

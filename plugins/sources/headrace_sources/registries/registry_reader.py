@@ -186,7 +186,8 @@ class RegistryReader(RecordReader):
                 convert_fitting(plan.table, rejected[i], schema) for (i, _), plan in plans.items() if i in rejected
             ]
         whole = [value for (i, _), value in values.items() if i not in rejected]
-        return frame, F.coalesce(*whole), parts
+        # Without a whole schema, no record has a struct, and each is a dead letter with the reason of its schema.
+        return frame, F.coalesce(*whole, F.lit(None).cast(schema)), parts
 
     def _payload(self, frame: DataFrame, id_: str, before: Column | None) -> Column:
         """Return the payload of a writer schema's records; null if the reader ``before`` could read it."""

@@ -293,6 +293,15 @@ def test_later_schema_has_its_fields_in_another_order(session: SparkSession) -> 
         ]
 
 
+@pytest.mark.parametrize("name", ["_headrace_op", "x" * 256])
+def test_records_whose_only_schema_is_rejected_are_dead_letters(session: SparkSession, name: str) -> None:
+    schemas = {"1": {"type": "record", "name": "V", "fields": [{"name": name, "type": "int"}]}}
+    frame, decoder = write_records(session, schemas, [("1", {name: 7})])
+    reader = decoder.open(frame, "value", Subject("t", "value"), SchemaLog())
+    (row,) = reader.decode(frame, "value", reader.schema, "error").select("error").collect()
+    assert row["error"] == "field-name"
+
+
 def test_columns_that_fit_of_an_incompatible_schema_are_read(session: SparkSession) -> None:
     """The other columns of rejected records are decoded: of a schema that contradicts the first one, or with an invalid name."""
     types: dict[str, Any] = {"1": "int", "2": {"type": "array", "items": "string"}, "3": "int"}

@@ -144,7 +144,10 @@ def test_unmasked_column_with_a_tag_fails_check_and_run(
             start(spark)
         text = str(raised.value)
         assert f"the column '{column}' of the table people has the tag 'pii', and no transform masks it" in text
-        assert "mask it by its tag with `mask: {tags: {pii: {nullify: true}}}`, `drop` it" in text
+        assert (
+            "mask it by its tag with `mask: {tags: {pii: {nullify: true}}}` after the other transforms, `drop` it"
+            in text
+        )
     assert not (tmp_path / "lake").exists()
 
 

@@ -115,10 +115,19 @@ def reject_unmasked(changes: Changes) -> None:
     for tag, columns in changes.tags.items():
         visible, types = set(map(fold_name, list_names(changes))) if columns else set(), row_types(changes)
         if found := sorted(name for name in columns if fold_name(name) in visible or _is_opaque(types, name)):
-            raise DataError(
-                f"the column {found[0]!r} of the table {changes.table} has the tag {tag!r}, and no transform masks it",
-                fix=f"mask it by its tag with `mask: {{tags: {{{tag}: {{nullify: true}}}}}}`, `drop` it, or remove it from `tags:`",
+            what = (
+                f"the column {found[0]!r} of the table {changes.table} has the tag {tag!r}, and no transform masks it"
             )
+            raise DataError(
+                what, fix=_advise_mask(tag, is_key=fold_name(found[0]) in map(fold_name, changes.key_columns))
+            )
+
+
+def _advise_mask(tag: str, *, is_key: bool) -> str:
+    """Return the fix for a column without a mask. A key has to stay distinct; `explode` makes no rows of an array that is null."""
+    rule = '{hmac_sha256: {key: "${env:MASK_KEY}"}}' if is_key else "{nullify: true}"
+    mask = f"mask it by its tag with `mask: {{tags: {{{tag}: {rule}}}}}` after the other transforms"
+    return f"{mask}, or remove it from `tags:`" if is_key else f"{mask}, `drop` it, or remove it from `tags:`"
 
 
 def _list_prefixes(name: str) -> set[str]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
 #: File name of keys or headers that an S3 sink stores next to the values: ``t+0+0000000300.keys.avro``, with any delimiter.
 _PART_NAME = re.compile(r".+?(?P<delimiter>\D+)\d+(?P=delimiter)\d+\.(?P<part>keys|headers)(?:\.[A-Za-z0-9]+){1,2}")
+_BUCKET = re.compile(r"(?:s3[an]?|gs|abfss?|wasbs?|oss|cosn|obs)://", re.IGNORECASE)
+#: Characters that make a path a glob to Hadoop.
+_GLOB = frozenset("{}[]*?\\")
 #: Suffix of an empty object that represents a folder.
 _FOLDER_MARK = "_$folder$"
 #: Folder in which Confluent's S3 sink stores the keys of records without a value.
@@ -90,6 +93,24 @@ def count_files(spark: SparkSession, path: str) -> int:
     files = java.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
     folders = [status.getPath() for status in files.globStatus(java) or ()]
     return sum(files.getContentSummary(folder).getFileCount() for folder in folders)
+
+
+def find_folders(spark: SparkSession, path: str) -> bool:
+    """Return whether a folder, or a folder of a glob, exists."""
+    java = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
+    files = java.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+    return bool(files.globStatus(java))
+
+
+def has_no_folders(path: str) -> bool:
+    """Return whether a path is in a bucket, whose folders are only parts of the names of objects."""
+    return _BUCKET.match(path) is not None
+
+
+def write_glob(path: str) -> str:
+    """Return a glob that matches this path alone. Spark's stream does not require that a glob matches at its start."""
+    start, slash, name = path.rstrip("/").rpartition("/")
+    return path if set(path) & _GLOB else f"{start}{slash}[{name[0]}]{name[1:]}"
 
 
 def drop_missing(spark: SparkSession, files: Iterable[str]) -> list[str]:

@@ -36,10 +36,13 @@ from headrace_sources.transports.file_errors import explain_read_error, find_dam
 from headrace_sources.transports.file_listing import (
     count_files,
     drop_missing,
+    find_folders,
     find_omitted_kind,
     find_topic,
     group_by_topic,
+    has_no_folders,
     read_planned_files,
+    write_glob,
 )
 from headrace_sources.transports.file_places import BLOCK_CONF
 from headrace_sources.transports.line_files import open_line_files
@@ -153,20 +156,21 @@ class FilesSource(NativeSource):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.notifications:
             yield "source files, queue", NotificationQueue(self.config.notifications).describe()
+        if not find_folders(spark, self.config.path):
+            yield "source files", f"no object in {self.config.path} yet; the pipeline waits for files"
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:
             return
-        path = spark._jvm.org.apache.hadoop.fs.Path(self.config.path)  # type: ignore[union-attr]  # noqa: SLF001
         where = f"source files, path {self.config.path}"
         try:
-            files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
-            folders = files.globStatus(path)
+            has_folders = find_folders(spark, self.config.path)
         except Exception as error:
             raise ConfigError(
                 first_line(error), where=where, fix="correct `path:`, or the file system's options under `spark:`"
             ) from error
-        if not folders:
+        # A bucket has a folder from its first object on: the pipeline waits for it.
+        if not has_folders and not has_no_folders(self.config.path):
             raise ConfigError("no such folder", where=where, fix="create it, or correct `path:`")
 
     def check_stream(self, context: SourceContext) -> None:
@@ -190,7 +194,12 @@ class FilesSource(NativeSource):
         for key, value in options.items():
             if key in _STREAM_OPTIONS + _LISTING_OPTIONS:
                 reader = reader.option(key, value)
-        return reader.load(self._notified.path if self._notified else self.config.path).select("path")
+        return reader.load(self._notified.path if self._notified else self._find_path(spark)).select("path")
+
+    def _find_path(self, spark: SparkSession) -> str:
+        """Return the path for Spark's stream, which rejects a folder that does not exist yet."""
+        path: str = self.config.path
+        return path if find_folders(spark, path) else write_glob(path)
 
     def _open_notified(self, context: SourceContext) -> NotifiedFiles | None:
         """Return the files of notifications that the stream has not planned; None if it lists the folder."""
@@ -262,6 +271,8 @@ class FilesSource(NativeSource):
         return {key: value for key, value in self.config.options().items() if key in _LISTING_OPTIONS}
 
     def _list_files(self, spark: SparkSession, options: Mapping[str, str]) -> list[str]:
+        if not find_folders(spark, self.config.path):
+            return []
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").options(**options)
         return [unquote(uri) for uri in reader.load(self.config.path).inputFiles()]
 

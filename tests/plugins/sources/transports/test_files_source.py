@@ -25,6 +25,7 @@ from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
+from headrace_sources.transports import file_listing
 from headrace_sources.transports.file_listing import find_omitted_kind, find_topic, read_planned_files
 from headrace_sources.transports.files import FilesSource
 
@@ -307,6 +308,32 @@ class TestCheck:
         assert str(raised.value) == (
             f"source files, path {tmp_path}/nowhere: no such folder\n  fix: create it, or correct `path:`"
         )
+
+    def test_folder_of_a_bucket_exists_from_its_first_object_on(
+        self, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(file_listing, "_BUCKET", re.compile("/"))
+        source, seen = FilesSource(path=f"{tmp_path}/later/", format="avro"), list[str]()
+        source.check(spark)
+        assert [text for _, text in source.connect(spark)] == [
+            f"no object in {tmp_path}/later/ yet; the pipeline waits for files"
+        ]
+        assert source.known_schemas(SourceContext(spark, SchemaLog())) == []
+        stream = source.stream(spark).writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        query = stream.foreachBatch(lambda frame, _: seen.extend(row["path"] for row in frame.collect())).start()
+        try:
+            query.processAllAvailable()
+            numbers(tmp_path / "later" / "t" / "a.avro", 1)
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        assert [path.rsplit("/", 1)[1] for path in seen] == ["a.avro"]
+
+    @pytest.mark.parametrize(
+        ("path", "is_bucket"), [("s3a://b/x/", True), ("gs://b/x", True), ("hdfs://n/x", False), ("x", False)]
+    )
+    def test_paths_in_buckets(self, path: str, *, is_bucket: bool) -> None:
+        assert file_listing.has_no_folders(path) is is_bucket
 
     def test_no_such_filesystem(self, spark: SparkSession) -> None:
         with pytest.raises(ConfigError, match=r'path s4://lake: .*"s4"\n  fix: '):

@@ -175,6 +175,13 @@ SHAPES = {
     "not_in_pairs": _shape(
         "SELECT c.id AS k FROM shop.customers c WHERE (c.id, c.name) NOT IN (SELECT customer_id, state FROM shop.orders)"
     ),
+    "not_in_star": _shape(
+        "SELECT c.id AS k FROM shop.customers c WHERE NOT (c.name IN (SELECT * FROM (SELECT state FROM shop.orders) o))"
+    ),
+    "pairs_not_in_star": _shape(
+        "SELECT r.id AS k FROM shop.regions r WHERE (r.id, r.label) NOT IN "
+        "(SELECT * FROM (SELECT customer_id, state FROM shop.orders) o)"
+    ),
     "in_with_having": _shape(
         "SELECT c.id AS k, c.name FROM shop.customers c WHERE c.id IN (SELECT customer_id FROM shop.orders "
         "GROUP BY customer_id HAVING COUNT(*) > 1) OR c.name = 1"

@@ -48,6 +48,8 @@ class Capabilities:
     single_pass: bool = False
     #: Two pipelines may write a table at the same time: both commit, or one is rejected with a RetriableError.
     concurrent_writers: bool = False
+    #: ``read_back`` returns the rows. Without it no view reads tables of the sink.
+    readable: bool = True
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from headrace.views.join_alternatives import Alternative
+from headrace.views.output_columns import list_names
 from headrace.views.scopes import Scope
 from headrace.views.touch_errors import refuse_touch
 from headrace.views.view_dialect import print_sql
@@ -27,6 +28,7 @@ def find_partitions(select: exp.Select, scope: Scope) -> list[list[exp.Expr]]:
                 raise refuse_touch("a window function without PARTITION BY reads all rows", window)
             if any(scope.is_unknown(part) for part in partition):
                 raise refuse_touch("PARTITION BY uses a result of an aggregate or of another window function", window)
+            _check_names(partition, item, select)
             found[", ".join(print_sql(part) for part in partition)] = partition
     return list(found.values())
 
@@ -48,6 +50,20 @@ def _require_same(parts: Sequence[exp.Expr], changed: Alternative, laterals: Seq
         for part, name in zip(parts, names, strict=True)
     )
     return exp.Exists(this=exp.select("1").from_(rows.subquery(_ALIAS)).where(*same))
+
+
+def _check_names(partition: Sequence[exp.Expr], item: exp.Expr, select: exp.Select) -> None:
+    """Raise ConfigError for a name that may be a column or the alias of an item before: Spark prefers the column.
+
+    If the expression of the alias reads a column of its name, there is such a column.
+    """
+    aliases = {name: other for other in select.expressions[: item.index] for name in list_names(other)}
+    for column in (column for part in partition for column in part.find_all(exp.Column)):
+        name = column.name.lower()
+        alias = aliases.get(name) if len(column.parts) == 1 else None
+        if alias is not None and all(read.name.lower() != name for read in alias.find_all(exp.Column)):
+            fix = "write its expression, or the table before the name if it is a column"
+            raise refuse_touch("PARTITION BY reads the alias of another column of the result", column, fix)
 
 
 def _find_named(window: exp.Window, select: exp.Select) -> list[exp.Expr]:

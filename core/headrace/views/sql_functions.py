@@ -98,9 +98,11 @@ UNSTABLE = frozenset(
         "current_catalog",
         "current_database",
         "current_date",
+        "current_path",
         "current_schema",
         "current_time",
         "current_timestamp",
+        "current_timezone",
         "current_user",
         "input_file_block_length",
         "input_file_block_start",
@@ -117,13 +119,29 @@ UNSTABLE = frozenset(
         "session_user",
         "shuffle",
         "spark_partition_id",
+        "try_reflect",
         "uniform",
         "user",
         "uuid",
+        "version",
     ]
 )
 #: Functions without arguments that return the current time.
 _UNSTABLE_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp", "to_unix_timestamp"})
+#: Functions that Spark also reads without parentheses, if no column has the name.
+_UNSTABLE_NAMES = frozenset(
+    [
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "localtimestamp",
+        "session_user",
+        "user",
+    ]
+)
+#: Texts that Spark converts to the current date or time.
+_MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _Call = exp.Anonymous | exp.Func
 
 
@@ -133,13 +151,32 @@ def find_calls(node: exp.Expr) -> Iterator[tuple[_Call, str]]:
         yield call, (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
 
 
-def is_unstable(call: _Call, name: str) -> bool:
-    """Return whether a call may give another value for the same row."""
-    if isinstance(call, exp.Cast) and isinstance(call.this, exp.Literal):
-        # A time zone may follow.
-        return call.this.name.lower().split()[:1] in (["now"], ["today"], ["tomorrow"], ["yesterday"])
+def find_unstable(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the parts of the SQL that may have another value for the same row: calls, variables, and names of the current time."""
+    yield from (call for call, name in find_calls(node) if _is_unstable_call(call, name))
+    yield from (column for column in node.find_all(exp.Column) if _is_unstable_column(column))
+    yield from node.find_all(exp.Parameter, exp.Placeholder, exp.SessionParameter)
+    yield from (text.parent or text for text in node.find_all(exp.Literal) if _is_moment(text))
+
+
+def _is_unstable_call(call: _Call, name: str) -> bool:
     has_no_arguments = not any(True for _ in call.iter_expressions())
     return name in UNSTABLE or (name in _UNSTABLE_WITHOUT_ARGUMENTS and has_no_arguments)
+
+
+def _is_unstable_column(column: exp.Column) -> bool:
+    """Return whether a column may be a function without parentheses, or a variable of the session."""
+    parts = [part.name.lower() for part in column.parts]
+    if len(parts) == 1:
+        return parts[0] in _UNSTABLE_NAMES
+    return parts[0] == "session" or parts[:2] == ["system", "session"]
+
+
+def _is_moment(text: exp.Literal) -> bool:
+    """Return whether a text such as 'now', which a time zone may follow, can become a time. A text of the result stays one."""
+    words = text.name.lower().split()
+    is_result = isinstance(text.parent, exp.Alias | exp.Select | exp.Case) or text.arg_key == "true"
+    return text.is_string and len(words) in (1, 2) and words[0] in _MOMENTS and not is_result
 
 
 def has_aggregate(node: exp.Expr) -> bool:

@@ -70,7 +70,7 @@ def require_match(
         return matches
     # Under NOT, null makes a difference: a null inside concerns all rows outside, and any row inside one with a null outside.
     nulls_outside = [exp.Is(this=part.copy(), expression=exp.null()) for part in _list_operands(node.this)]
-    nulls_inside = [_require_null(part) for part in selects]
+    nulls_inside = [_require_null(part, len(nulls_outside)) for part in selects]
     return exp.or_(matches, exp.and_(exp.or_(*nulls_outside), _exist(selects)), _exist(nulls_inside))
 
 
@@ -105,8 +105,13 @@ def _exist(selects: Sequence[exp.Select]) -> exp.Expr:
     return exp.or_(*rows)
 
 
-def _require_null(select: exp.Select) -> exp.Select:
-    """Return a SELECT of the rows with a null in one of the columns."""
+def _require_null(select: exp.Select, count: int) -> exp.Select:
+    """Return a SELECT of the rows with a null in one of the columns, of which there are ``count``."""
+    if any(item.is_star for item in select.expressions):
+        names = [f"headrace_value_{number}" for number in range(count)]
+        alias = exp.TableAlias(this=exp.to_identifier("headrace_values"), columns=[exp.to_identifier(n) for n in names])
+        nulls = [exp.Is(this=exp.column(name), expression=exp.null()) for name in names]
+        return exp.select("*").from_(exp.Subquery(this=select.copy(), alias=alias)).where(exp.or_(*nulls))
     nulls = [exp.Is(this=item.unalias().copy(), expression=exp.null()) for item in select.expressions]
     return select.copy().where(exp.or_(*nulls))
 

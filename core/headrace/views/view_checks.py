@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 from headrace.suggestions import did_you_mean
 from headrace.views.output_columns import list_names
 from headrace.views.scopes import list_arms
-from headrace.views.sql_functions import find_calls, has_aggregate, is_unstable
+from headrace.views.sql_functions import find_calls, find_unstable, has_aggregate
 from headrace.views.touch_errors import refuse, refuse_touch
 from headrace.views.view_dialect import find_changed_literal
 from headrace.views.view_text import ViewText
@@ -82,13 +82,25 @@ def check_every_run(tree: exp.Query) -> None:
             raise refuse("the rows of a view cannot be limited", node.parent or node, _LIMIT_FIX)
         if isinstance(node, exp.TableSample):
             raise refuse("a sample has other rows in each run", node.parent or node, "remove TABLESAMPLE")
-    fix = "use columns of the tables, or set `recompute: full`"
-    for call, name in find_calls(tree):
-        if is_unstable(call, name):
-            raise refuse("the function returns other values in each run", call, fix)
-    for column in tree.find_all(exp.Column):
-        if not column.table and column.name.lower() == "localtimestamp":
-            raise refuse("the function returns other values in each run", column, fix)
+    for part in find_unstable(tree):
+        raise refuse(*_describe_unstable(part))
+
+
+def _describe_unstable(part: exp.Expr) -> tuple[str, exp.Expr, str]:
+    """Return the error of a part with another value in each run, the part, and the fix."""
+    full = "or set `recompute: full`"
+    if isinstance(part, exp.Parameter | exp.Placeholder | exp.SessionParameter):
+        return "a variable has other values in other runs", part, f"write its value, {full}"
+    if isinstance(part, exp.Column) and not part.table:
+        fix = f"if it is a column, write its table before it, as in `t.{part.name}`; otherwise use columns of the tables, {full}"
+        return "the function returns other values in each run", part, fix
+    if isinstance(part, exp.Column):
+        return (
+            "a variable has other values in other runs",
+            part,
+            f"rename the table `{part.parts[0].name}` with AS, {full}",
+        )
+    return "the function returns other values in each run", part, f"use columns of the tables, {full}"
 
 
 _LIMIT_FIX = (

@@ -30,7 +30,7 @@ class ConsoleSink(Sink):
     Config = ConsoleConfig
     config: ConsoleConfig
     # The sink stores nothing and prints a delete like any other row.
-    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True)
+    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, readable=False)
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         counts = rows.groupBy(DELETED).count().collect()

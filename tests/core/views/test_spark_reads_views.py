@@ -40,7 +40,15 @@ first(z, true) OVER (PARTITION BY t ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURR
 #: Shapes with joins, nulls and subqueries that the engines plan differently.
 SHAPES_IN_BOTH = (
     *("anti_join", "except", "exists_over_a_left_join", "full_join_of_totals", "inner_and_right_join", "common_tables"),
-    *("nested_subqueries", "not_in_pairs", "not_in_subquery", "rank_of_totals", "subquery_in_having"),
+    *(
+        "nested_subqueries",
+        "not_in_pairs",
+        "not_in_star",
+        "not_in_subquery",
+        "pairs_not_in_star",
+        "rank_of_totals",
+        "subquery_in_having",
+    ),
     *("two_window_functions", "window_over_full_join"),
 )
 

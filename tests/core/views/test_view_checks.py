@@ -31,6 +31,12 @@ REFUSED_UNLESS_FULL = {
     "SELECT x AS k FROM t WHERE d < current_date": "the function returns other values in each run: CURRENT_DATE",
     "SELECT x AS k, DATE'today' - d AS n FROM t": "the function returns other values in each run: CAST('today' AS DATE)",
     "SELECT x AS k, localtimestamp AS n FROM t": "the function returns other values in each run: localtimestamp",
+    "SELECT x AS k, current_time AS n FROM t": "the function returns other values in each run: current_time\n  fix: if it is a",
+    "SELECT x AS k, y FROM t WHERE owner = `user`": "the function returns other values in each run: `user`",
+    "SELECT x AS k, session.v FROM t": "a variable has other values in other runs: session.v",
+    "SELECT x AS k, :v AS v FROM t": "a variable has other values in other runs: :v",
+    "SELECT x AS k FROM t WHERE d < 'today'": "the function returns other values in each run: d < 'today'",
+    "SELECT x AS k, date_add('now', 1) AS d FROM t": "the function returns other values in each run: date_add('now', 1)",
     "SELECT x AS k, Uuid() AS u FROM t": "the function returns other values in each run: Uuid()",
     "SELECT x AS k, unix_timestamp() AS u FROM t": "the function returns other values in each run: unix_timestamp()",
 }
@@ -45,6 +51,9 @@ REFUSED_UNLESS_GIVEN = {
     ),
     "SELECT x AS k, SUM(n) OVER (PARTITION BY n) AS s FROM (SELECT x, COUNT(*) AS n FROM t GROUP BY x) u": (
         "PARTITION BY uses a result of an aggregate or of another window function: SUM(n) OVER (PARTITION BY n)"
+    ),
+    "SELECT x AS k, y + 1 AS z, RANK() OVER (PARTITION BY z ORDER BY x) AS n FROM t": (
+        "PARTITION BY reads the alias of another column of the result: z"
     ),
     "SELECT t.x AS k, t.y / u.s AS share FROM t CROSS JOIN (SELECT SUM(y) AS s FROM t) u": (
         "an aggregate without GROUP BY reads all rows"
@@ -99,6 +108,20 @@ def test_refused_unless_the_view_is_computed_whole(sql: str) -> None:
     assert REFUSED_UNLESS_FULL[sql] in refuse(sql)
     assert REFUSED_UNLESS_FULL[sql] in refuse(sql, touched_by={"t": ["x"]})
     ViewQuery.parse(sql, ["k"], is_full=True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.x AS k, t.user FROM t WHERE t.current_time > 1",
+        "SELECT x AS k, CASE WHEN y > 1 THEN 'today' ELSE 'yesterday' END AS day, 'now' AS n FROM t",
+        "SELECT x AS k FROM t WHERE note = 'today was fine'",
+        "SELECT x AS k, COALESCE(y, 0) AS y, RANK() OVER (PARTITION BY y ORDER BY x) AS n FROM t",
+        "SELECT y AS k, RANK() OVER (PARTITION BY z ORDER BY x) AS n, z + 1 AS z FROM t",
+    ],
+)
+def test_names_and_texts_that_only_look_like_functions(sql: str) -> None:
+    assert ViewQuery.parse(sql, ["k"]).touched_keys_sql("t", {"t": "t"}, "changed")
 
 
 @pytest.mark.parametrize("sql", REFUSED_UNLESS_GIVEN)

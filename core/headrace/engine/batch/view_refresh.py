@@ -24,6 +24,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.plan.view_plan import View, list_readers
 from headrace.engine.write.view_capture import ViewCapture
+from headrace.engine.write.view_modes import check_receives
 from headrace.engine.write.view_writer import ViewWriter, find_last_number
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.model import TableProgress
@@ -222,13 +223,7 @@ class ViewRefresher:
         """Return the stored tables of a view. ConfigError for a table that its sink does not receive, or does not return."""
         tables: dict[str, DataFrame | None] = {}
         for table in view.query.tables:
-            sink = plan.sink_of(table, view.base_sink)
-            if sink is None:
-                raise ConfigError(
-                    f"the sink {view.base_sink!r} does not receive the table {table}",
-                    where=f"view {view.name}",
-                    fix="name another sink in `from:`, or change `sinks:` of the table",
-                )
+            sink = check_receives(plan, view, table)
             tables[table] = read_stored(sink, Table(table), writer.session)
             was_written = TableModes(self._checkpoint.table_modes, quote(table, safe="")).of(sink.name)
             if tables[table] is None and was_written:

@@ -97,15 +97,23 @@ def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> V
         key=rule.key,
         sql=rule.sql,
         query=query,
-        base_sink=rule.from_ or _find_base_sink(number, sink_names),
+        base_sink=_find_base_sink(number, rule.from_, sink_names),
         is_full=rule.recompute == "full",
         touched_by=rule.touched_by,
         options=TableOptions.of_view(rule),
     )
 
 
-def _find_base_sink(number: int, sink_names: Mapping[Sink, str]) -> str:
-    """Return the only sink that stores tables. PlacedError if there are none or several."""
+def _find_base_sink(number: int, named: str | None, sink_names: Mapping[Sink, str]) -> str:
+    """Return the sink that `from:` names, or the only one that stores tables. PlacedError without such a sink."""
+    if named is not None:
+        if any(name == named and not sink.capabilities.readable for sink, name in sink_names.items()):
+            raise PlacedError(
+                f"the sink {named!r} does not return the rows of its tables",
+                loc=("views", number, "from"),
+                fix="name a sink that keeps tables",
+            )
+        return named
     # A sink that repeats a batch without a change has stored it.
     names = [name for sink, name in sink_names.items() if sink.capabilities.upsert and sink.capabilities.exactly_once]
     if len(names) == 1:
@@ -116,7 +124,7 @@ def _find_base_sink(number: int, sink_names: Mapping[Sink, str]) -> str:
 
 
 def _check_tables(number: int, view: View, rules: Sequence[TableRule], views: Collection[str]) -> None:
-    """Raise PlacedError for a table that neither a rule nor another view writes."""
+    """Raise PlacedError for a table that neither a rule nor another view writes, or not in the sink that the view reads."""
     for table in view.query.tables:
         if table not in views and rules and not any(_may_write(rule, table) for rule in rules):
             known = [*views, *(rule.target for rule in rules if rule.target and "{" not in rule.target)]
@@ -124,6 +132,12 @@ def _check_tables(number: int, view: View, rules: Sequence[TableRule], views: Co
                 f"no rule of `tables:` and no view writes the table {table!r}",
                 loc=("views", number, "sql"),
                 fix=did_you_mean(table, [name for name in known if name != view.name]),
+            )
+        if any(rule.target == table and rule.sinks and view.base_sink not in rule.sinks for rule in rules):
+            raise PlacedError(
+                f"the sink {view.base_sink!r} does not receive {table}",
+                loc=("views", number),
+                fix=f"add the sink to `sinks:` of {table}, or name another sink in `from:`",
             )
 
 

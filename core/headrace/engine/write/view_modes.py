@@ -17,7 +17,7 @@ _RECORD = frozenset({TOPIC, RAW, RAW_KEY})
 
 
 def check_views(plan: Plan) -> None:
-    """Raise ConfigError if a sink cannot keep a view, or lacks a view that another view reads."""
+    """Raise ConfigError if a sink cannot keep a view, or lacks a table that a view reads."""
     for view in plan.views:
         names = plan.for_table(view.name).sink_names
         modes = {sink: choose_view_mode(sink, name, view) for sink, name in names.items()}
@@ -31,12 +31,18 @@ def check_views(plan: Plan) -> None:
                 fix="add a sink that keeps tables to `sinks:` of the view, or remove `recompute:`",
             )
         for table in view.query.tables:
-            if any(table == other.name for other in plan.views) and plan.sink_of(table, view.base_sink) is None:
-                raise ConfigError(
-                    f"the sink {view.base_sink!r} does not receive the view {table}",
-                    where=f"view {view.name}",
-                    fix=f"add the sink to `sinks:` of {table}, or name another sink in `from:`",
-                )
+            check_receives(plan, view, table)
+
+
+def check_receives(plan: Plan, view: View, table: str) -> Sink:
+    """Return the sink from which a view reads a table or another view. ConfigError if the sink does not receive it."""
+    if (sink := plan.sink_of(table, view.base_sink)) is not None:
+        return sink
+    raise ConfigError(
+        f"the sink {view.base_sink!r} does not receive {table}",
+        where=f"view {view.name}",
+        fix=f"add the sink to `sinks:` of {table}, or name another sink in `from:`",
+    )
 
 
 def choose_view_mode(sink: Sink, name: str, view: View) -> TableMode:

@@ -44,7 +44,7 @@ class KafkaSink(KafkaClient, Sink):
     api_version = 1
     Config = KafkaSinkConfig
     config: KafkaSinkConfig
-    capabilities = Capabilities(delete=True, schema_evolution=True, concurrent_writers=True)
+    capabilities = Capabilities(delete=True, schema_evolution=True, concurrent_writers=True, readable=False)
     # Kafka's defaults since 3.0, which a configuration of the client must not change.
     client_defaults: ClassVar[Mapping[str, str]] = {"acks": "all", "enable.idempotence": "true"}
 

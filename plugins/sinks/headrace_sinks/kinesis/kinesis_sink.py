@@ -50,7 +50,9 @@ class KinesisSink(Sink):
     api_version = 1
     Config = KinesisSinkConfig
     config: KinesisSinkConfig
-    capabilities = Capabilities(delete=True, schema_evolution=True, concurrent_writers=True, single_pass=True)
+    capabilities = Capabilities(
+        delete=True, schema_evolution=True, concurrent_writers=True, single_pass=True, readable=False
+    )
     # Batches in Arrow have 10,000 rows by default, which can be gigabytes. A request has 500 records.
     sql_conf: ClassVar[dict[str, str]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": "500"}
 

@@ -101,6 +101,23 @@ def test_base_sink_is_named_if_there_are_several() -> None:
         load(HEAD + "sink: {console: {}}\n" + VIEW)
 
 
+@pytest.mark.parametrize("sink", ["console: {}", "kafka: {bootstrap.servers: localhost, topic: all}"])
+def test_base_sink_returns_rows(sink: str) -> None:
+    name = sink.partition(":")[0]
+    with pytest.raises(ConfigError) as raised:
+        load(HEAD + f"sinks: [{{iceberg: {{warehouse: lake/}}}}, {{{sink}}}]\n" + VIEW + f"    from: {name}\n")
+    message = f"shop.yaml:11 views.0.from: the sink '{name}' does not return the rows of its tables"
+    assert message in str(raised.value)
+
+
+def test_base_sink_receives_the_tables() -> None:
+    sinks = "sinks: [{iceberg: {warehouse: lake/}}, {hudi: {path: hudi/}}]\n"
+    text = HEAD.replace('target: "shop.{table}"', "target: shop.orders, sinks: [hudi]").replace("shop.*", "orders")
+    check_capabilities(load(text + sinks + VIEW + "    from: hudi\n").plan)
+    with pytest.raises(ConfigError, match="the sink 'iceberg' does not receive"):
+        load(text + sinks + VIEW + "    from: iceberg\n")
+
+
 @pytest.mark.parametrize(
     ("sinks", "more", "message"),
     [

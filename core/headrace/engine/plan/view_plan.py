@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from headrace.sdk.sink import Sink
     from headrace.views.view_query import ViewQuery
 
+#: Characters of names that stand for several tables.
+_PATTERN = frozenset("{*?[")
+
 
 @dataclass(frozen=True)
 class View:
@@ -127,7 +130,8 @@ def _check_tables(number: int, view: View, rules: Sequence[TableRule], views: Co
     """Raise PlacedError for a table that neither a rule nor another view writes, or not in the sink that the view reads."""
     for table in view.query.tables:
         if table not in views and rules and not any(_may_write(rule, table) for rule in rules):
-            known = [*views, *(rule.target for rule in rules if rule.target and "{" not in rule.target)]
+            names = [rule.target or rule.source for rule in rules if not rule.route_by_field]
+            known = [*views, *(name for name in names if not is_regex(name) and _PATTERN.isdisjoint(name))]
             raise PlacedError(
                 f"no rule of `tables:` and no view writes the table {table!r}",
                 loc=("views", number, "sql"),

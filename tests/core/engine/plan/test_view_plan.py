@@ -91,6 +91,13 @@ def test_view_has_the_name_of_a_table() -> None:
     assert "a view has the name of the table" in str(route.error)
 
 
+def test_unknown_table_is_compared_with_the_sources_of_rules() -> None:
+    text = HEAD.replace('{source: db.shop.*, target: "shop.{table}"', "{source: shop.orders")
+    with pytest.raises(ConfigError, match="no rule of .* and no view writes the table") as raised:
+        load(text + SINK + views(sql="SELECT customer_id FROM shop.ordes"))
+    assert raised.value.fix == "did you mean 'shop.orders'?"
+
+
 def test_base_sink_is_named_if_there_are_several() -> None:
     sinks = "sinks: [{iceberg: {warehouse: lake/}}, {hudi: {path: lake/}}]\n"
     with pytest.raises(ConfigError, match="several sinks keep tables") as raised:

@@ -51,3 +51,19 @@ def read(
     ``as_of``: a timestamp or a version; ``sink``: the sink to read when there are several; ``own_columns``: also headrace's columns.
     """
     return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
+
+
+def read_changes(
+    pipeline: Pipeline,
+    table: str,
+    since: str,
+    until: str | None = None,
+    *,
+    sink: str | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Return the rows of a table that differ between two versions: ``op`` (c, u or d), and the structs ``before`` and ``after``.
+
+    ``since`` and ``until``: a timestamp or a version; without ``until``, the newest version.
+    """
+    return pipeline.read_changes(table, since, until, sink=sink, spark=spark)

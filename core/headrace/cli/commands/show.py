@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.cli.changes_output import show_changes
 from headrace.cli.dataframe_output import collect_rows, print_frame
 from headrace.cli.formatting import UNKNOWN, format_count
 from headrace.errors import ConfigError
@@ -25,6 +26,8 @@ _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions
 @click.argument("file")
 @click.argument("table", required=False)
 @click.option("--as-of", metavar="TIMESTAMP|VERSION", help=_AS_OF)
+@click.option("--since", metavar="TIMESTAMP|VERSION", help="Rows that differ from this version; see --as-of.")
+@click.option("--until", metavar="TIMESTAMP|VERSION", help="With --since: compare with this version, not the newest.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "record", "json"]), help="A line per row, per column, JSON."
@@ -37,6 +40,8 @@ def show(
     table: str | None,
     *,
     as_of: str | None,
+    since: str | None,
+    until: str | None,
     limit: int,
     form: str | None,
     sink: str | None,
@@ -47,10 +52,12 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without TABLE: list the tables.
     """
+    _check_options(table, as_of, since, until, versions=versions)
     if table is None or versions:
-        if as_of is not None:
-            raise click.UsageError("--as-of needs a TABLE, without --versions.")
         _show_history(file, table, sink, as_json=form == "json")
+        return
+    if since is not None:
+        show_changes(file, table, since, until, sink=sink, limit=limit, form=form or "table")
         return
     from headrace.cli.startup import open_session
     from headrace.pipeline import DEAD_LETTERS
@@ -64,6 +71,18 @@ def show(
         click.echo("there are no dead letters", err=True)
     else:
         print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
+
+
+def _check_options(
+    table: str | None, as_of: str | None, since: str | None, until: str | None, *, versions: bool
+) -> None:
+    for name, value in (("--as-of", as_of), ("--since", since)):
+        if value is not None and (table is None or versions):
+            raise click.UsageError(f"{name} needs a TABLE, without --versions.")
+    if as_of is not None and since is not None:
+        raise click.UsageError("--as-of shows a version, and --since compares two: use --until in place of --as-of.")
+    if until is not None and since is None:
+        raise click.UsageError("--until needs --since.")
 
 
 def _show_history(file: str, table: str | None, sink: str | None, *, as_json: bool) -> None:

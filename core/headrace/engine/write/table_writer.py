@@ -171,7 +171,7 @@ class TableWriter:
     ) -> tuple[list[WriteResult], Counts, float]:
         """Write the rows to all sinks; return the results, the counts, and the time from which the rows can be read."""
         results = self._sinks.write(table_plan, frames)
-        state.modes.note({self._mode_key(sink): mode for sink, mode in table_plan.modes.items()})
+        state.modes.note({self._mode_key(s): mode for s, mode in table_plan.modes.items()}, table_plan.table.key)
         readable = time.time()
         was_read = is_cached or not all(result.skipped for result in results)
         counts = counter.collect(was_read=was_read)

@@ -119,6 +119,31 @@ def test_tables_and_versions_are_printed_as_json(headrace: Headrace) -> None:
     assert (refused.exit_code, "--as-of needs a TABLE" in refused.stderr) == (2, True)
 
 
+def test_changes_since_a_version_are_shown(headrace: Headrace) -> None:
+    table = ("show", "artists.yaml", "moma.artists")
+    *_, oldest = headrace(*table, "--versions", "--format", "json").output.splitlines()
+    since = json.loads(oldest)["version"]
+    shown = headrace(*table, "--since", since, "--limit", "1000", "--format", "json").output.splitlines()
+    changes = [json.loads(line) for line in shown]
+    before, after = (headrace(*table, *of, "--limit", "1000", "--format", "json") for of in (["--as-of", since], []))
+    added = set(after.output.splitlines()) - set(before.output.splitlines())
+    assert {(c["op"], json.dumps(c["before"]), c["after"]["artist_id"]) for c in changes} == {
+        ("c", "null", json.loads(row)["artist_id"]) for row in added
+    }
+    names, *rows, note = headrace(*table, "--since", since, "--limit", "2").output.splitlines()
+    assert names.split()[:3] == ["op", "artist_id", "name"]
+    assert ([row.split()[0] for row in rows], note) == (["c", "c"], "there are more changes than these 2 (--limit)")
+    assert headrace(*table, "--since", since, "--until", since).output.splitlines()[-1] == "no changes"
+
+
+def test_options_for_changes_are_checked(headrace: Headrace) -> None:
+    table = ("show", "artists.yaml", "moma.artists")
+    refused = headrace(*table, "--since", "1", "--as-of", "1")
+    assert (refused.exit_code, "--since compares two" in refused.stderr) == (2, True)
+    assert "--until needs --since" in headrace(*table, "--until", "1").stderr
+    assert "--since needs a TABLE" in headrace("show", "artists.yaml", "--since", "1").stderr
+
+
 def test_missing_table_is_reported(headrace: Headrace) -> None:
     result = headrace("show", "artists.yaml", "moma.artist")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -23,6 +23,7 @@ from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.commands.table_changes import diff_versions, read_table_key
 from headrace.engine.commands.table_origins import TableOrigin
+from headrace.engine.commands.table_reads import find_sink, read_table
 from headrace.engine.plan.error_translation import (
     SparkDiedError,
     redacted_errors,
@@ -45,9 +46,7 @@ from headrace.runtime.session.session_builder import build_session
 from headrace.runtime.session.session_check import check_is_session, check_session, find_exposures
 from headrace.runtime.session.spark_support import spark_version
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Offset
-from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions, find_active_session, move_to_session
 from headrace.spark.storage import Folder
 from headrace.suggestions import did_you_mean
@@ -180,25 +179,9 @@ class Pipeline(PipelineSpec):
         self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
     ) -> DataFrame:
         self.plan.learn_tables(Folder(spark, self.checkpoint))
-        chosen = self._find_sink(table, sink)
-        if as_of is not None and not chosen.capabilities.time_travel:
-            where = f"sink {self.plan.name_of(chosen)}"
-            raise ConfigError("older versions cannot be read", where=where, fix="leave out --as-of")
-        try:
-            frame = chosen.read_back(self._session_for_reads(spark), Table(table), as_of)
-            columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
-            return move_to_session(frame.select(*map(quote_name, columns)), spark)
-        except Exception as error:
-            raise translate(error, self.plan, chosen) from error
-
-    def _find_sink(self, table: str, sink: str | None) -> Sink:
-        """Return the sink of a table with a name, or its first one. ConfigError if the table has no such sink."""
-        names = self.plan.for_table(table).sink_names
-        chosen = next((s for s, name in names.items() if sink in (None, name)), None)
-        if chosen is None:
-            fix = f"its sinks: {', '.join(names.values())}"
-            raise ConfigError(f"the table has no sink {sink!r}", where=f"table {table}", fix=fix)
-        return chosen
+        session = self._session_for_reads(spark)
+        frame = read_table(self.plan, session, table, as_of=as_of, sink=sink, own_columns=own_columns)
+        return move_to_session(frame, spark)
 
     def read_changes(
         self,
@@ -218,7 +201,7 @@ class Pipeline(PipelineSpec):
             spark = self._session(spark)
             key = read_table_key(self.plan, self._open_folders(spark), table)
             ends = [self._read(spark, table, as_of=end, sink=sink, own_columns=True) for end in (since, until)]
-            prefixes = self._find_sink(table, sink).hidden_prefixes
+            prefixes = find_sink(self.plan, table, sink).hidden_prefixes
             return diff_versions(*ends, key=key, hidden_prefixes=prefixes)
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:

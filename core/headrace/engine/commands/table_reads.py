@@ -1,0 +1,44 @@
+"""Reads of stored tables by users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.plan.error_translation import translate
+from headrace.errors import ConfigError
+from headrace.sdk.sink import Table
+from headrace.spark.columns import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.engine.plan.pipeline_plan import Plan
+    from headrace.sdk.sink import Sink
+
+
+def find_sink(plan: Plan, table: str, sink: str | None) -> Sink:
+    """Return the sink of a table with a name, or its first one. ConfigError if the table has no such sink."""
+    names = plan.for_table(table).sink_names
+    chosen = next((s for s, name in names.items() if sink in (None, name)), None)
+    if chosen is None:
+        fix = f"its sinks: {', '.join(names.values())}"
+        raise ConfigError(f"the table has no sink {sink!r}", where=f"table {table}", fix=fix)
+    return chosen
+
+
+def read_table(
+    plan: Plan, session: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
+) -> DataFrame:
+    """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format."""
+    chosen = find_sink(plan, table, sink)
+    if as_of is not None and not chosen.capabilities.time_travel:
+        where = f"sink {plan.name_of(chosen)}"
+        raise ConfigError(
+            "older versions cannot be read", where=where, fix="read the newest version, without `as_of` or `since`"
+        )
+    try:
+        frame = chosen.read_back(session, Table(table), as_of)
+        columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
+        return frame.select(*map(quote_name, columns))
+    except Exception as error:
+        raise translate(error, plan, chosen) from error

@@ -155,6 +155,14 @@ SHAPES = {
         "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT customer_id AS k, amount AS v FROM shop.orders "
         "UNION ALL SELECT id, name FROM shop.customers) u GROUP BY k"
     ),
+    "sides_of_other_types": _shape(
+        "SELECT LENGTH(CAST(k AS STRING)) AS k, COUNT(*) AS n FROM (SELECT customer_id AS k FROM shop.orders "
+        "UNION ALL SELECT CAST(id AS DOUBLE) AS k FROM shop.customers) u GROUP BY LENGTH(CAST(k AS STRING))"
+    ),
+    "except_of_other_types": _shape(
+        "SELECT LENGTH(CONCAT('n', k)) AS k, COUNT(*) AS n FROM (SELECT customer_id AS k FROM shop.orders "
+        "EXCEPT SELECT CAST(id AS DECIMAL(12, 2)) AS k FROM shop.customers) u GROUP BY LENGTH(CONCAT('n', k))"
+    ),
     "union_of_groups": _shape(
         "SELECT 0 AS kind, state AS k, COUNT(*) AS n FROM shop.orders GROUP BY state "
         "UNION SELECT 1, region_id, COUNT(*) FROM shop.customers GROUP BY region_id",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from sqlglot import exp
 
@@ -73,14 +74,18 @@ class QueryRelaxation:
         return Relaxed(tuple(selects), columns)
 
     def _relax_set(self, query: exp.SetOperation, outer: Scope | None) -> Relaxed:
-        """Return the rows of both sides: a row of UNION, EXCEPT or INTERSECT changes only if one of its sides changes."""
-        left, right = self.relax(query.this, outer), self.relax(query.expression, outer)
-        columns = left.columns.unite(right.columns, query)
-        is_left, is_right = self.is_changed(query.this), self.is_changed(query.expression)
-        if is_left and not is_right:
-            return Relaxed(left.selects, columns)
-        named = _take_names(left, right, outer)
-        return Relaxed(named if is_right and not is_left else left.selects + named, columns)
+        """Return the rows of all sides: a row of UNION, EXCEPT or INTERSECT changes only if one of its sides changes."""
+        sides = [(self.relax(arm, outer), self.is_changed(arm)) for arm in list_arms(query)]
+        columns = reduce(lambda united, side: united.unite(side[0].columns, query), sides[1:], sides[0][0].columns)
+        if not any(is_changed for _, is_changed in sides):
+            sides = [(side, True) for side, _ in sides]
+        if any(reads_outer_source(select, outer) for side, _ in sides for select in side.selects):
+            selects = [select for side, is_changed in sides if is_changed for select in side.selects]
+            return Relaxed(tuple(name_columns(select, columns.names) for select in selects), columns)
+        # The sides without a change stay, without rows: Spark gives a column the common type of all sides.
+        parts = [side.selects if is_changed else (_without_rows(side),) for side, is_changed in sides]
+        union = Relaxed(tuple(select for part in parts for select in part), columns).combine()
+        return Relaxed((_select_names(columns.names, union),), columns)
 
     def _open_scope(self, select: exp.Select, outer: Scope | None) -> Scope:
         """Return the sources of a SELECT, with the relations that they read."""
@@ -148,17 +153,15 @@ class QueryRelaxation:
         return self.use is not None and any(table.meta.get("use") == self.use for table in node.find_all(exp.Table))
 
 
-def _take_names(left: Relaxed, right: Relaxed, outer: Scope | None) -> tuple[exp.Select, ...]:
-    """Return the SELECTs of the right side of a UNION with the names of the left side, by position."""
-    names = left.columns.names
-    if None not in names and names == right.columns.names:
-        return right.selects
-    if any(reads_outer_source(select, outer) for select in (left.selects[0], *right.selects)):
-        return tuple(name_columns(select, names) for select in right.selects)
-    # Spark finds the positions behind a star, and the common types of both sides.
-    pattern = left.selects[0].copy().where(exp.false())
-    unions = [exp.Union(this=pattern.copy(), expression=select, distinct=False) for select in right.selects]
-    return tuple(exp.select("*").from_(union.subquery("headrace_union")) for union in unions)
+def _select_names(names: tuple[str | None, ...], union: exp.Query) -> exp.Select:
+    """Return a SELECT of the columns of a UNION: by name, where each has one of its own."""
+    is_named = all(names) and len(set(names)) == len(names)
+    items = [exp.column(str(name), quoted=True) for name in names] if is_named else ["*"]
+    return exp.select(*items).from_(union.subquery("headrace_union"))
+
+
+def _without_rows(side: Relaxed) -> exp.Select:
+    return side.selects[0].copy().where(exp.false())
 
 
 def _list_joins(select: exp.Select) -> list[exp.Join | None]:

@@ -60,6 +60,11 @@ def test_view_equals_its_sql(shape: str, history: list[list[Batch]]) -> None:
     check_history(ViewWorld(shape), history)
 
 
+@pytest.mark.parametrize("shape", ["sides_of_other_types", "except_of_other_types"])
+def test_keys_of_one_side_have_the_common_type_of_all_sides(shape: str) -> None:
+    check_history(ViewWorld(shape), [[{"shop.orders": {0: (0, 1, 1, 1, 1)}}], [{"shop.orders": {0: (0, 2, 1, 1, 1)}}]])
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)

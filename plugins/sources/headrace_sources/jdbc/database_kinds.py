@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class DatabaseKind:
     own_schemas: tuple[str, ...]
     #: Letter that encloses names in SQL.
     quote: str
+    #: Options with which the driver returns numbers of TINYINT(1) and YEAR, as Debezium's connectors do.
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: Value of a CHAR or a UUID as a text, in SQL.
+    text: str = "{}"
 
     def find_text_type(self, type_name: str) -> str | None:
         """Return the type in Spark SQL of a type that is read as text, or of its elements; None for another type."""
@@ -58,6 +62,8 @@ _MYSQL = DatabaseKind(
     },
     own_schemas=("information_schema", "mysql", "performance_schema", "sys"),
     quote="`",
+    options={"tinyInt1isBit": "false", "yearIsDateType": "false"},
+    text="CAST({} AS CHAR)",
 )
 _MARIADB = replace(
     _MYSQL,

@@ -35,6 +35,8 @@ class DatabaseColumn:
     type_code: int
     #: Number of digits after the decimal point.
     scale: int = 0
+    #: Number of digits or characters; 0 if it is unknown.
+    precision: int = 0
 
     @property
     def is_integer(self) -> bool:
@@ -95,6 +97,7 @@ class JdbcDatabase:
             "fetchsize": "10000",
             "sessionInitStatement": self.kind.use_utc,
             "preferTimestampNTZ": "true",
+            **self.kind.options,
             **({"customSchema": custom} if custom else {}),
             **{name: value for name, value in login.items() if value is not None},
             **self._config.options(),
@@ -113,7 +116,7 @@ class JdbcDatabase:
         # DriverManager ignores drivers of jars that were added to the session. Spark registers them for itself.
         jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(self.driver)
         properties = jvm.java.util.Properties()
-        for name, value in (("user", self._config.user), ("password", self._password)):
+        for name, value in (("user", self._config.user), ("password", self._password), *self.kind.options.items()):
             if value is not None:
                 properties.setProperty(name, value)
         connection = jvm.java.sql.DriverManager.getConnection(self._config.url, properties)
@@ -195,6 +198,7 @@ class JdbcSession:
                     is_nullable=True,
                     type_code=columns.getColumnType(number),
                     scale=columns.getScale(number),
+                    precision=columns.getPrecision(number),
                 )
                 for number in range(1, columns.getColumnCount() + 1)
             ]

@@ -13,11 +13,13 @@ from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import quote_name
 from headrace.sdk.positions import sortable, sortable_signed
 from headrace_sources.dialects.jdbc import DETAILS, ROW
+from headrace_sources.jdbc.column_sql import name_nested, select_columns
 from headrace_sources.jdbc.cursor_planner import TableRange
+from headrace_sources.jdbc.database_kinds import DatabaseKind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
-from headrace_sources.jdbc.jdbc_database import JdbcDatabase
+from headrace_sources.jdbc.jdbc_database import DatabaseColumn, JdbcDatabase
 from headrace_sources.jdbc.jdbc_tables import JdbcTable, check_names
-from headrace_sources.jdbc.text_values import choose_type, parse_text
+from headrace_sources.jdbc.text_values import choose_type, count_dimensions, parse_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,6 +43,20 @@ class RowColumns:
     row: StructType
     #: Columns that are read as texts → the types of their values.
     texts: Mapping[str, DataType]
+    #: Columns as the driver describes them.
+    described: Sequence[DatabaseColumn]
+    #: Other arrays → their types.
+    arrays: Mapping[str, DataType]
+
+    def select(self, query: str, kind: DatabaseKind) -> str:
+        """Return a query of the columns of a query, with the texts of arrays whose number of dimensions is another."""
+        depths = {name: count_dimensions(kind) for name, kind in self.arrays.items()}
+        return select_columns(query, self.described, kind, depths)
+
+    def list_reader_types(self) -> dict[str, str]:
+        """Return column → its type for Spark's reader, which does not know the arrays of an expression."""
+        arrays = {name: kind.simpleString() for name, kind in self.arrays.items()}
+        return {**dict.fromkeys(self.texts, "STRING"), **arrays}
 
 
 class JdbcRows:
@@ -79,7 +95,7 @@ class JdbcRows:
         # The connections read at different times. A row that moves between their divisions meanwhile would be in none.
         has_fixed_divisions = self._find_partition_column(table) in table.key
         division = self._divide(session, table, everything, columns.row) if has_fixed_divisions else {}
-        frame = self._read(session, table, table.cursor.query.everything(), columns, division)
+        frame = self._read(session, table.cursor.query.everything(), columns, division)
         return self._load(table, everything, frame, wanted)
 
     def _read_range(
@@ -92,7 +108,7 @@ class JdbcRows:
     ) -> DataFrame:
         query = table.cursor.query
         rows = query.nothing() if planned.is_unreadable else query.rows(planned.after, planned.upto)
-        return self._read(spark, table, rows, columns, division)
+        return self._read(spark, rows, columns, division)
 
     def _find_partition_column(self, table: JdbcTable) -> str | None:
         """Return the column by which ranges are divided among connections; None without one."""
@@ -105,9 +121,11 @@ class JdbcRows:
 
         query, where = table.cursor.query.everything(), f"source jdbc, {table.cursor.name}"
         with self._database.connect(spark) as session:
-            names = {column.name: column.type_name for column in session.list_query_columns(query)}
-        check_names(list(names), self._database.kind.quote, where)
-        schema = self._connect(spark, table, query, self._database.reader_options()).schema
+            described = session.list_query_columns(query)
+        names = {column.name: column.type_name for column in described}
+        check_names([column.name for column in described], self._database.kind.quote, where)
+        selected = select_columns(query, described, self._database.kind)
+        schema = _connect(spark, selected, self._database.reader_options()).schema
         if names.keys() != {*schema.names}:
             raise RetriableError("the columns of the table have just changed", where=where, fix="wait for the next try")
         # Spark divides a range by a column of numbers.
@@ -115,32 +133,26 @@ class JdbcRows:
         found = {name: self._database.kind.find_text_type(kind) for name, kind in names.items() if name != divided}
         texts = {name: choose_type(kind, schema[name].dataType) for name, kind in found.items() if kind}
         types = {field.name: self._map_number(texts.get(field.name, field.dataType)) for field in schema}
-        return RowColumns(T.StructType([T.StructField(name, kind) for name, kind in types.items()]), texts)
+        row = T.StructType([T.StructField(name, kind) for name, kind in types.items()])
+        arrays = {f.name: f.dataType for f in schema if isinstance(f.dataType, T.ArrayType) and f.name not in texts}
+        return RowColumns(row, texts, described, arrays)
 
-    def _connect(self, spark: SparkSession, table: JdbcTable, query: str, options: Mapping[str, str]) -> DataFrame:
-        """Return the rows of a query as Spark reads them."""
-        loaded = spark.read.format("jdbc").options(**options, dbtable=f"({query}) r").load()
-        # The columns may be newer than the last search for tables. Nothing has used their names yet.
-        check_names(loaded.columns, self._database.kind.quote, f"source jdbc, {table.cursor.name}")
-        return loaded
-
-    def _read(
-        self, spark: SparkSession, table: JdbcTable, query: str, columns: RowColumns, division: Mapping[str, str]
-    ) -> DataFrame:
+    def _read(self, spark: SparkSession, query: str, columns: RowColumns, division: Mapping[str, str]) -> DataFrame:
         """Return the rows of a query, with _LOST and _SOURCE. ``division``: options that divide it."""
         from pyspark.sql import functions as F
 
-        texts = dict.fromkeys(columns.texts, "STRING")
-        frame = self._connect(spark, table, query, {**self._database.reader_options(texts), **division})
-        cells, lost = {}, []
-        for field in columns.row:
-            cells[field.name] = F.col(quote_name(field.name))
-            if kind := columns.texts.get(field.name):
-                cells[field.name], is_lost = parse_text(field.name, kind)
-                shown = f"the value of {field.name} does not fit {kind.simpleString()}"
-                lost.append(F.when(is_lost, F.lit(shown)))
+        options = self._database.reader_options(columns.list_reader_types())
+        frame = _connect(spark, columns.select(query, self._database.kind), {**options, **division})
+        cells = {name: F.col(quote_name(name)) for name in columns.row.names}
+        sources, lost = dict(cells), []
+        for name, nested in name_nested(columns.arrays).items():
+            lost.append(_explain_lost(F.col(nested).isNotNull(), name, columns.arrays[name]))
+            sources[name] = F.coalesce(F.col(nested), F.to_json(cells[name])).alias(name)
+        for name, kind in columns.texts.items():
+            cells[name], is_lost = parse_text(name, kind)
+            lost.append(_explain_lost(is_lost, name, kind))
         mapped = [cells[field.name].cast(field.dataType).alias(field.name) for field in columns.row]
-        source = F.struct(*[F.col(quote_name(name)) for name in columns.row.names])
+        source = F.struct(*sources.values())
         return frame.select(*mapped, F.concat_ws("; ", *lost).alias(_LOST), F.to_json(source).alias(_SOURCE))
 
     def _map_number(self, kind: DataType) -> DataType:
@@ -246,6 +258,17 @@ class JdbcRows:
         else:
             is_deleted = mark if isinstance(kind, T.BooleanType) else mark.isNotNull()
         return F.coalesce(is_deleted, F.lit(False))
+
+
+def _connect(spark: SparkSession, query: str, options: Mapping[str, str]) -> DataFrame:
+    """Return the rows of a query as Spark reads them."""
+    return spark.read.format("jdbc").options(**options, dbtable=f"({query}) r").load()
+
+
+def _explain_lost(is_lost: Column, name: str, kind: DataType) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(is_lost, F.lit(f"the value of {name} does not fit {kind.simpleString()}"))
 
 
 def _as_utc(column: Column) -> Column:

@@ -28,6 +28,13 @@ def choose_type(name: str, kind: DataType) -> DataType:
     return kind if name == "decimal" else names.get(name, T.StringType())
 
 
+def count_dimensions(kind: DataType) -> int:
+    """Return the number of dimensions of an array; 0 for another type."""
+    from pyspark.sql import types as T
+
+    return 1 + count_dimensions(kind.elementType) if isinstance(kind, T.ArrayType) else 0
+
+
 def parse_text(name: str, kind: DataType) -> tuple[Column, Column]:
     """Return the text in a column as a value of a type, and whether the type does not hold the value, which is then null."""
     from pyspark.sql import functions as F, types as T

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_plus
+
+#: Most bytes of a key in S3.
+_MOST_BYTES = 1024
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -50,5 +55,8 @@ def _find_objects(message: Mapping[str, Any]) -> Iterator[CreatedObject]:
 
 
 def _read_object(bucket: Mapping[str, Any], described: Mapping[str, Any], key: str, time: str) -> CreatedObject:
+    if len(key.encode()) > _MOST_BYTES or _CONTROL.search(key):
+        # Spark's stream ends when the request for such an object fails, and plans the object again.
+        raise ValueError(f"the key {key[:80]!r} has control characters, or more than {_MOST_BYTES} bytes")
     milliseconds = round(datetime.fromisoformat(time).timestamp() * 1000)
     return CreatedObject(str(bucket["name"]), str(key), int(described.get("size", 0)), milliseconds)

@@ -129,8 +129,8 @@ def test_mariadb_by_number_and_in_batches(tmp_path: Path, spark: SparkSession, m
         pipeline.run(spark)
     rows = pipelines.rows(pipeline, spark, "shop.shop_sales", key="id")
     assert [(row["id"], row["name"], row["paid"], str(row["price"]), str(row["sold"])) for row in rows] == [
-        (1, "a", True, "1.50", "2026-03-29 02:30:00.000001"),
-        (2, "b", False, "None", "None"),
+        (1, "a", 1, "1.50", "2026-03-29 02:30:00.000001"),
+        (2, "b", 0, "None", "None"),
         (3, "c", None, "3.00", "None"),
     ]
     changed = (
@@ -317,6 +317,60 @@ def test_values_do_not_depend_on_the_zone_of_the_jvm(
     assert {row["error"] for row in letters.collect()} == {
         "the value of local does not fit timestamp_ntz",
         "the value of n does not fit decimal(38,18)",
+    }
+
+
+@pytest.mark.nightly
+def test_arrays_of_arrays_are_dead_letters(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
+) -> None:
+    postgres.execute(
+        f"create table {schema}.odd (id int primary key, t text[], u uuid[], j jsonb[], i int[], f float8[], b bytea[],"
+        "  n numeric(5, -2), s numeric(3, 5), ns numeric(3, 5)[]);"
+        f"insert into {schema}.odd (id, t, i, f, b, n, s, ns) values (1, '{{a,null}}', '{{}}', '{{NaN}}', array['\\x01'::bytea],"
+        "  12345, 0.00123, '{0.00123}');"
+        f"insert into {schema}.odd (id, t) values (2, '{{{{a,b}},{{c,d}}}}');"
+        f"insert into {schema}.odd (id, u) values (3, '{{{{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}}}}');"
+        f"insert into {schema}.odd (id, j) values (4, array[array['1'::jsonb]]);"
+        f"insert into {schema}.odd (id, i) values (5, '{{{{1,2}},{{3,4}}}}');"
+        f"insert into {schema}.odd (id, f) values (6, '{{{{1}}}}');"
+        f"insert into {schema}.odd (id, b) values (7, array[array['\\x01'::bytea]])"
+    )
+    pipeline = make_pipeline(tmp_path, postgres, {"mode": "bulk", "table.include.list": f"{schema}[.]odd"})
+    pipeline.run(spark)
+    ((*arrays, n, s, ns),) = (
+        pipeline.read("shop.shop_odd", spark=spark)
+        .selectExpr("id", "t", "i", "string(f)", "hex(b[0])", "int(n)", "double(s)", "double(ns[0])")
+        .collect()
+    )
+    assert arrays == [1, ["a", None], [], "[NaN]", "01"]
+    assert (n, s, ns) == (12300, 0.00123, 0.00123)
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    found = {row["error"]: row["value"].decode() for row in letters.collect()}
+    kinds = {"t": "string", "u": "string", "j": "string", "i": "int", "f": "double", "b": "binary"}
+    assert found.keys() == {f"the value of {name} does not fit array<{kind}>" for name, kind in kinds.items()}
+    assert '"t":"{{a,b},{c,d}}"' in found["the value of t does not fit array<string>"]
+
+
+@pytest.mark.nightly
+def test_types_of_mariadb_have_the_values_of_the_database(
+    tmp_path: Path, spark: SparkSession, mariadb: MariaDb
+) -> None:
+    mariadb.execute(
+        "drop database if exists kinds; create database kinds character set utf8mb4; set sql_mode = '';"
+        "create table kinds.odd (e enum('new', 'in progress') primary key, s set('a', 'b', 'c d'), c char(5), v4 inet4, v6 inet6,"
+        " u uuid, t tinyint(1), y year, b bit(3));"
+        "insert into kinds.odd values ('new', 'a,c d', 'é ', '10.0.0.1', '::1', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 5, 2024, b'101'),"
+        " ('in progress', '', '', null, null, null, -128, 0, null)"
+    )
+    options = {"mode": "bulk", "catalog.pattern": "kinds", "delete.missing": True}
+    pipeline = make_pipeline(tmp_path, mariadb, options)
+    pipeline.run(spark)
+    frame = pipeline.read("shop.shop_odd", spark=spark).select("e", "s", "c", "v4", "v6", "u", "t", "y", "b")
+    assert {tuple(row) for row in frame.collect()} == {
+        ("new", "a,c d", "é", "10.0.0.1", "::1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", 5, 2024, 5),
+        ("in progress", "", "", None, None, None, -128, 0, None),
     }
 
 

@@ -58,6 +58,12 @@ def test_event_bridge_also_through_sns() -> None:
     assert parse_message(event_bridge()) == parse_message(sns(event_bridge())) == expected
 
 
+@pytest.mark.parametrize("key", ["topics/t/%00.json", "topics/t/a%1f", "topics/%7F", "a" * 1025, "%C3%A9" * 513])
+def test_key_that_spark_cannot_request_stays_in_the_queue(key: str) -> None:
+    with pytest.raises(UnknownMessageError, match="control characters, or more than 1024 bytes"):
+        parse_message(s3(record("good"), record(key)))
+
+
 def test_decode_keys_of_s3_only() -> None:
     assert keys(s3(record("t/day%3D2026-01-31/a+b%2Bc%25%C3%A9.json"))) == ["t/day=2026-01-31/a b+c%é.json"]
     assert keys(event_bridge("t/day=2026-01-31/a b+c%20.json")) == ["t/day=2026-01-31/a b+c%20.json"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain, compress
 
 from sqlglot import exp
 
@@ -75,16 +76,16 @@ class QueryRelaxation:
 
     def _relax_set(self, query: exp.SetOperation, outer: Scope | None) -> Relaxed:
         """Return the rows of all sides: a row of UNION, EXCEPT or INTERSECT changes only if one of its sides changes."""
-        sides = [(self.relax(arm, outer), self.is_changed(arm)) for arm in list_arms(query)]
-        columns = reduce(lambda united, side: united.unite(side[0].columns, query), sides[1:], sides[0][0].columns)
-        if not any(is_changed for _, is_changed in sides):
-            sides = [(side, True) for side, _ in sides]
-        if any(reads_outer_source(select, outer) for side, _ in sides for select in side.selects):
-            selects = [select for side, is_changed in sides if is_changed for select in side.selects]
-            return Relaxed(tuple(name_columns(select, columns.names) for select in selects), columns)
+        first, *others = sides = [self.relax(arm, outer) for arm in list_arms(query)]
+        columns = reduce(lambda united, side: united.unite(side.columns, query), others, first.columns)
+        changes = [self.is_changed(arm) for arm in list_arms(query)]
+        is_needed = changes if any(changes) else [True] * len(sides)
+        if any(reads_outer_source(select, outer) for side in sides for select in side.selects):
+            named = (side.selects if side is first else _take_names(first, side) for side in compress(sides, is_needed))
+            return Relaxed(tuple(chain.from_iterable(named)), columns)
         # The sides without a change stay, without rows: Spark gives a column the common type of all sides.
-        parts = [side.selects if is_changed else (_without_rows(side),) for side, is_changed in sides]
-        union = Relaxed(tuple(select for part in parts for select in part), columns).combine()
+        parts = [side.selects if keep else (_without_rows(side),) for side, keep in zip(sides, is_needed, strict=True)]
+        union = Relaxed(tuple(chain.from_iterable(parts)), columns).combine()
         return Relaxed((_select_names(columns.names, union),), columns)
 
     def _open_scope(self, select: exp.Select, outer: Scope | None) -> Scope:
@@ -153,6 +154,14 @@ class QueryRelaxation:
         return self.use is not None and any(table.meta.get("use") == self.use for table in node.find_all(exp.Table))
 
 
+def _take_names(first: Relaxed, side: Relaxed) -> tuple[exp.Select, ...]:
+    """Return the SELECTs of a side of a UNION with the names of the first side, by position."""
+    names = first.columns.names
+    if None not in names and names == side.columns.names:
+        return side.selects
+    return tuple(name_columns(select, names) for select in side.selects)
+
+
 def _select_names(names: tuple[str | None, ...], union: exp.Query) -> exp.Select:
     """Return a SELECT of the columns of a UNION: by name, where each has one of its own."""
     is_named = all(names) and len(set(names)) == len(names)
@@ -161,6 +170,7 @@ def _select_names(names: tuple[str | None, ...], union: exp.Query) -> exp.Select
 
 
 def _without_rows(side: Relaxed) -> exp.Select:
+    """Return a SELECT with the columns of a side, and no rows."""
     return side.selects[0].copy().where(exp.false())
 
 

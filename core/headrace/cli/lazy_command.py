@@ -36,7 +36,7 @@ class LazyCommand(click.Command):
 
 
 class PluginServices:
-    """What the program does for commands of plugins, by ``headrace.sdk.commands``."""
+    """Services of the program for commands of plugins (``headrace.sdk.commands``)."""
 
     @staticmethod
     def load_block(command: BlockCommand, file: str) -> tuple[Any, dict[str, Any]]:

@@ -19,7 +19,7 @@ _PAUSE = 0.5
 
 
 class AppliedChanges:
-    """Waits for the changes before now: first for the connector, then for the pipeline.
+    """Wait for the changes that are committed now: first for the connector, then for the pipeline.
 
     A marker in the database's log follows them. When the connector has committed an offset after the marker, the broker has all of them;
     when the pipeline has applied all records that the broker has then, the tables have them.

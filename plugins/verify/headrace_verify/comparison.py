@@ -87,9 +87,9 @@ def _group(names: Sequence[str], *sides: Buckets) -> Iterator[list[str]]:
 
 
 class Settlement:
-    """Looks at keys again until they are equal, or differ although the table has all changes.
+    """Repeated comparison of single keys, until they are equal, or differ although the table has all changes.
 
-    A round reads the rows of the database, waits until the pipeline has applied everything that was committed before, and reads the
+    A round reads the rows of the database, waits until the pipeline has applied all changes that were committed before, and reads the
     table and again the database. A key is settled as equal if the table has one of the two states of its row. A difference counts if two
     rounds in a row find the same rows on both sides, so that no change was on its way.
     """

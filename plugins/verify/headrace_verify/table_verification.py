@@ -52,7 +52,7 @@ class Verified:
 
 
 class TableVerifier:
-    """Verifies tables of a pipeline."""
+    """Verifier of the tables of a pipeline."""
 
     def __init__(
         self,

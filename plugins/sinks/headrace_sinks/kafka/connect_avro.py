@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from headrace_sinks.map_keys import format_in_utc, make_text_key
+from headrace_sinks.map_keys import convert_nested, format_in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -87,34 +87,23 @@ def _adjust_name(name: str) -> str:
 
 def convert_values(column: Column, data_type: DataType) -> Column:
     """Convert values to those that ``to_avro`` writes for the schema of their type."""
+    return convert_nested(column, data_type, _has_other_values, _convert_value)
+
+
+def _has_other_values(data_type: DataType) -> bool:
+    """Return whether the values of a type, or its keys, are others in Avro than in Spark."""
+    from pyspark.sql import types as T
+
+    if isinstance(data_type, T.MapType):
+        return not isinstance(data_type.keyType, T.StringType)
+    if isinstance(data_type, T.StructType | T.ArrayType | T.DecimalType):
+        return False
+    return data_type.typeName() in _CONVERTED or data_type.typeName() not in _TYPES
+
+
+def _convert_value(column: Column, data_type: DataType) -> Column:
     from pyspark.sql import functions as F, types as T
 
-    if not _has_converted_values(data_type):
-        return column
-    if isinstance(data_type, T.StructType):
-        cells = [convert_values(column.getField(f.name), f.dataType).alias(f.name) for f in data_type]
-        return F.when(column.isNotNull(), F.struct(*cells))
-    if isinstance(data_type, T.ArrayType):
-        element_type = data_type.elementType
-        return F.transform(column, lambda item: convert_values(item, element_type))
-    if isinstance(data_type, T.MapType):
-        key_type, value_type = data_type.keyType, data_type.valueType
-        texts = F.transform_keys(column, lambda key, _: make_text_key(key, key_type))
-        return F.transform_values(texts, lambda _, value: convert_values(value, value_type))
     if isinstance(data_type, T.DateType):
         return F.unix_date(column)
     return format_in_utc(column) if isinstance(data_type, T.TimestampType) else column.cast("string")
-
-
-def _has_converted_values(data_type: DataType) -> bool:
-    from pyspark.sql import types as T
-
-    if isinstance(data_type, T.StructType):
-        return any(_has_converted_values(field.dataType) for field in data_type)
-    if isinstance(data_type, T.ArrayType):
-        return _has_converted_values(data_type.elementType)
-    if isinstance(data_type, T.MapType):
-        return not isinstance(data_type.keyType, T.StringType) or _has_converted_values(data_type.valueType)
-    if isinstance(data_type, T.DecimalType):
-        return False
-    return data_type.typeName() in _CONVERTED or data_type.typeName() not in _TYPES

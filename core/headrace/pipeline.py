@@ -173,12 +173,13 @@ class Pipeline(PipelineSpec):
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
             return dead_letters
         with redacted_errors(self.plan):
-            return self._read(self._session(spark), table, as_of=as_of, sink=sink, own_columns=own_columns)
+            spark = self._session(spark)
+            self.plan.learn_tables(Folder(spark, self.checkpoint))
+            return self._read(spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
 
     def _read(
         self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
     ) -> DataFrame:
-        self.plan.learn_tables(Folder(spark, self.checkpoint))
         session = self._session_for_reads(spark)
         frame = read_table(self.plan, session, table, as_of=as_of, sink=sink, own_columns=own_columns)
         return move_to_session(frame, spark)

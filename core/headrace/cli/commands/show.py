@@ -52,7 +52,7 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without TABLE: list the tables.
     """
-    _check_options(table, as_of, since, until, versions=versions)
+    _check_options(table, as_of, since, until, versions=versions, own_columns=own_columns)
     if table is None or versions:
         _show_history(file, table, sink, as_json=form == "json")
         return
@@ -74,13 +74,16 @@ def show(
 
 
 def _check_options(
-    table: str | None, as_of: str | None, since: str | None, until: str | None, *, versions: bool
+    table: str | None, as_of: str | None, since: str | None, until: str | None, *, versions: bool, own_columns: bool
 ) -> None:
+    """Raise UsageError for options that exclude each other."""
     for name, value in (("--as-of", as_of), ("--since", since)):
         if value is not None and (table is None or versions):
             raise click.UsageError(f"{name} needs a TABLE, without --versions.")
     if as_of is not None and since is not None:
         raise click.UsageError("--as-of shows a version, and --since compares two: use --until in place of --as-of.")
+    if own_columns and since is not None:
+        raise click.UsageError("--since compares business columns: leave out --own-columns.")
     if until is not None and since is None:
         raise click.UsageError("--until needs --since.")
 

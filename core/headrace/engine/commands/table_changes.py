@@ -41,20 +41,21 @@ def diff_versions(
 ) -> DataFrame:
     """Return the rows that differ between two versions: ``op``, and the structs ``before`` and ``after``, one of which may be null.
 
-    The versions have headrace's own columns: a row with the same position in both is the same row. ``hidden_prefixes``: prefixes of columns
-    that are not compared.
+    The versions have headrace's own columns: a row with the same position in both is the same row; without a position, values decide.
+    ``hidden_prefixes``: prefixes of columns that are not compared.
     """
     from pyspark.sql import functions as F
 
     name = partial(_name_image, key=key, hidden_prefixes=hidden_prefixes)
     before, after = name(older, BEFORE), name(newer, AFTER)
     same_key = [before[f"{BEFORE}{_KEY}{i}"].eqNullSafe(after[f"{AFTER}{_KEY}{i}"]) for i in range(len(key))]
-    was_changed = ~F.col(BEFORE + _POSITION).eqNullSafe(F.col(AFTER + _POSITION))
+    # Null for rows of another writer.
+    has_changed = F.coalesce(F.col(BEFORE + _POSITION) != F.col(AFTER + _POSITION), F.lit(True))
     # Values are compared as JSON, because Spark does not compare maps, nor structs of other fields.
     differs = ~F.to_json(BEFORE).eqNullSafe(F.to_json(AFTER))
-    is_missing = F.col(BEFORE).isNull(), F.col(AFTER).isNull()
-    op = F.when(is_missing[0], "c").when(is_missing[1], "d").otherwise("u")
-    changed = before.join(after, same_key, "full").where(is_missing[0] | is_missing[1] | (was_changed & differs))
+    is_inserted, is_deleted = F.col(BEFORE).isNull(), F.col(AFTER).isNull()
+    op = F.when(is_inserted, "c").when(is_deleted, "d").otherwise("u")
+    changed = before.join(after, same_key, "full").where(is_inserted | is_deleted | (has_changed & differs))
     return changed.select(op.alias(OP), BEFORE, AFTER)
 
 

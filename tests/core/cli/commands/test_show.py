@@ -140,6 +140,7 @@ def test_options_for_changes_are_checked(headrace: Headrace) -> None:
     table = ("show", "artists.yaml", "moma.artists")
     refused = headrace(*table, "--since", "1", "--as-of", "1")
     assert (refused.exit_code, "--since compares two" in refused.stderr) == (2, True)
+    assert "leave out --own-columns" in headrace(*table, "--since", "1", "--own-columns").stderr
     assert "--until needs --since" in headrace(*table, "--until", "1").stderr
     assert "--since needs a TABLE" in headrace("show", "artists.yaml", "--since", "1").stderr
 

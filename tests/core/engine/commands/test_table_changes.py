@@ -15,11 +15,12 @@ from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline
 from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, Pipeline, read_changes
+from headrace.engine.commands.table_changes import diff_versions
 from headrace_sources.transports.files import FilesSource
 from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -115,3 +116,13 @@ def test_table_without_a_key_has_no_changes(tmp_path: Path, spark: SparkSession)
     job.run(spark)
     with pytest.raises(ConfigError, match="no key by which two versions can be compared"):
         job.read_changes(TOPIC, "v1", spark=spark)
+
+
+def test_rows_of_another_writer_are_compared_by_their_values(spark: SparkSession) -> None:
+    def version(*names: str) -> DataFrame:
+        rows = ", ".join(f"({number}, '{name}')" for number, name in enumerate(names))
+        return spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, name)")
+
+    changes = diff_versions(version("Arp", "H"), version("Arp", "Höch", "Ray"), key=("id",), hidden_prefixes=("_",))
+    found = {(op, before and before["name"], after and after["name"]) for op, before, after in changes.collect()}
+    assert found == {("u", "H", "Höch"), ("c", None, "Ray")}

@@ -67,17 +67,17 @@ def write_file(folder: Path, name: str, connect: Connect, kafka: Kafka, config: 
 
 @contextmanager
 def write_rows(server: Postgres | MariaDb, schema: str) -> Iterator[None]:
-    """Change rows during a block, a hundred times a second at most."""
-    stop, generator = threading.Event(), random.Random(1)
+    """Insert and update rows during a block, a hundred times a second at most; each row once, so that each comparison of it can end."""
+    stop = threading.Event()
 
     def run() -> None:
         connection = server.connect()
-        numbers = iter(range(10_000, 100_000))
+        numbers, rows = iter(range(10_000, 100_000)), iter(random.Random(1).sample(range(10, ROWS), ROWS - 10))
         while not stop.wait(0.01):
-            row, new = generator.randrange(10, ROWS), next(numbers)
+            new, row = next(numbers), next(rows, None)
             update = f"update {schema}.orders set note = 'n{new}', fee = fee + 0.01 where id = {row}"
             insert = f"insert into {schema}.orders values ({new}, 'new', 1, '555 1234')"
-            sql = update if new % 3 else insert
+            sql = update if new % 3 and row is not None else insert
             connection.run(sql) if isinstance(server, Postgres) else connection.cursor().execute(sql)
         connection.close()
 

@@ -98,6 +98,7 @@ CAPABILITIES = {
         ("schema evolution", _claims("schema_evolution"), "new columns are added"),
         ("exactly once", _claims("exactly_once"), "a repeated batch changes nothing"),
         ("time travel", _claims("time_travel"), "older versions of a table can be read (`as_of`)"),
+        ("readable", _claims("readable"), "headrace reads its tables back: `show`, and `from:` of views"),
         ("single pass", _claims("single_pass"), "a batch is read once, without a cache"),
         ("concurrent writers", _claims("concurrent_writers"), "two pipelines may write a table at the same time"),
     ),

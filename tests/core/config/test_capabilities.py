@@ -20,7 +20,7 @@ class Hides(Transform):
 
 
 def test_capabilities_come_from_claims_and_methods() -> None:
-    assert list_capabilities("sink", Keeps) == ["upsert", "exactly once"]
+    assert list_capabilities("sink", Keeps) == ["upsert", "exactly once", "readable"]
     assert list_capabilities("transform", Hides) == ["hides values"]
     assert list_capabilities("source", LinesSource) == ["ranged", "records", "replay"]
     assert list_capabilities("catalog", registry().get("catalog", "glue")) == ["connect"]

@@ -112,7 +112,7 @@ def test_plugins_are_printed_as_json(headrace: Headrace, acme: PluginRegistry) -
 def test_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     output = headrace("plugins", "iceberg").output
     assert " ".join(output.splitlines()[1].split()) == (
-        f"sink iceberg headrace {__version__} 1 upsert, delete, schema evolution, exactly once, time travel, single pass, concurrent writers, connect ok"
+        f"sink iceberg headrace {__version__} 1 upsert, delete, schema evolution, exactly once, time travel, readable, single pass, concurrent writers, connect ok"
     )
     text = " ".join(output.split())
     assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read is faster to write" in text

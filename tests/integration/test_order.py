@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
-from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
@@ -33,7 +32,8 @@ def read_names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int,
     return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
 
 
-@pytest.mark.parametrize("sink", nightly_after(1, pipelines.TABLE_SINKS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("sink", pipelines.TABLE_SINKS)
 def test_position_fields_added_later_do_not_freeze_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     folder = tmp_path / "bronze/topics/shop.orders/partition=0"
     config: dict[str, Any] = {

@@ -103,6 +103,7 @@ def test_conflicting_types_in_one_batch_fail_or_become_dead_letters(
     assert read_dead_letters(pipeline, spark) == [("schema-incompatible", 7)]
 
 
+@pytest.mark.nightly
 def test_unreadable_file_stops_only_its_table(bronze: Bronze, tmp_path: Path, spark: SparkSession) -> None:
     artists, works = topic(bronze), topic(bronze, "works")
     for each in (artists, works):

@@ -119,6 +119,7 @@ def test_replay_reads_repaired_record_with_a_new_schema(tmp_path: Path, spark: S
     assert [tuple(row) for row in found] == [(1, None), (2, 3)]
 
 
+@pytest.mark.nightly
 def test_replay_keeps_dead_letters_of_missing_or_shorter_files(tmp_path: Path, spark: SparkSession) -> None:
     numbered, plain = write_files(tmp_path)
     narrow, wide = job(tmp_path, "decimal(5,2)"), job(tmp_path, "decimal(9,2)")
@@ -139,6 +140,7 @@ def test_replay_keeps_dead_letters_of_missing_or_shorter_files(tmp_path: Path, s
     ]
 
 
+@pytest.mark.nightly
 def test_value_of_the_row_before_a_change_does_not_make_an_applied_record_a_dead_letter(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -205,6 +207,7 @@ def test_replay_into_files_keeps_the_rows_of_the_original_batch(tmp_path: Path, 
     assert [lsn for lsn, _ in rows(wide, spark)] == [5, 10, 11, 12, 13]
 
 
+@pytest.mark.nightly
 def test_interrupted_replay_continues_with_its_own_selection(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_an_imported_job_is_compared_and_continued(tmp_path: Path, spark: SparkS
     assert [item.found for item in job.check(spark) if item.what == "table plain"] == []
 
 
+@pytest.mark.nightly
 def test_a_first_batch_with_only_a_truncate_empties_the_table(tmp_path: Path, spark: SparkSession) -> None:
     unpack_table(tmp_path)
     landing = tmp_path / "landing" / "orders"

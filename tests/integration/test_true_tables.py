@@ -292,6 +292,7 @@ def test_restored_database_is_newer_after_epoch_is_raised(tmp_path: Path, spark:
     assert rows(job, spark) == [{**ARP, "name": "Jean Arp"}, BAUER]
 
 
+@pytest.mark.nightly
 def test_repeated_batch_keeps_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 PAGE, TABLE = "docs/tutorial-jdbc.md", "pagila.addresses"
 
 
+@pytest.mark.nightly
 def test_table_of_addresses_equals_the_query(tmp_path: Path, spark: SparkSession, postgres: Postgres) -> None:
     postgres.execute("create database pagila")
     with closing(postgres.connect("pagila")) as connection:

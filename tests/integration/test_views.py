@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 VIEW = "shop.customer_totals"
 
 
+@pytest.mark.nightly
 def test_example_of_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "shop.yaml"

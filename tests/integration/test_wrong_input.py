@@ -158,6 +158,7 @@ def test_append_only_sink_cannot_keep_dead_letters_table(tmp_path: Path) -> None
         pipeline(tmp_path, **{"dead.letters.table": "../x"})
 
 
+@pytest.mark.nightly
 def test_policies_of_dead_letter_reasons_are_applied(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     artists = bronze.topics[0]
     artists.event("x", None, BAUER)
@@ -278,6 +279,7 @@ def test_run_fails_if_no_record_is_json(tmp_path: Path, spark: SparkSession) -> 
     assert_run_fails(job, spark, DataError, "none of the records is a JSON object", TOPIC)
 
 
+@pytest.mark.nightly
 def test_first_batches_without_rows_create_no_table(tmp_path: Path, spark: SparkSession) -> None:
     def event(op: str, lsn: int, row: dict[str, Any] | None) -> str:
         return json.dumps({"before": None, "after": row, "op": op, "source": {"connector": "postgresql", "lsn": lsn}})

@@ -100,6 +100,7 @@ def test_snapshot_starts_before_its_rows_and_after_earlier_changes(spark: SparkS
     assert all(position.startswith(began) == read for position, read in zip(positions, is_read, strict=True))
 
 
+@pytest.mark.nightly
 def test_snapshot_is_read_from_the_added_field_of_flat_rows(spark: SparkSession) -> None:
     def flat(**fields: Any) -> list[Any]:
         value = {"id": 1, "__lsn": 256, "__deleted": "false", **fields}

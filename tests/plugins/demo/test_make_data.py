@@ -9,7 +9,6 @@ from typing import Any
 
 import fastavro
 import pytest
-from tests.support.tiers import nightly_after
 
 DEMO = Path(__file__).parents[3] / "plugins" / "demo" / "tools"
 DATA = DEMO.parents[1] / "demo-data/headrace_demo_data/museum"
@@ -67,9 +66,8 @@ def fresh_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize(
-    ("date", "table"), nightly_after(1, [*((date, "artworks") for date in DATES), (DATES[2], "artists")])
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("date", "table"), [*((date, "artworks") for date in DATES), (DATES[2], "artists")])
 def test_events_equal_the_shipped_ones(fresh_data: Path, date: str, table: str) -> None:
     assert events(fresh_data, date, table) == events(DATA, date, table)
 

@@ -12,7 +12,6 @@ import pytest
 from tests.support import pipelines
 from tests.support.memory_sink import MemorySink
 from tests.support.ranged import LinesSource
-from tests.support.tiers import nightly_after
 
 from headrace import HeadraceError, Pipeline
 from headrace.progress.model import TableProgress
@@ -102,7 +101,8 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path, [MemorySink(store=str(tmp_path))])
 
 
-@pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
 def test_tombstone_deletes_the_row_after_compaction(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     (config,) = pipelines.sink_block(kind, tmp_path, **BY_CITY[kind]).values()
     shop = Shop(spark, tmp_path, [SINKS[kind](config)])
@@ -205,6 +205,7 @@ def test_tombstones_are_ignored_in_a_table_of_two_topics(shop: Shop) -> None:
     assert shop.names() == {1: "a", 2: "b", 3: "c"}
 
 
+@pytest.mark.nightly
 def test_tombstone_of_another_table_in_the_topic_deletes_no_row(shop: Shop) -> None:
     orders, others = {"schema": "shop", "table": "orders"}, {"schema": "shop", "table": "others"}
     shop.apply(change("c", 1, "a", lsn=10, source=orders), change("c", 2, "b", lsn=11, source=orders))

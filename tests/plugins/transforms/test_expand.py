@@ -163,6 +163,7 @@ class TestInferredTypes:
         assert [row["offset"] for row in dead] == [0, 1, 5, 6, 8]
         assert {row["reason"] for row in dead} == {"untransformable"}
 
+    @pytest.mark.nightly
     def test_fields_are_unknown_until_the_first_batch(self, spark: SparkSession, tmp_path: Path) -> None:
         write_events(tmp_path, "shop.public.orders", 0, event("c", 1, id=1, address='{"city": "Bern", "zip": 3000}'))
         later: list[Any] = [{"compute": {"columns": {"place": "address.city"}}}, {"flatten": {"delimiter": "_"}}]

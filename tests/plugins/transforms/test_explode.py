@@ -14,7 +14,6 @@ from tests.plugins.transforms.test_row_transforms import frame_of
 from tests.plugins.transforms.test_transform_pipelines import write_events
 from tests.support.pages import find_block
 from tests.support.pipelines import pipeline, rows as table_rows
-from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.errors import ConfigError, DataError, HeadraceError
@@ -300,9 +299,10 @@ def elements_pipeline(folder: Path, *transforms: dict[str, Any]) -> Pipeline:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.one_spark
-@pytest.mark.parametrize("last", nightly_after(1, [[], None]))
+@pytest.mark.parametrize("last", [[], None])
 def test_snapshot_ends_with_a_row_without_elements(spark: SparkSession, tmp_path: Path, last: Any) -> None:
     def order_of(op: str, id_: int, items: Any, lsn: int, snapshot: str = "false") -> dict[str, Any]:
         source = {"connector": "postgresql", "lsn": lsn, "sequence": f'[null,"{lsn}"]', "snapshot": snapshot}

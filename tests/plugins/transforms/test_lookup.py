@@ -357,6 +357,7 @@ def make_pipeline(folder: Path, table: str, transforms: list[dict[str, Any]]) ->
 @pytest.mark.spark
 @pytest.mark.one_spark
 class TestPipelines:
+    @pytest.mark.nightly
     def test_documented_files(self, spark: SparkSession, tmp_path: Path) -> None:
         """An update with another country, a delete, and a country that the reference data lacks until the second run."""
         (tmp_path / "reference").mkdir()

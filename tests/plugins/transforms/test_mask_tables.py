@@ -62,7 +62,8 @@ def find_on_disk(text: str, *folders: Path) -> list[str]:
 UNCOMPRESSED = {"spark.sql.parquet.compression.codec": "uncompressed"}
 
 
-@pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("sink", TABLE_SINKS)
 def test_mask_ignores_case_of_column_names(spark: SparkSession, tmp_path: Path, sink: str) -> None:
     """Both topics write to one table, and each spells the masked column differently."""
     write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
@@ -93,6 +94,7 @@ def test_check_lists_masked_and_missing_columns_per_table(spark: SparkSession, t
     }
 
 
+@pytest.mark.nightly
 def test_column_that_the_newest_records_lack_is_found_in_the_first_batch(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "name": "a"}, 1))
     write_events(tmp_path, PEOPLE, event({"id": 2, "email": None, "name": "b"}, 2))
@@ -131,6 +133,7 @@ def test_rule_for_one_table_requires_its_column(
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.nightly
 def test_rule_for_one_table_leaves_others_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
     write_events(tmp_path, STAFF, event({"id": 2, "email": PII}, 2))
@@ -339,7 +342,8 @@ def write_aged(folder: Path, offset: int, kind: str, row: dict[str, Any]) -> Non
     write_lines(path, [{"schema": {"type": "struct", "fields": fields}, "payload": row}])
 
 
-@pytest.mark.parametrize("kind", nightly_after(1, ["json", "avro"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["json", "avro"])
 def test_columns_that_fit_of_an_incompatible_schema_are_kept_masked(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -491,6 +495,7 @@ def test_object_declared_as_string_leaks_no_field_names(spark: SparkSession, tmp
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
+@pytest.mark.nightly
 def test_new_mask_is_a_warning_at_start_and_in_check(spark: SparkSession, tmp_path: Path) -> None:
     """Rows before the mask stay raw, and so do older versions of the table."""
 

@@ -151,6 +151,7 @@ def test_unmasked_column_with_a_tag_fails_check_and_run(
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.nightly
 def test_masked_or_dropped_columns_pass(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "phone": PII}, 1))
     transforms = [
@@ -166,6 +167,7 @@ def test_masked_or_dropped_columns_pass(spark: SparkSession, tmp_path: Path) -> 
     assert rows(masked_pipeline, spark, "people", "id") == [{"copy": "*", "id": 1, "mail": "*"}]
 
 
+@pytest.mark.nightly
 def test_first_batch_with_the_column_sets_its_table_aside(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1}, 1))
     write_events(tmp_path, STAFF, event({"id": 1}, 1))

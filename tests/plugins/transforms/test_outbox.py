@@ -295,6 +295,7 @@ def test_events_are_routed_to_the_tables_of_their_aggregates(spark: SparkSession
     assert not (tmp_path / "lake/iceberg/shop/shop").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.one_spark
 def test_column_of_the_row_routes_only_events_without_deletes(spark: SparkSession, tmp_path: Path) -> None:

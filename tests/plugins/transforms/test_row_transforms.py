@@ -388,6 +388,7 @@ KEPT, REJECTED = (None, True, None), (None, True, "untransformable")
 
 @pytest.mark.parametrize("envelope", nightly_after(1, [True, False]), ids=["envelope", "flat"])
 class TestUnavailableValuesAndConditions:
+    @pytest.mark.nightly
     @pytest.mark.parametrize(
         "condition",
         nightly_after(
@@ -417,6 +418,7 @@ class TestUnavailableValuesAndConditions:
             (None,),
         ]  # the last one is null itself
 
+    @pytest.mark.nightly
     @pytest.mark.timeout(120)  # A plan that grows with the power of its transforms does not end.
     def test_plan_grows_with_the_number_of_transforms(self, spark: SparkSession, envelope: bool) -> None:
         changes = without_docs(spark, envelope=envelope)
@@ -676,7 +678,7 @@ class TestTimestamp:
             ),
         ],
     )
-    @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+    @pytest.mark.parametrize("zone", nightly_after(1, ["America/New_York", "UTC"]))
     def test_conversion_in_utc(
         self, spark: SparkSession, kind: str, value: Any, options: dict[str, Any], expected: Any, zone: str
     ) -> None:

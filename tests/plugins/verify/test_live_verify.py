@@ -17,7 +17,6 @@ import pytest
 import yaml
 from headrace_verify.source_connection import KINDS
 from headrace_verify.table_verification import TableVerifier, VerifyOptions
-from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline
@@ -98,7 +97,8 @@ def verify(file: Path, *options: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kind", nightly_after(1, ["postgres", "mariadb"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_only_real_differences_count_while_rows_change(
     tmp_path: Path, spark: SparkSession, connect: Connect, kafka: Kafka, kind: str, request: pytest.FixtureRequest
 ) -> None:

@@ -64,6 +64,7 @@ def write_batches(artists: Topic, pipeline: Pipeline, spark: SparkSession, count
     return reported
 
 
+@pytest.mark.nightly
 def test_due_steps_are_listed_and_run(headrace: Headrace, file: Path, artists: Topic, spark: SparkSession) -> None:
     assert "no table with a known size yet" in headrace("tables", str(file)).output
     assert headrace("maintain", str(file)).output == "nothing is due\n"

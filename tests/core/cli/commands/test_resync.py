@@ -69,6 +69,7 @@ def run(file: Path, topic: Topic, spark: SparkSession) -> Pipeline:
 each_sink = pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
 
 
+@pytest.mark.nightly
 @each_sink
 def test_rows_missing_from_a_new_snapshot_are_removed_permanently(
     tmp_path: Path, command_spark: SparkSession, headrace: Headrace, sink: str

@@ -82,6 +82,7 @@ def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return Shop(spark, tmp_path)
 
 
+@pytest.mark.nightly
 def test_table_gets_records_of_all_topics_that_failed_as_a_whole(shop: Shop) -> None:
     shop.down.touch()
     with pytest.raises(RetriableError, match="the registry is down"):

@@ -138,6 +138,7 @@ def test_run_after_a_crash_repeats_what_is_missing(
         assert queue_of(shop) == [], step
 
 
+@pytest.mark.nightly
 def test_failed_table_and_its_view_catch_up(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ class Appends(MemorySink):
         return super().union(old, incoming.add("gone", "boolean"))
 
 
+@pytest.mark.nightly
 def test_sink_that_appends_gets_rows_and_deletes(spark: SparkSession, tmp_path: Path) -> None:
     lake, topics = MemorySink(store=str(tmp_path)), Appends(store=f"{tmp_path}/topics")
     view = {**TOTALS, "sinks": ["appends"]}
@@ -236,6 +238,7 @@ def test_sink_that_appends_gets_rows_and_deletes(spark: SparkSession, tmp_path: 
     assert len(set(positions)) == len(positions)
 
 
+@pytest.mark.nightly
 def test_full_view_and_resync(spark: SparkSession, tmp_path: Path) -> None:
     newest = {
         "name": "shop.newest",

@@ -228,6 +228,7 @@ class CannotReplay(LinesSource):
         return None
 
 
+@pytest.mark.nightly
 def test_batch_that_cannot_be_replayed_is_not_skipped(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")
@@ -257,6 +258,7 @@ def test_files_in_a_backlog_are_not_removed(tmp_path: Path, spark: SparkSession)
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_records_in_a_backlog_are_not_acknowledged(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("full")

@@ -152,6 +152,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     return Environment(tmp_path)
 
 
+@pytest.mark.nightly
 def test_source_continues_from_its_offset_after_failed_authentication(
     environment: Environment, spark: SparkSession
 ) -> None:

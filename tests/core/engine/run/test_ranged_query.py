@@ -189,6 +189,7 @@ def test_stop_does_not_wait_for_the_next_trigger(spark: SparkSession, orders: Or
     assert orders.read_batches() == {0: [1]}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @both_kinds
 def test_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) -> None:
@@ -228,6 +229,7 @@ def test_stop_completes_the_running_batch(spark: SparkSession, orders: Orders) -
     assert orders.read_batches() == {0: [1], 1: [2]}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @both_kinds
 def test_stop_is_possible_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
@@ -482,6 +484,7 @@ def test_damaged_range_is_rejected(spark: SparkSession, orders: Orders) -> None:
         orders.pipeline().run(spark)
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.checkpoint.offset_log.KEPT_RANGES", 2)

@@ -78,6 +78,7 @@ def test_truncate_concerns_the_rows_of_its_server(spark: SparkSession, tmp_path:
     assert shards.dead_letters() == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rule", "topics", "names"),
     nightly_after(

@@ -161,6 +161,7 @@ def test_sink_is_called_at_the_start_and_after_each_requested_delay(log: Path, s
     assert set(sink.calls) == {str(mark).partition(":")[0]}, "the name must equal that of its batches"
 
 
+@pytest.mark.nightly
 def test_retriable_error_of_an_idle_call_is_shown_and_retried_and_others_end_the_run(
     log: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_nested_field_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
     assert found == {("field-name", f"Hudi does not allow the column name {name!r}") for name in names}
 
 
+@pytest.mark.nightly
 def test_new_name_that_a_delta_table_does_not_allow_does_not_stop_it(tmp_path: Path, spark: SparkSession) -> None:
     """A new table that has such a name from its first batch on allows all of them."""
     job = make_pipeline(tmp_path, "delta")
@@ -131,6 +132,7 @@ def test_new_name_that_a_delta_table_does_not_allow_does_not_stop_it(tmp_path: P
     ]
 
 
+@pytest.mark.nightly
 def test_partition_value_that_is_too_long_for_a_folder_does_not_stop_its_table(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -96,6 +96,7 @@ def test_hudi_tables_equal_those_of_hudi_sync(
         assert sorted(map(tuple, rows)) == [(1, "de"), (2, "at")]
 
 
+@pytest.mark.nightly
 def test_partitions_and_columns_follow_the_table(
     spark: SparkSession, hive: Hive, database: str, tmp_path: Path, calls: list[str]
 ) -> None:

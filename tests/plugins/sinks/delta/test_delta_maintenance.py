@@ -75,6 +75,7 @@ def test_old_versions_expire_and_batches_are_still_known(tmp_path: Path, session
     assert [row["id"] for row in target.rows()] == [1, 2]
 
 
+@pytest.mark.nightly
 def test_orphan_files_are_removed(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     orphans = [folder_of(tmp_path, target) / f"part-{name}.parquet" for name in ("old", "new")]

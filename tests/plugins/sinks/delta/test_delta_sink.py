@@ -130,6 +130,7 @@ def test_metrics_of_the_commit_are_reported(target: Target) -> None:
 # Other writers
 
 
+@pytest.mark.nightly
 def test_concurrent_commit_is_retriable(target: Target, sessions: Sessions) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     other = Target(target.sink, sessions.of("other"), name=target.name)
@@ -238,6 +239,7 @@ def test_new_table_has_mapped_columns_if_a_name_has_a_space(tmp_path: Path, sess
     assert read_rows(tmp_path, table) == table.rows()
 
 
+@pytest.mark.nightly
 def test_table_without_mapped_columns_refuses_a_new_name_with_a_space(tmp_path: Path, sessions: Sessions) -> None:
     table = make(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))

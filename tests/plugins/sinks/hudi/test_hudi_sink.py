@@ -30,6 +30,15 @@ pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
 TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
+#: Cases of the kit that `make test` runs for Iceberg.
+_CASES_OF_ALL_TABLE_FORMATS = (
+    "test_failed_write_changes_nothing",
+    "test_reappending_a_batch_changes_nothing",
+    "test_rewriting_a_batch_changes_nothing",
+    "test_truncated_table_rejects_older_rows",
+    "test_unavailable_value_keeps_the_stored_value",
+    "test_wider_type_is_stored_or_rejected",
+)
 
 
 @pytest.fixture(params=nightly_after(1, TYPES))
@@ -51,6 +60,7 @@ def timeline(folder: Path, target: Target) -> set[str]:
     return {file.name for file in (folder / target.name.replace(".", "/") / ".hoodie" / "timeline").iterdir()}
 
 
+@pytest.mark.nightly
 def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.CaptureFixture[str]) -> None:
     table = target(tmp_path, sessions)
     table.write(PEOPLE, put(1, 1, "a"))
@@ -59,7 +69,7 @@ def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.
     assert capfd.readouterr().out == ""
 
 
-@nightly_tests(*ONE_SINK_CASES)
+@nightly_tests(*ONE_SINK_CASES, *_CASES_OF_ALL_TABLE_FORMATS)
 class TestMergeOnRead(SinkConformance):
     plugin_class = HudiSink
     faults = 4
@@ -147,6 +157,7 @@ def test_hudi_options_override_defaults(tmp_path: Path, sessions: Sessions) -> N
     assert properties(tmp_path, table)["hoodie.table.name"] == "mine"
 
 
+@pytest.mark.nightly
 def test_rows_stay_correct_after_log_compaction(tmp_path: Path, sessions: Sessions) -> None:
     table = target(tmp_path, sessions, **{"hoodie.compact.inline.max.delta.commits": 1})
     schema = "id int, tags array<string>, born date"
@@ -241,7 +252,8 @@ def test_partition_local_index_fails_check_and_run(tmp_path: Path, spark: SparkS
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize("index", nightly_after(1, [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("index", [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"])
 def test_input_is_read_once_with_every_index(tmp_path: Path, sessions: Sessions, index: str | None) -> None:
     from pyspark.sql import functions as F
 
@@ -261,7 +273,8 @@ def test_input_is_read_once_with_every_index(tmp_path: Path, sessions: Sessions,
     assert {row["city"] for row in table.rows()} == {"town 2"}
 
 
-@pytest.mark.parametrize("index", nightly_after(1, ["GLOBAL_BLOOM", "RECORD_INDEX"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
 def test_global_index_moves_and_deletes_rows_across_partitions(tmp_path: Path, sessions: Sessions, index: str) -> None:
     options = {"hoodie.index.type": index, "hoodie.datasource.write.partitionpath.field": "city"}
     if index == "RECORD_INDEX":
@@ -274,6 +287,7 @@ def test_global_index_moves_and_deletes_rows_across_partitions(tmp_path: Path, s
     assert [row["id"] for row in table.read().where("city = 'Brno'").collect()] == [1]
 
 
+@pytest.mark.nightly
 def test_bucket_index_works_with_partitions_by_key(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.index.type": "BUCKET", "hoodie.datasource.write.partitionpath.field": "city"}
     table = replace(target(tmp_path, sessions, **options), key=("id", "city"))

@@ -89,6 +89,7 @@ def test_rows_of_an_unpartitioned_table(tmp_path: Path, sessions: Sessions) -> N
     assert target.sink.check_stored(target.session, target.table) is None
 
 
+@pytest.mark.nightly
 def test_logs_and_moves_in_a_partitioned_table(tmp_path: Path, sessions: Sessions) -> None:
     target = take_over(tmp_path, "logs", sessions, "line,id", **PARTITION)
     assert any((tmp_path / "logs").rglob(".*.log.*"))

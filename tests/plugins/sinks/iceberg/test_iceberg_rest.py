@@ -58,6 +58,7 @@ def repaired(proxy: RestProxy) -> None:
     proxy.token_seconds, proxy.secret = 3600, "secret"
 
 
+@pytest.mark.nightly
 def test_rows_columns_and_maintenance(open_target: OpenTarget) -> None:
     target = open_target()
     target.write(PEOPLE, put(1, 1, "Arp"), put(2, 2, "Höch"))

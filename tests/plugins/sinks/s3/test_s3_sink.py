@@ -113,7 +113,7 @@ CRASHES = {
 }
 
 
-@pytest.mark.parametrize("place", CRASHES)
+@pytest.mark.parametrize("place", nightly_after(2, CRASHES))
 def test_repeated_batch_after_a_crash_leaves_the_same_objects(
     orders: Callable[..., Orders], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +248,7 @@ def test_recreated_topic_does_not_overwrite_objects(orders: Callable[..., Orders
     assert table.objects() == {f"{PREFIX}0000000000.avro": [{"id": 0, "name": "a"}, {"id": 1, "name": "a"}]}
 
 
+@pytest.mark.nightly
 def test_objects_of_another_pipeline_are_not_overwritten(
     orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,8 @@ def types_of(schema: Any) -> Any:
     return schema["type"] if isinstance(schema, dict) else schema
 
 
-@pytest.mark.parametrize("shape", nightly_after(1, ["flat", "envelope"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("shape", ["flat", "envelope"])
 def test_objects_equal_those_of_the_connector(shape: str, tmp_path: Path, spark: SparkSession) -> None:
     files = sorted((REAL / shape / "topics").rglob("*.avro"))
     topics = {file.parents[1].name: 0 for file in files}
@@ -123,6 +124,7 @@ def test_tombstones_are_omitted(people: Path, spark: SparkSession) -> None:
     assert objects[f"{TOPIC}/partition=0/{TOPIC}+0+0000000020.avro"][1]["before"] == {"id": 2, "name": "Edsger"}
 
 
+@pytest.mark.nightly
 def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSession) -> None:
     options = {"store.kafka.keys": True, "store.kafka.headers": True, "keys.format": "json", "headers.format": "json"}
     pipeline(people, **options, **{"behavior.on.null.values": "write", "flush.size": 5}).run(spark)

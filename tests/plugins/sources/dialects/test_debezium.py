@@ -243,6 +243,7 @@ class TestErrors:
         records = [record(event("d", {"id": 1}), key={"id": 1}), record(None, key={"id": 1}, offset=1)]
         assert rows_of(only_changes(make_changes(spark, records)), OP) == [{OP: "d"}]
 
+    @pytest.mark.nightly
     def test_tombstone_with_complete_key_sorts_before_changes(self, spark: SparkSession) -> None:
         keys = [{"id": 1, "n": 1}, {"id": 1, "n": 1}, {"id": 1, "n": None}]
         records = [record(event("c", None, {"id": 1, "n": 1}), key=keys[0])]

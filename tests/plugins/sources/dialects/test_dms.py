@@ -116,6 +116,7 @@ def test_key_update_is_two_changes(spark: SparkSession) -> None:
     assert found.frame.select(POSITION).distinct().count() == 4
 
 
+@pytest.mark.nightly
 @given(st.data())
 @settings(max_examples=4)
 def test_records_sort_by_timestamp_then_offset(spark: SparkSession, data: st.DataObject) -> None:

@@ -119,8 +119,9 @@ class TestMetadataTopics:
         schema = T.StructType([T.StructField(name, T.NullType()) for name in names.split()])
         assert DebeziumDialect().metadata_topic(topic, schema) is None
 
-    @pytest.mark.parametrize("is_flat", nightly_after(1, [False, True]), ids=["envelopes", "flat"])
-    @pytest.mark.parametrize("is_first", nightly_after(1, [False, True]), ids=["later", "first"])
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("is_flat", [False, True], ids=["envelopes", "flat"])
+    @pytest.mark.parametrize("is_first", [False, True], ids=["later", "first"])
     def test_metadata_among_rows_leaves_out_no_row(
         self, spark: SparkSession, tmp_path: Path, is_flat: bool, is_first: bool
     ) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.ranged import TOPIC, LinesSource
 from tests.support.records import make_changes, record, rows_of
-from tests.support.tiers import nightly_after
 
 from headrace import DataError, Pipeline
 from headrace.progress.model import BatchProgress
@@ -68,6 +67,7 @@ def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession) -> 
     assert dict(zip(cases, keys(spark, rows, key=["id"], dialect=FlatDialect()), strict=True)) == expected
 
 
+@pytest.mark.nightly
 def test_undecodable_key_without_key_columns_is_a_dead_letter(spark: SparkSession) -> None:
     events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, b"garbage", 1)]
     unnamed, other = keys(spark, events), keys(spark, events, key=["item"])
@@ -140,7 +140,8 @@ def test_update_of_a_key_that_a_rule_names_removes_the_old_row(tmp_path: Path, s
     assert sorted(map(tuple, logged)) == [("a", "c"), ("a", "d"), ("b", "c"), ("b", "u"), ("c", "u"), ("c", "u")]
 
 
-@pytest.mark.parametrize("has_log", nightly_after(1, [False, True]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("has_log", [False, True])
 def test_rejected_update_of_a_key_that_a_rule_names_keeps_the_old_row(
     tmp_path: Path, spark: SparkSession, has_log: bool
 ) -> None:

@@ -196,6 +196,7 @@ def test_renamed_and_masked_column(tmp_path: Path, spark: SparkSession) -> None:
     assert pipelines.rows(pipeline, spark) == [{"artist_id": 1, "name": "Hans Arp", "country": masked}]
 
 
+@pytest.mark.nightly
 def test_update_of_a_key_that_a_rule_names_keeps_omitted_values(tmp_path: Path, spark: SparkSession) -> None:
     def change(op: str, lsn: int, before: tuple[int, str] | None, after: tuple[int, str] | None) -> dict[str, Any]:
         rows = {

@@ -18,7 +18,6 @@ from pyspark.sql.types import DateType, IntegerType, TimestampType
 from tests.support.bronze import Bronze, optional, write_avro
 from tests.support.files import batch_of, events_of, in_order
 from tests.support.pipelines import pipeline, rows
-from tests.support.tiers import nightly_after
 
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk.events import DETAIL, ERROR, PLACE, RAW, VALUE, Events
@@ -399,7 +398,8 @@ class TestBadFiles:
         assert isinstance(found, DataError)
         assert (found.what, found.where) == ("the file is truncated or damaged", f"file:{path}")
 
-    @pytest.mark.parametrize("codec", nightly_after(1, ["deflate", "snappy", "zstandard", "null"]))
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "null"])
     def test_oversized_block(self, spark: SparkSession, tmp_path: Path, codec: str) -> None:
         good, path = self.good(tmp_path / "good"), tmp_path / f"{codec}.avro"
         path.write_bytes(oversized_file(codec))

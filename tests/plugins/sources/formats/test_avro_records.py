@@ -536,6 +536,7 @@ def test_records_of_unbounded_schemas_become_dead_letters(session: SparkSession,
     }
 
 
+@pytest.mark.nightly
 def test_flood_of_unknown_ids(session: SparkSession, fake_registry: FakeRegistry) -> None:
     fake_registry.answers |= {f"/schemas/ids/{i}": {"schema": json.dumps(ROW)} for i in (7, 5_000)}
     good = [b"\0" + number.to_bytes(4, "big") + body(number, "a") for number in (7, 5_000, 5_000)]
@@ -565,6 +566,7 @@ def test_schema_with_maximum_depth_is_read(session: SparkSession, fake_registry:
     assert (value, row["error"]) == (5, None)
 
 
+@pytest.mark.nightly
 def test_batch_of_only_damaged_records(session: SparkSession, fake_registry: FakeRegistry) -> None:
     """The topic had valid records before."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}

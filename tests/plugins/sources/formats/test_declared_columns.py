@@ -173,6 +173,7 @@ def test_later_batch_keeps_types_and_adds_columns(tmp_path: Path, spark: SparkSe
     assert pipeline.read("shop.orders", spark=spark).select("price").head() == (Decimal("1234567890123456.7891"),)
 
 
+@pytest.mark.nightly
 def test_existing_table_provides_types(tmp_path: Path, spark: SparkSession) -> None:
     columns = {"price": "decimal(12,4)", "n": "double", "weight": "decimal(9,2)"}
     first = [event("c", 1, id=1, price="1.5", n=1, weight=2)]

@@ -519,6 +519,7 @@ class TestRecords:
         found = Reader(session).read(*encoded, value(A, body["payload"]))
         assert found == ["undecodable", *[body["payload"]] * 5]
 
+    @pytest.mark.nightly
     def test_decimals_as_numbers(self, session: SparkSession) -> None:
         schema = json.dumps(struct(a=decimal(20, 38), b=decimal(10, 60)), separators=(",", ":"))
         found = Reader(session).read(

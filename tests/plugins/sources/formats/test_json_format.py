@@ -132,7 +132,8 @@ class TestTypes:
         assert types(events) == "struct<id:bigint,o:struct<id:bigint>>"
         assert [(row, error) for row, error, _ in read(spark, events)] == [(good, None), (None, "field-name")]
 
-    @pytest.mark.parametrize("is_first", nightly_after(1, [False, True]), ids=["known topic", "new topic"])
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("is_first", [False, True], ids=["known topic", "new topic"])
     def test_many_names(self, spark: SparkSession, tmp_path: Path, is_first: bool) -> None:
         log, good = SchemaLog(), {"id": 1, "o": {"a": "x"}, "n": None}
         wide = [
@@ -175,6 +176,7 @@ class TestTypes:
         }
         assert found[1:] == [(None, "undecodable", line.encode()) for line in bad]
 
+    @pytest.mark.nightly
     def test_extreme_numbers_have_a_type(self, spark: SparkSession, tmp_path: Path) -> None:
         file = tmp_path / TOPIC / f"{TOPIC}+0+0.json"
         file.parent.mkdir()
@@ -282,6 +284,7 @@ class TestTypes:
         ]
         assert decode('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "field-name", "field-name"]
 
+    @pytest.mark.nightly
     def test_runs_of_one_format_are_independent(self, spark: SparkSession) -> None:
         """Both runs share the topic and the format object. A type that one run infers does not affect the other."""
         values = JsonFormat()
@@ -324,6 +327,7 @@ class TestTypes:
         assert [row for row, error, _ in found if error is None] == [good]
         assert [error for _, error, _ in found].count("undecodable") == 3
 
+    @pytest.mark.nightly
     def test_hundreds_of_new_names_in_one_batch_add_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 0})
@@ -599,6 +603,7 @@ class TestNoRecords:
             "`dead.letters: {undecodable: dead-letter}`"
         )
 
+    @pytest.mark.nightly
     def test_later_batch_without_json_keeps_all_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 1})

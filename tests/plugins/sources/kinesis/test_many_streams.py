@@ -60,6 +60,7 @@ def read(pipeline: Pipeline, spark: SparkSession, table: str, column: str) -> di
     return {row["id"]: row[column] for row in pipelines.rows(pipeline, spark, table, key="id")}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.one_spark
 def test_streams_of_debezium_server_join_and_fail_alone(

@@ -226,6 +226,7 @@ def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: FakeReg
     ]
 
 
+@pytest.mark.nightly
 @each_wire
 def test_schema_in_a_later_batch(
     session: SparkSession, fake_registry: FakeRegistry, wire: Wire, tmp_path: Path
@@ -328,6 +329,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[str]], list[tuple[int, dict[st
     return versions, [(i, {name: draw(st.none() | CELLS[name][1]) for name in versions[i]}) for i in order]
 
 
+@pytest.mark.nightly
 @settings(max_examples=4, deadline=None)
 @given(history=histories(), wire=st.sampled_from(WIRES))
 def test_any_schemas_in_any_order(

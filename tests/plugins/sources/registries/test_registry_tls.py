@@ -126,6 +126,7 @@ def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
     return [tuple(row) for row in found.select("value.*").collect()]
 
 
+@pytest.mark.nightly
 def test_records_are_read_with_a_client_certificate(session: SparkSession, url: str, pem: Path) -> None:
     avro_format = avro(url, pem, "registry.pem", "client.pem", "client.key")
     assert records(session, avro_format) == [(1, "a")]

@@ -686,8 +686,9 @@ def sasl(kafka: Kafka, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
-@pytest.mark.parametrize("mechanism", nightly_after(1, _LOGINS))
+@pytest.mark.parametrize("mechanism", _LOGINS)
 def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from tests.plugins.sources.transports.test_kafka_source import change, job, names, prefix
 from tests.support import pipelines
-from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, Pipeline
 from headrace.dead_letters.table_store import DeadLetterTable
@@ -112,7 +111,8 @@ def changelog(kafka: Kafka, topic: str, folder: Path, kept: dict[str, str], pric
     return job(kafka, folder, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
 
 
-@pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kept", [{}, IN_TABLE])
 def test_dead_letters_are_replayed_once_and_in_order(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, kept: dict[str, str]
 ) -> None:

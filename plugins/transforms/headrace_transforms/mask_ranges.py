@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
 from headrace_transforms.mask_rules import NetworkConfig, PartialConfig
@@ -21,6 +21,8 @@ _DECIMALS = {
     "long": (19, 0),
     **dict.fromkeys(("float", "double", "string"), (28, 10)),
 }
+#: Digits of the width of a bucket.
+_STEP_DIGITS = 28
 #: Largest integer of a type.
 _LARGEST = {"byte": 2**7 - 1, "short": 2**15 - 1, "integer": 2**31 - 1, "long": 2**63 - 1}
 _NUMBER = r"^[+-]?\d{1,17}(\.\d{1,10})?$"
@@ -76,13 +78,13 @@ def mask_bucket(width: Decimal, kind: DataType) -> ValueMask:
     name, scale = kind.typeName(), max(0, -int(width.normalize().as_tuple().exponent))
     if name not in _DECIMALS and name != "decimal":
         raise UnsupportedTypeError("numbers, and strings with numbers")
-    digits, decimals = _DECIMALS.get(name) or (min(kind.precision, 36), kind.scale)  # type: ignore[attr-defined]
+    digits, decimals = _DECIMALS.get(name) or _find_digits(kind)
     if scale > decimals:
         raise UnsupportedTypeError(f"numbers with {scale} decimals or more for buckets of {width:f}")
-    step = F.lit(f"{width:f}").cast(f"decimal(28,{scale})")
+    step = F.lit(f"{width:f}").cast(f"decimal({_STEP_DIGITS},{scale})")
     # The bucket of the smallest number must fit the type.
-    limit = _LARGEST.get(name, 10 ** (digits - decimals) - 1)
-    largest = F.lit(str(limit)).cast("decimal(38,0)") - step
+    with localcontext(prec=76):
+        largest = F.lit(f"{_LARGEST.get(name, 10 ** (digits - decimals)) - width:f}").cast(f"decimal(38,{scale})")
 
     def find_bound(value: Column) -> Column:
         number = value.cast(f"decimal({digits},{decimals})")
@@ -96,6 +98,13 @@ def mask_bucket(width: Decimal, kind: DataType) -> ValueMask:
         return F.abs(value.cast("decimal(20,0)") if name in _LARGEST else value) <= largest
 
     return ValueMask(find_bound, fits, "a number that its bucket can hold")
+
+
+def _find_digits(kind: DataType) -> tuple[int, int]:
+    """Return the precision and scale with which Spark computes the buckets of a decimal type exactly."""
+    precision, scale = kind.precision, kind.scale  # type: ignore[attr-defined]
+    # A difference loses its last decimals if it has too many digits. Bounds have fewer decimals than such a type.
+    return (precision if scale > _STEP_DIGITS else min(precision, 36)), scale
 
 
 def mask_ip(config: NetworkConfig, kind: DataType) -> ValueMask:

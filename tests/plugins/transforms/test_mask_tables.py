@@ -390,6 +390,75 @@ def test_row_in_the_topic_of_another_table_is_masked(spark: SparkSession, tmp_pa
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
+@pytest.mark.parametrize(
+    "transforms",
+    nightly_after(
+        1,
+        [
+            pytest.param(
+                [
+                    {"expand": {"columns": {"items": "email STRING"}, "tables": "people"}},
+                    {"mask": {"columns": {"items.email": {"characters": 3}}, "tables": "people"}},
+                ],
+                id="field of a text",
+            ),
+            pytest.param([{"mask": {"columns": {"id": {"nullify": True}}, "tables": "people"}}], id="key"),
+            pytest.param([{"mask": {"columns": {"age": {"bucket": 10}}, "tables": "people"}}], id="type"),
+            pytest.param(
+                [{"mask": {"columns": {"email": {"nullify": True}}, "when": "age", "tables": "people"}}], id="condition"
+            ),
+        ],
+    ),
+)
+def test_mask_of_another_table_that_does_not_fit(
+    spark: SparkSession, tmp_path: Path, transforms: list[dict[str, Any]]
+) -> None:
+    """A record of another table in the topic has no values then, and the dead letters of the table have theirs."""
+    rules = [{"source": topic, "target": "{table}", "key": [key]} for topic, key in ((PEOPLE, "email"), (STAFF, "id"))]
+    masked_pipeline = pipeline_of(
+        tmp_path, masks={}, tables=rules, transforms=[{"unwrap": {}}, *transforms], spark=UNCOMPRESSED
+    )
+    staff = {"items": "none", "age": [7], "email": "staff@example.org"}
+    write_events(
+        tmp_path,
+        STAFF,
+        of_table("staff", {"id": 1, **staff}, 1),
+        of_table("people", {"id": 4711, **staff, "items": PII}, 2),
+        of_table("staff", {"id": None, **staff}, 3),
+    )
+    masked_pipeline.run(spark)
+    found = masked_pipeline.read("dead_letters", spark=spark).orderBy("offset").collect()
+    assert [(row["reason"], row["offset"], row["masked"], json.loads(row["value"])) for row in found] == [
+        ("other-table", 1, True, {}),
+        ("key-missing", 2, True, staff),
+    ]
+    assert rows(masked_pipeline, spark, "staff", "id") == [{"id": 1, **staff}]
+    assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
+
+
+def test_row_with_another_key_than_its_record_is_no_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    """A mask of another table does not apply to the outbox. Its rows have a key of their own."""
+    transforms = [
+        {"outbox": {"table.expand.json.payload": True, "payload.schema": "n INT", "tables": "outbox"}},
+        {"mask": {"columns": {"email": {"nullify": True}}, "tables": "people"}},
+    ]
+    rule = {"source": "shop.public.*", "target": "{table}", "key": ["id"]}
+    masked_pipeline = pipeline_of(tmp_path, masks={}, tables=[rule], transforms=transforms)
+    write_events(tmp_path, PEOPLE, of_table("people", {"id": 1, "email": PII}, 1))
+    payloads = ['{"n": 1}', '{"n": "x"}']
+    events = [
+        {"id": f"u{n}", "aggregatetype": "user", "aggregateid": str(n), "type": "X", "payload": text}
+        for n, text in enumerate(payloads)
+    ]
+    write_events(tmp_path, "shop.public.outbox", *[of_table("outbox", row, n) for n, row in enumerate(events, start=2)])
+    masked_pipeline.run(spark)
+    found = masked_pipeline.read("dead_letters", spark=spark).collect()
+    assert [(row["table"], row["reason"], json.loads(row["key"])) for row in found] == [
+        ("outbox", "untransformable", {"aggregateid": "1"})
+    ]
+    assert [row["aggregateid"] for row in rows(masked_pipeline, spark, "outbox", "aggregateid")] == ["0"]
+
+
 def test_row_without_its_table_is_masked_by_every_rule(spark: SparkSession, tmp_path: Path) -> None:
     rule = {"source": PEOPLE, "route.by.field": "source.table", "target": "shop.{table}", "key": ["id"]}
     masks = {"email": {"characters": 3, "only_in": ["shop.secret"]}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -10,14 +11,14 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.spark.columns import match_names
 
 
-def reject_missing_keys(changes: Changes) -> Changes:
-    """Reject changes without a value in a key column as KEY_MISSING."""
+def reject_missing_keys(changes: Changes, names: Sequence[str]) -> Changes:
+    """Reject changes without a value in a key column of the table (``names``) as KEY_MISSING."""
     from pyspark.sql import functions as F
 
-    if not changes.key_columns:
+    if not names:
         return changes
     key = F.col(KEY)
-    is_missing = reduce(lambda a, b: a | b, [key.getField(k).isNull() for k in changes.key_columns], key.isNull())
+    is_missing = reduce(lambda a, b: a | b, [key.getField(name).isNull() for name in names], key.isNull())
     error = F.coalesce(F.col(ERROR), F.when(is_missing, F.lit(RejectReason.KEY_MISSING)))
     return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 

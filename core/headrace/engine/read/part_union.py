@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.read.tagged_columns import list_names
+from headrace.errors import ConfigError, DataError
 from headrace.schema.projection import is_same_type
-from headrace.sdk.changes import ERROR, Changes
+from headrace.sdk.changes import (
+    DELETED,
+    ERROR,
+    FILE,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    POSITION,
+    TIMESTAMP,
+    TOPIC,
+    Changes,
+)
 from headrace.sdk.reject_reason import RejectReason
 from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
+
+#: Columns of a change that say where its record is and why it is rejected.
+_PLACES = {TOPIC, PARTITION, OFFSET, FILE, PLACE, TIMESTAMP, POSITION, DELETED, ERROR}
 
 
 def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
@@ -33,6 +48,18 @@ def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
     is_other = F.coalesce(F.col(ERROR) == RejectReason.OTHER_TABLE, F.lit(False))
     others = replace(changes, frame=changes.frame.where(is_other), table=None)
     return [replace(changes, frame=changes.frame.where(~is_other)), others]
+
+
+def transform_or_withhold(others: Changes, transform: Callable[[Changes], Changes]) -> Changes:
+    """Return the transformed changes of other tables; without values if a transform that hides some does not fit them.
+
+    Such a transform may be limited to a table with other columns. The table of the topic does not fail because of it.
+    """
+    try:
+        return transform(others)
+    except (ConfigError, DataError):
+        kept = [name for name in others.frame.columns if name in _PLACES]
+        return replace(others, frame=others.frame.select(*kept))
 
 
 def union_parts(parts: Sequence[Changes]) -> Changes:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.support.rooms import FileAndGroupScheduling, Times, add_groups, sort_longest_first
 from tests.support.spark_conf import INTERPRETED
+from tests.support.thread_dump import dump_threads_after_timeout
 from tests.support.tiers import mark_nightly_tests
 
 from headrace_stack.servers.kafka import Kafka
@@ -54,6 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     add_groups(items)
     yield
     sort_longest_first(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    dump_threads_after_timeout(call)
 
 
 @pytest.fixture(scope="session")

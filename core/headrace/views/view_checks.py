@@ -13,7 +13,7 @@ from headrace.views.output_columns import list_names
 from headrace.views.scopes import list_arms
 from headrace.views.sql_functions import find_calls, find_unstable, has_aggregate
 from headrace.views.touch_errors import refuse, refuse_touch
-from headrace.views.view_dialect import find_changed_literal
+from headrace.views.view_dialect import describe_node, find_changed_literal
 from headrace.views.view_text import ViewText
 
 
@@ -69,10 +69,24 @@ def check_touched_by(touched_by: Mapping[str, Sequence[str]], tables: Sequence[s
 
 
 def check_touched_by_expression(expression: exp.Expr) -> None:
-    """Raise ConfigError for an expression of `touched_by:` that is not computed from one row."""
+    """Raise ConfigError for an expression of `touched_by:`, in parentheses, that is not one value of one row."""
+    inner = expression.this
     if has_aggregate(expression) or expression.find(exp.Window, exp.Query):
         fix = "write columns of the table and functions of them"
-        raise refuse("an expression of `touched_by:` is not computed from one row", expression, fix)
+        raise refuse("an expression of `touched_by:` is not computed from one row", inner, fix)
+    if not isinstance(expression, exp.Paren) or inner.is_star or isinstance(inner, exp.Alias):
+        raise not_one_expression(describe_node(expression))
+    for part in find_unstable(inner):
+        raise refuse(*_describe_unstable(part))
+
+
+def not_one_expression(text: str) -> ConfigError:
+    """Return the error for a text of `touched_by:` that is no expression, or several."""
+    return ConfigError(
+        f"`touched_by:` has a text that is not one expression: {text}",
+        where="touched_by",
+        fix="write a list with one expression for each column of the key",
+    )
 
 
 def check_every_run(tree: exp.Query) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -37,6 +38,19 @@ def tokenize_sql(sql: str) -> list[Token]:
         if token.token_type is TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
             token.token_type = TokenType.VAR
     return tokens
+
+
+@contextmanager
+def refuse_deep_nesting() -> Iterator[None]:
+    """Raise ConfigError if the SQL in this block is nested more deeply than Python's stack allows."""
+    try:
+        yield
+    except RecursionError:
+        raise ConfigError(
+            "the SQL is nested too deeply",
+            where="sql",
+            fix="remove parentheses, or move parts of the SQL into WITH",
+        ) from None
 
 
 def parse_query(sql: str, tokens: Sequence[Token] | None = None) -> exp.Query:

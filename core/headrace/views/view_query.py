@@ -19,8 +19,9 @@ from headrace.views.view_checks import (
     check_tables,
     check_touched_by,
     check_touched_by_expression,
+    not_one_expression,
 )
-from headrace.views.view_dialect import parse_query, print_sql, quote_name
+from headrace.views.view_dialect import parse_query, print_sql, quote_name, refuse_deep_nesting
 from headrace.views.view_text import ViewText, read_name
 
 #: Relation of a table → text of a relation to read.
@@ -56,15 +57,19 @@ class ViewQuery:
         ``touched_by``: table → expressions over its row that give the key columns in order; ``is_full``: the view is
         always computed whole, so that ``touched_keys_sql`` is never called.
         """
+        with refuse_deep_nesting():
+            return cls._parse(sql, key, touched_by or {}, is_full=is_full)
+
+    @classmethod
+    def _parse(cls, sql: str, key: Sequence[str], touched_by: Mapping[str, Sequence[str]], *, is_full: bool) -> Self:
         text = ViewText.parse(sql)
         check_tables(text)
         check_columns(text.tree, key)
-        check_touched_by(touched_by or {}, text.tables, key)
+        check_touched_by(touched_by, text.tables, key)
         if not is_full:
             check_every_run(text.tree)
         given = {
-            table.lower(): _parse_expressions(table, expressions, key)
-            for table, expressions in (touched_by or {}).items()
+            table.lower(): _parse_expressions(table, expressions, key) for table, expressions in touched_by.items()
         }
         derived = [] if is_full else [name for name in text.tables if name.lower() not in given]
         if derived:
@@ -139,11 +144,14 @@ def _select_nothing(key: Sequence[str], relation: str) -> str:
 
 def _parse_expressions(table: str, expressions: Sequence[str], key: Sequence[str]) -> ViewText:
     """Return a SELECT of the key columns from a table; ConfigError for other expressions than those over one row."""
-    columns = ", ".join(f"{part} AS {quote_name(name)}" for part, name in zip(expressions, key, strict=True))
+    # The line break ends a comment of the expression.
+    columns = ", ".join(f"({part}\n) AS {quote_name(name)}" for part, name in zip(expressions, key, strict=True))
     name = ".".join(quote_name(part) for part in table.split("."))
     text = ViewText.parse(f"SELECT DISTINCT {columns} FROM {name}")
     for item in text.tree.expressions:
         check_touched_by_expression(item.unalias())
+    if len(text.tree.expressions) != len(key):
+        raise not_one_expression(", ".join(expressions))
     return text
 
 

@@ -157,5 +157,25 @@ class TestTouchedBy:
         text = self.refuse({"shop.orders": [expression, "b"]})
         assert f"an expression of `touched_by:` is not computed from one row: {expression}\n" in text
 
+    @pytest.mark.parametrize("text", ["a, b", "*", "shop.orders.*", "a) AS x, (b", "a AS x"])
+    def test_text_that_is_not_one_expression(self, text: str) -> None:
+        found = self.refuse({"shop.orders": [text, "b"]})
+        assert "touched_by: `touched_by:` has a text that is not one expression" in found or "cannot be parsed" in found
+
+    @pytest.mark.parametrize("expression", ["rand()", "current_date"])
+    def test_expression_with_another_value_in_each_run(self, expression: str) -> None:
+        assert "other values in each run" in self.refuse({"shop.orders": [expression, "b"]})
+
+    def test_comment(self) -> None:
+        query = ViewQuery.parse(self.SQL, ["k", "m"], {"shop.orders": ["a -- the customer", "b"]})
+        assert query.touched_keys_sql("shop.orders", {"shop.orders": "t"}, "changed")
+
     def test_expression_that_cannot_be_parsed(self) -> None:
         assert "the SQL cannot be parsed" in self.refuse({"shop.orders": ["a +", "b"]})
+
+
+def test_deep_nesting_is_refused() -> None:
+    sql = f"SELECT {'(' * 500}x{')' * 500} AS k FROM t"
+    assert refuse(sql) == (
+        "sql: the SQL is nested too deeply\n  fix: remove parentheses, or move parts of the SQL into WITH"
+    )

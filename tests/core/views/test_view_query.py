@@ -181,5 +181,5 @@ class TestTouchedKeys:
         sql = "SELECT a AS k, SUM(n) OVER () AS s FROM shop.t"
         query = ViewQuery.parse(sql, ["k"], {"SHOP.t": ["shop.t.a + 1"]})
         assert query.touched_keys_sql("shop.t", {"shop.t": "t"}, "changed") == (
-            "SELECT DISTINCT `t`.a + 1 AS `k` FROM changed AS `t`"
+            "SELECT DISTINCT (`t`.a + 1\n) AS `k` FROM changed AS `t`"
         )

@@ -22,7 +22,7 @@ from headrace.engine.plan.column_tags import ColumnTags
 from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
-from headrace.engine.plan.view_plan import plan_views
+from headrace.engine.plan.view_plan import check_selections, plan_views
 from headrace.errors import ConfigError
 from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import option_text
@@ -108,6 +108,7 @@ class PipelineSpec:
         view_rules = [_build_rule(ViewRule, "views", number, rule) for number, rule in enumerate(self.views)]
         names = name_sinks(self.sinks)
         views = plan_views(view_rules, rules, names)
+        check_selections(views, self.transforms, self.tags)
         plan = Plan(
             name=self.name,
             source=self.source,

@@ -20,6 +20,7 @@ from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from headrace.sdk.sink import Sink
+    from headrace.sdk.transform import Transform
     from headrace.views.view_query import ViewQuery
 
 #: Characters of names that stand for several tables.
@@ -79,6 +80,28 @@ def plan_views(
     for number, view in made.values():
         _check_tables(number, view, tables, made)
     return _sort(made)
+
+
+def check_selections(views: Sequence[View], transforms: Sequence[Transform], tags: Mapping[str, Sequence[str]]) -> None:
+    """Raise PlacedError for a transform or a tag that names a view: its columns come from tables that are transformed already."""
+    names = {view.name for view in views}
+    fix = "name the tables that the view reads"
+    for number, transform in enumerate(transforms):
+        for key, globs in (
+            ("tables", transform.config.only_tables),
+            ("tables.exclude", transform.config.excluded_tables),
+        ):
+            if found := names.intersection(globs):
+                raise PlacedError(
+                    f"{min(found)!r} is a view, and transforms apply to tables",
+                    loc=("transforms", number, transform.name, key),
+                    fix=fix,
+                )
+    for tag, patterns in tags.items():
+        if found := {name for name in names if any(pattern.startswith(f"{name}.") for pattern in patterns)}:
+            raise PlacedError(
+                f"{min(found)!r} is a view, and tags belong to columns of tables", loc=("tags", tag), fix=fix
+            )
 
 
 def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> View:

@@ -91,6 +91,28 @@ def test_view_has_the_name_of_a_table() -> None:
     assert "a view has the name of the table" in str(route.error)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "transforms:\n  - unwrap\n  - mask: {columns: {email: {nullify: true}}, tables: [shop.totals]}\n",
+            "shop.yaml:9 transforms.1.mask.tables: 'shop.totals' is a view, and transforms apply to tables",
+        ),
+        (
+            "transforms:\n  - drop: {columns: [email], tables.exclude: [shop.totals]}\n",
+            "shop.yaml:8 transforms.0.drop.tables.exclude: 'shop.totals' is a view",
+        ),
+        ("tags: {pii: [shop.totals.email]}\n", "shop.yaml:7 tags.pii: 'shop.totals' is a view, and tags belong"),
+    ],
+)
+def test_transforms_and_tags_name_no_view(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(
+            HEAD.replace("shop.{table}", "shop.t_{table}") + SINK + text + VIEW.replace("shop.orders", "shop.t_orders")
+        )
+    assert message in str(raised.value)
+
+
 def test_unknown_table_is_compared_with_the_sources_of_rules() -> None:
     text = HEAD.replace('{source: db.shop.*, target: "shop.{table}"', "{source: shop.orders")
     with pytest.raises(ConfigError, match="no view writes the table") as raised:

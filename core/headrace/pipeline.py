@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, CheckpointFolders, read_header
-from headrace.checkpoint.light_reader import open_without_spark, read_history, read_status
+from headrace.checkpoint.light_reader import open_without_spark, read_history, read_log, read_status
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
 from headrace.config.yaml_document import Document, load
@@ -24,20 +24,16 @@ from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.commands.table_changes import diff_versions, read_table_key
 from headrace.engine.commands.table_origins import TableOrigin
 from headrace.engine.commands.table_reads import find_sink, read_table
-from headrace.engine.plan.error_translation import (
-    SparkDiedError,
-    redacted_errors,
-    spark_died,
-    translate,
-)
+from headrace.engine.plan.error_translation import SparkDiedError, redacted_errors, spark_died, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.pipeline_spec import PipelineSpec
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_notes, find_warnings
-from headrace.engine.run.start import hold_checkpoint, start
+from headrace.engine.run.start import hold_for_command, record_for, start
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, DataError, HeadraceError, LoginError
+from headrace.progress.audit_entry import AuditEntry
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
@@ -243,7 +239,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            with hold_checkpoint(spark, self.checkpoint):
+            with hold_for_command(self.plan, spark, "epoch", reason=reason):
                 checkpoint = Checkpoint(spark, self.checkpoint, self.name)
                 return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
@@ -256,7 +252,7 @@ class Pipeline(PipelineSpec):
         with redacted_errors(self.plan):
             spark = self._session(spark)
             self._require_batches(spark)
-            with hold_checkpoint(spark, self.checkpoint):
+            with hold_for_command(self.plan, spark, "resync", tables=(table,), now=now):
                 return resync(self.plan, spark, table, now=now)
 
     def replay(
@@ -268,7 +264,7 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            with hold_checkpoint(spark, self.checkpoint):
+            with hold_for_command(self.plan, spark, "replay", reason=reason, table=table):
                 yield from replay(self.plan, spark, reason=reason, table=table)
 
     def history(self, spark: SparkSession | None = None) -> list[BatchProgress]:
@@ -278,6 +274,11 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}", self.name)
+
+    def log(self, last: int | None = None, spark: SparkSession | None = None) -> list[AuditEntry]:
+        """Return the commands that somebody ran on the pipeline, oldest first, or the ``last`` ones. Spark starts as for ``history``."""
+        with redacted_errors(self.plan):
+            return read_log(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}", self.name, last)
 
     def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
         """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""
@@ -322,7 +323,8 @@ class Pipeline(PipelineSpec):
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))
-            yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
+            with nullcontext() if dry_run else record_for(self.plan, spark, "maintain", tables=tuple(tables)):
+                yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
 
     def find_origins(self, spark: SparkSession | None = None) -> list[TableOrigin]:
         """Return the tables of the pipeline with the topics that they come from. A run may be active."""

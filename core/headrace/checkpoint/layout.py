@@ -23,6 +23,7 @@
 ``backlog/``           batches that failed tables still need
 ``dead_letters/``      records that could not become a change or a row
 ``replay/``            dead letters that are being replayed
+``audit/``             commands that somebody ran by hand
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ HEADER = "headrace.json"
 #: Folders of the batches that a run has planned, of native and of ranged sources.
 STREAM, RANGED = "stream", "ranged"
 #: Folders that are also read without Spark.
-PROGRESS, BACKLOG = "progress", "backlog"
+PROGRESS, BACKLOG, AUDIT = "progress", "backlog", "audit"
 #: Files of an unfinished write, checksums, and files of a desktop.
 _TEMPORARY = re.compile(r"\.(.+\.[0-9a-f-]{32,36}\.tmp|.+\.crc|DS_Store)")
 
@@ -145,6 +146,11 @@ class CheckpointFolders:
     def replay(self) -> Folder:
         """Dead letters that are being replayed."""
         return self.folder.folder("replay")
+
+    @cached_property
+    def audit(self) -> Folder:
+        """Commands that somebody ran by hand, a file each."""
+        return self.folder.folder(AUDIT)
 
     @property
     def next_batch(self) -> int:

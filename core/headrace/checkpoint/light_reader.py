@@ -9,14 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.audit_log import read_audit
 from headrace.checkpoint.backlog import read_failures
-from headrace.checkpoint.layout import BACKLOG, PROGRESS, read_header
+from headrace.checkpoint.layout import AUDIT, BACKLOG, PROGRESS, read_header
 from headrace.checkpoint.progress_log import read_progress
 from headrace.errors import ConfigError
 from headrace.progress.status import CheckpointStatus, describe_checkpoint
 from headrace.runtime.jars.ivy import spark_conf_home
 
 if TYPE_CHECKING:
+    from headrace.progress.audit_entry import AuditEntry
     from headrace.progress.model import BatchProgress
     from headrace.sdk.file_system import FileSystem, TextFolder
 
@@ -89,6 +91,12 @@ def read_history(checkpoint: TextFolder, where: str, pipeline: str) -> list[Batc
     """Return the progress of the last batches, oldest first. ConfigError for the checkpoint of another pipeline or layout."""
     read_header(checkpoint, where, pipeline)
     return read_progress(checkpoint.folder(PROGRESS))
+
+
+def read_log(checkpoint: TextFolder, where: str, pipeline: str, last: int | None) -> list[AuditEntry]:
+    """Return the commands that somebody ran on a pipeline, oldest first, or the ``last`` ones. ConfigError as for ``read_history``."""
+    read_header(checkpoint, where, pipeline)
+    return read_audit(checkpoint.folder(AUDIT), last)
 
 
 def read_status(

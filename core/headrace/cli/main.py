@@ -17,6 +17,7 @@ from headrace.cli.commands.check import check
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
+from headrace.cli.commands.log import log
 from headrace.cli.commands.maintain import maintain
 from headrace.cli.commands.new import new
 from headrace.cli.commands.package import package
@@ -81,6 +82,7 @@ for _command in (
     replay,
     epoch,
     resync,
+    log,
     plugins,
     schema,
     jars,

@@ -16,6 +16,7 @@ from headrace.config.view_rule import ViewRule
 from headrace.config_errors import PlacedError
 from headrace.engine.plan.table_options import TableOptions
 from headrace.errors import ConfigError
+from headrace.sdk.transform import TransformConfig
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def check_selections(views: Sequence[View], transforms: Sequence[Transform], tag
     names = {view.name for view in views}
     fix = "name the tables that the view reads"
     for number, transform in enumerate(transforms):
-        for key, globs in (
-            ("tables", transform.config.only_tables),
-            ("tables.exclude", transform.config.excluded_tables),
-        ):
+        config = transform.config
+        if not isinstance(config, TransformConfig):
+            continue
+        for key, globs in (("tables", config.only_tables), ("tables.exclude", config.excluded_tables)):
             if found := names.intersection(globs):
                 raise PlacedError(
                     f"{min(found)!r} is a view, and transforms apply to tables",

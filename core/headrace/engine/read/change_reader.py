@@ -28,7 +28,7 @@ from headrace.engine.read.dead_letter_events import load_for_dead_letters
 from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers, drop_decoded_keys
 from headrace.engine.read.key_updates import split_key_updates
 from headrace.engine.read.other_tables import reject_other_tables
-from headrace.engine.read.part_union import split_other_tables, transform_or_withhold, union_parts
+from headrace.engine.read.part_union import transform_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.refused_fields import reject_refused_fields
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
@@ -181,13 +181,11 @@ class ChangeReader:
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
         transform = partial(self._transform, transforms=transforms, topic=events.topic, seen=seen, balance=balance)
-        own, *others = split_other_tables(self._plan, changes) if is_split else [changes]
-        own = transform(own)
-        changes = union_parts([own, *(transform_or_withhold(part, transform) for part in others)])
+        changes, key_columns = transform_parts(self._plan, changes, transform, has_others=is_split)
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
         kept = keep_numbers(changes.frame, OFFSET, FILE, PLACE) if is_numbered else changes.frame
-        return reject_missing_keys(replace(changes, frame=kept), own.key_columns)
+        return reject_missing_keys(replace(changes, frame=kept), key_columns)
 
     def _find_order(self, session: SparkSession, events: Events, route: Route) -> Sequence[StructField]:
         """Return the columns that order the changes of a topic; none if positions or offsets order them."""

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 _PLACES = {TOPIC, PARTITION, OFFSET, FILE, PLACE, TIMESTAMP, POSITION, DELETED, ERROR}
 
 
-def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
+def transform_parts(
+    plan: Plan, changes: Changes, transform: Callable[[Changes], Changes], *, has_others: bool
+) -> tuple[Changes, Sequence[str]]:
+    """Return the transformed changes of a topic, and the key columns of its own table. ``has_others``: it may have changes of other tables."""
+    own, *others = _split_other_tables(plan, changes) if has_others else [changes]
+    own = transform(own)
+    return _union_parts([own, *(_transform_or_withhold(part, transform) for part in others)]), own.key_columns
+
+
+def _split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
     """Separate changes of other tables, to which every transform that hides values applies."""
     from pyspark.sql import functions as F
 
@@ -50,7 +59,7 @@ def split_other_tables(plan: Plan, changes: Changes) -> list[Changes]:
     return [replace(changes, frame=changes.frame.where(~is_other)), others]
 
 
-def transform_or_withhold(others: Changes, transform: Callable[[Changes], Changes]) -> Changes:
+def _transform_or_withhold(others: Changes, transform: Callable[[Changes], Changes]) -> Changes:
     """Return the transformed changes of other tables; without values if a transform that hides some does not fit them.
 
     Such a transform may be limited to a table with other columns. The table of the topic does not fail because of it.
@@ -62,7 +71,7 @@ def transform_or_withhold(others: Changes, transform: Callable[[Changes], Change
         return replace(others, frame=others.frame.select(*kept))
 
 
-def union_parts(parts: Sequence[Changes]) -> Changes:
+def _union_parts(parts: Sequence[Changes]) -> Changes:
     """Return the union of the parts. A column whose type differs between parts, because only one masks it, becomes a string."""
     if len(parts) == 1:
         return parts[0]

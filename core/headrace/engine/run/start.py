@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from headrace.checkpoint.audit_log import record_command
+from headrace.checkpoint.layout import CheckpointFolders
 from headrace.checkpoint.run_note import RunNote
+from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.native_query import NativeQuery
 from headrace.engine.run.query import Query, RunOptions
@@ -53,6 +56,19 @@ def hold_checkpoint(spark: SparkSession, checkpoint: str) -> Iterator[None]:
     folder.make_private()
     with RunNote(folder).hold():
         yield
+
+
+@contextmanager
+def hold_for_command(plan: Plan, spark: SparkSession, command: str, **arguments: Any) -> Iterator[None]:
+    """Hold the checkpoint for a command that changes it, and record the command there."""
+    with hold_checkpoint(spark, plan.checkpoint), record_for(plan, spark, command, **arguments):
+        yield
+
+
+def record_for(plan: Plan, spark: SparkSession, command: str, **arguments: Any) -> AbstractContextManager[None]:
+    """Return a block that records a command in the checkpoint. ``arguments``: as the user gave them."""
+    folders = CheckpointFolders(Folder(spark, plan.checkpoint))
+    return record_command(folders.audit, command, arguments, plan.redact)
 
 
 def _refuse_used(path: str) -> None:

@@ -44,6 +44,8 @@ def test_epoch_is_raised_after_a_restore(tmp_path: Path, command_spark: SparkSes
         0,
         "epoch 1: all changes from batch 1 on are newer than earlier ones\n",
     )
+    (entry,) = Pipeline.from_file(file).log(spark=command_spark)
+    assert (entry.command, entry.arguments, entry.result) == ("epoch", {"reason": "restored"}, "done")
     bronze.lsn = 1
     artists.snapshot({"artist_id": 1, "name": "Hans Arp", "nationality": "German"})
     bronze.flush()

@@ -188,27 +188,6 @@ def test_order_and_duplicates_of_records_without_a_log_position_are_to_check(
     assert found - {"--source-class"} == options & {"--filter-dupes"}
 
 
-def test_multi_table_streamer(importer: Any, tmp_path: Path) -> None:
-    main = (
-        "hoodie.streamer.ingestion.tablesToBeIngested=shop.orders,shop.people\n"
-        "hoodie.streamer.ingestion.shop.orders.configFile=s3://conf/orders.properties\n"
-        "hoodie.streamer.ingestion.shop.people.configFile=s3://conf/people.properties\n"
-        "bootstrap.servers=broker:9092\n"
-    )
-    (tmp_path / "main.properties").write_text(main, encoding="utf-8")
-    for name in ("orders", "people"):
-        text = f"hoodie.streamer.source.kafka.topic={name}\nhoodie.datasource.write.recordkey.field={name}_id\n"
-        (tmp_path / f"{name}.properties").write_text(text, encoding="utf-8")
-    result = importer.run(tmp_path / "main.properties")
-    importer.check(result)
-    pipeline = yaml.safe_load(result.pipeline)
-    assert pipeline["source"]["kafka"] == {"bootstrap.servers": "broker:9092", "subscribe": ["orders", "people"]}
-    assert pipeline["tables"] == [
-        {"source": "orders", "key": ["orders_id"]},
-        {"source": "people", "key": ["people_id"]},
-    ]
-
-
 def test_source_class_gives_the_format(importer: Any, tmp_path: Path, find_keys: Any) -> None:
     address = "http://user:hunter2@registry:8081/subjects/orders-value/versions/latest"
     text = PROPERTIES.replace("http://registry:8081/subjects/shop.public.orders-value/versions/latest", address)
@@ -351,16 +330,6 @@ def test_partition_columns_have_no_types_of_a_key_generator(importer: Any, tmp_p
     (table,) = yaml.safe_load(result.pipeline)["tables"]
     assert table["sink"]["hudi"][option] == "country,at"
     assert option in find_keys(result, Kind.TO_DO)
-
-
-def test_files_of_tables_are_found_at_their_paths(importer: Any, tmp_path: Path) -> None:
-    start = "hoodie.streamer.ingestion."
-    text = f"{start}tablesToBeIngested=d.c\n{start}d.c.configFile=config/c.properties\nbootstrap.servers=b:9092\n"
-    (tmp_path / "all.properties").write_text(text, encoding="utf-8")
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/c.properties").write_text("hoodie.streamer.source.kafka.topic=c\n", encoding="utf-8")
-    pipeline = yaml.safe_load(importer.run(tmp_path / "all.properties").pipeline)
-    assert pipeline["source"]["kafka"]["subscribe"] == ["c"]
 
 
 def test_variables_of_the_shell_are_to_set(importer: Any, tmp_path: Path) -> None:

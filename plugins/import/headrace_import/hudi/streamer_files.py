@@ -13,7 +13,10 @@ from headrace_import.settings import Settings
 _INCLUDE = "include"
 #: Options of HoodieMultiTableStreamer: the tables, and the properties file of each.
 _INGESTION = tuple(f"hoodie.{name}.ingestion." for name in ("streamer", "deltastreamer"))
-_TABLES, _FILE = "tablesToBeIngested", ".configFile"
+_TABLES, _FILE, _FOLDER = "tablesToBeIngested", ".configFile", "targetBasePath"
+#: Arguments of HoodieMultiTableStreamer, and those of HoodieStreamer, which its tables have from the properties.
+_PREFIX, _CONFIG = "--base-path-prefix", "--config-folder"
+_TARGET, _BASE = "--target-table", "--target-base-path"
 
 
 def is_streamer(options: dict[str, str]) -> bool:
@@ -88,15 +91,43 @@ def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report
         job.ignore([_INCLUDE], "its options are part of the job")
         yield job
         return
-    main = Settings(place, ingestion, report)
-    main.ignore([key for key in ingestion if key.endswith((_TABLES, _FILE))], "each table is a rule of `tables:`")
-    main.report_unknown([])
     shared = {key: value for key, value in options.items() if key not in ingestion}
-    for table in filter(None, map(str.strip, tables.split(","))):
-        file = next(
-            (value for key, value in ingestion.items() if key.endswith(f".{table}{_FILE}")), f"{table}.properties"
-        )
-        path = _find_file(paths[-1].parent, file)
-        job = Settings(f"{place} + {path.name}", {**shared, **read_properties(path)}, report)
-        job.ignore([_INCLUDE], "its options are part of the job")
-        yield job
+    main = {key: shared.pop(key) for key in (_PREFIX, _CONFIG, _TARGET, _BASE) if key in shared} | ingestion
+    _report_main(Settings(place, main, report))
+    for name in filter(None, map(str.strip, tables.split(","))):
+        yield _read_table(name, paths, main, shared, report)
+
+
+def _report_main(main: Settings) -> None:
+    """Report the options of a HoodieMultiTableStreamer that are not those of a table."""
+    main.ignore(
+        [key for key in main.list_keys() if key.endswith((_TABLES, _FILE))], "each table is a rule of `tables:`"
+    )
+    main.ignore([_PREFIX], "the folder of each table has it")
+    main.ignore([_CONFIG], "the files are read from the folder of the file that names them")
+    main.ignore([_TARGET, _BASE], f"HoodieMultiTableStreamer takes names from {_TABLES}, and folders from {_PREFIX}")
+    main.report_unknown([])
+
+
+def _read_table(
+    name: str, paths: Sequence[Path], main: dict[str, str], shared: dict[str, str], report: Report
+) -> Settings:
+    """Return the job of one table of a HoodieMultiTableStreamer, with the name and the folder that Hudi gives it."""
+    database, _, table = name.rpartition(".")
+    database = database or "default"
+    keys = [f"{start}{full}{_FILE}" for full in (f"{database}.{table}", name) for start in _INGESTION]
+    file = next((main[key] for key in keys if key in main), f"{database}_{table}_config.properties")
+    path = _find_file(paths[-1].parent, file)
+    own = read_properties(path)
+    folder = next((key for key in own if key.startswith(_INGESTION) and key.endswith(_FOLDER)), "")
+    named = {_TARGET: f"{database}.{table}"}
+    if folder:
+        named[_BASE] = own.pop(folder)
+    elif main.get(_PREFIX):
+        named[_BASE] = f"{main[_PREFIX].rstrip('/')}/{database}/{table}"
+    listed = next(key for key in main if key.endswith(_TABLES))
+    spelling = {_TARGET: listed, _BASE: folder or _PREFIX}
+    place = " + ".join(path.name for path in (*paths, path))
+    job = Settings(place, {**shared, **own, **named}, report, spelling=spelling)
+    job.ignore([_INCLUDE], "its options are part of the job")
+    return job

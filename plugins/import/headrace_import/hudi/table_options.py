@@ -70,7 +70,7 @@ def _add_target(job: Settings, rule: Block, *, take_over: bool) -> None:
     key = job.find("--target-table", "hoodie.table.name", f"{_SYNC}table", "hoodie.datasource.write.table.name")
     if key is None:
         return
-    database = job.get(f"{_SYNC}database")
+    database = "" if "." in job.get(key) else job.get(f"{_SYNC}database")
     target = f"{database}.{job.read(key)}" if database else job.read(key)
     if take_over:
         job.ignore([key, f"{_SYNC}database"], "the folder of the table names it")

@@ -19,7 +19,7 @@ def add_folders(jobs: Sequence[Settings], rules: Sequence[Block], sink: Block) -
     """Set the path of the sink, and the target of each rule, to the folders of the tables. ConfigError if they have no common parent."""
     for job in jobs:
         if not job.get(_BASE):
-            fix = f"give the command line with {_BASE} as well"
+            fix = f"give the command line with {job.spell(_BASE)} as well"
             raise ConfigError("the folder of the table is not known", where=job.place, fix=fix)
         if _BUCKET.fullmatch(job.get(_BASE).rstrip("/")):
             fix = "import without --take-over, which loads the rows into a new table in a folder of the bucket"
@@ -49,10 +49,10 @@ def _split_folder(job: Settings) -> tuple[str, str]:
     folder = job.read(_BASE).rstrip("/")
     parts = _FOLDER.fullmatch(folder)
     if parts is None or (parts["parent"] is None and "${" in folder):
-        fix = f"write the name of the folder behind the variable, as in `{_BASE} ${{LAKE}}/orders`"
+        fix = f"write the name of the folder behind the variable, as in `{job.spell(_BASE)} ${{LAKE}}/orders`"
         raise ConfigError(
             "the folder is one variable, and headrace needs the name of the table apart from its parent folder",
-            where=f"{job.place}, {_BASE}",
+            where=f"{job.place}, {job.spell(_BASE)}",
             fix=fix,
         )
     return parts["parent"] or "", parts["name"]

@@ -92,10 +92,13 @@ class ConnectorSecrets:
         }
 
     def _find(self, key: str, text: str) -> Iterator[str]:
-        if self._is_secret(key) and not _REFERENCE.search(text):
+        parts = [match[2].strip("\"'") for match in _PART.finditer(text)]
+        parts += [match[1] for match in _URL_LOGIN.finditer(text)]
+        found = [part for part in parts if not _REFERENCE.search(part)]
+        is_whole = self._is_secret(key) and not _REFERENCE.search(text)
+        if is_whole or (not found and _hide_parts(text) != text):
             yield text
-        yield from (match[2].strip("\"'") for match in _PART.finditer(text) if not _REFERENCE.search(match[2]))
-        yield from (match[1] for match in _URL_LOGIN.finditer(text) if not _REFERENCE.search(match[1]))
+        yield from found
 
     def _is_secret(self, key: str) -> bool:
         is_named = has_secret_name(key) or _SECRET_NAME.search(key) is not None

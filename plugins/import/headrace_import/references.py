@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from headrace.sdk.http import hide_credentials
+
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
 #: Providers with the same syntax in headrace.
@@ -11,12 +13,12 @@ _SAME = ("env", "file", "secretManager", "ssm")
 #: Names of options whose values are secrets.
 _SECRET_KEY = re.compile(
     r"passw|(^|[._-])pwd($|[._-])|passphrase|cookie|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
-    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key|catalog\.(properties\.)?header\.",
+    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key|catalog\.(properties\.)?header\.|custom\.headers$",
     re.IGNORECASE,
 )
 #: Options whose names look like those of secrets.
 _PUBLIC_KEY = re.compile(
-    r"credentials?\.(source|provider)|credentials\.provider\.class|token\.endpoint|header\.x-iceberg-access-delegation",
+    r"credentials?\.(source|provider|profile$)|credentials\.provider\.class|token\.endpoint|header\.x-iceberg-access-delegation",
     re.IGNORECASE,
 )
 #: The name that a user gave to a transform or predicate.
@@ -28,6 +30,8 @@ _INNER_SECRET = re.compile(
     r"(passw(or)?d|\bpwd|api_?-?key|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
     re.IGNORECASE,
 )
+#: A key of AES-256 for objects. With KMS, the option is the id of a key.
+_OBJECT_KEY, _AES_KEY = re.compile(r"\bsse\.key$"), re.compile(r"\s*[A-Za-z0-9+/]{43}=\s*")
 _LOGIN = re.compile(r"\s*(Basic|Bearer)\s+\S", re.IGNORECASE)
 #: The salt of a mask of Debezium is a part of the option's name.
 _SALT = re.compile(r"(\.with\.salt\.).+")
@@ -39,6 +43,8 @@ def find_clear_secret(key: str, value: str) -> bool:
     if not text.strip():
         return False
     if any(pattern.search(text) for pattern in (_URL_PASSWORD, _INNER_SECRET)) or _LOGIN.match(text):
+        return True
+    if hide_credentials(text) != text or (_OBJECT_KEY.search(name) and _AES_KEY.fullmatch(text)):
         return True
     if "jaas" in name.lower() and text != value:  # a login module with references
         return False

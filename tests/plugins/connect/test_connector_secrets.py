@@ -30,6 +30,9 @@ SECRETS = {
     "value.converter.schema.registry.url": (f"http://u:{SECRET}@reg:8081", "http://u:******@reg:8081"),
     "database.url": (f"jdbc:x?user=a&password={SECRET}&ssl=true", "jdbc:x?user=a&password=******&ssl=true"),
     "database.initial.statements": (f"SET PASSWORD = '{SECRET}'; SET x = 1", "SET PASSWORD = ******; SET x = 1"),
+    "storage.connection": (f"AccountName=a;AccountKey={SECRET};X=y", "AccountName=a;AccountKey=******;X=y"),
+    "http.headers": (f"X-Api-Key: {SECRET}", "X-Api-Key: ******"),
+    "oracle.url": (f"jdbc:oracle:thin:scott/{SECRET}@//h:1521/x", "jdbc:oracle:thin:scott/******@//h:1521/x"),
     "driver.options": (f'{{"password": "{SECRET}"}}', '{"password": ******}'),
 }
 SALTED = "column.mask.hash.v2.SHA-256.with.salt."

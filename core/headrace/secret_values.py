@@ -29,12 +29,14 @@ _BEARER = re.compile(r"\b(Bearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*", re.IGNORE
 _URL_PASSWORD = re.compile(r"""(?<=://)([^/\s:@]*:)(?!\d{1,5}/)[^\s"'<>]+(?=@)""")
 #: A login of one part, such as an access token.
 _URL_TOKEN = re.compile(r"""(?:(?<=https://)|(?<=http://))[^/\s:@"'<>]{20,}(?=@)""")
-#: Headers with a key, parts of Azure's connection strings, and logins of Oracle's addresses.
+#: Headers with a key, parts of connection strings, and logins `user/password@` of addresses with a driver.
 _NAMED = re.compile(
-    r"""(\bx-[\w-]*(?:key|token|secret)["']?\s*[:=]\s*["']?|(?:Account|SharedAccess)(?:Key|Signature)\s*=\s*)[^\s;,"'<>]+""",
+    r"""((?<![\w-])x-[\w-]*(?:key|token|secret)["']?\s*[:=]\s*["']?|(?:Account|SharedAccess)(?:Key|Signature)\s*=\s*)[^\s;,"'<>]+""",
     re.IGNORECASE,
 )
-_ORACLE = re.compile(r"""(jdbc:oracle:\w+:[^\s/@:"'<>]+/)(?:"[^"]*"|[^\s"'<>@]+)(?=@)""", re.IGNORECASE)
+_DRIVER_LOGIN = re.compile(
+    r"""(\b(?:[a-z]+:){3}[^\s/@:"'<>]+/)(?:"[^"]*"|[^\s"'<>@]+)(?=@(?://|\(|[\w.-]+[:/?]))""", re.IGNORECASE
+)
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL)
 
 
@@ -64,7 +66,7 @@ def propagate_secret(text: str, *parts: Any) -> str:
 
 def hide_credentials(text: str) -> str:
     """Return the text without credentials that their form shows: headers with logins and keys, passwords of addresses, private keys."""
-    for pattern in (_NAMED, _ORACLE, _PRIVATE_KEY):
+    for pattern in (_NAMED, _DRIVER_LOGIN, _PRIVATE_KEY):
         text = pattern.sub(rf"\1{HIDDEN}", text)
     text = _HEADER.sub(lambda match: f"{match[1]}{match[2] or ''}{HIDDEN}", text)
     text = _BASIC.sub(lambda match: match[1] + HIDDEN if _is_login(match[2]) else match[0], text)

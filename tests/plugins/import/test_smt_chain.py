@@ -52,6 +52,10 @@ def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
             {"type": "TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "dd.MM.yyyy"},
             [{"timestamp": {"field": "at", "target.type": "Date", "format": "dd.MM.yyyy"}}],
         ),
+        (
+            {"type": "TimestampConverter$Value", "field": "at", "target.type": "string", "format": "yy'SyS'.SSS"},
+            [{"timestamp": {"field": "at", "target.type": "string", "format": "yy'SyS'.SSS"}}],
+        ),
         ({"type": "Flatten$Value", "delimiter": "_"}, [{"flatten": {"delimiter": "_"}}]),
         ({"type": "MaskField$Value", "fields": "a"}, [{"mask": {"columns": {"a": {"empty": True}}}}]),
         (
@@ -182,6 +186,14 @@ def test_key_columns(importer: Any) -> None:
         (
             {"type": f"{KAFKA}TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "YYYY-MM-dd"},
             "year",
+        ),
+        (
+            {"type": f"{KAFKA}TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "dd.MM.yy"},
+            "century",
+        ),
+        (
+            {"type": f"{KAFKA}TimestampConverter$Value", "field": "at", "target.type": "Timestamp", "format": "y'S'.S"},
+            "`SSS` is the same",
         ),
         ({"type": f"{KAFKA}ReplaceField$Value", "exclude": "before,source"}, "after `unwrap`"),
     ],

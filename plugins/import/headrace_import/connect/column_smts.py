@@ -22,6 +22,8 @@ _TEXT = re.compile(r"'[^']*'")
 #: Name of a column that SQL takes without quotes.
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OTHER_LETTERS = frozenset("YwWuF")
+#: Letters of a SimpleDateFormat whose meaning depends on their number: only `SSS` and `yyyy` have the same meaning in Spark.
+_FRACTION, _SHORT_YEAR = re.compile(r"(?<!S)(S{1,2}|S{4,})(?!S)"), re.compile(r"(?<!y)y{1,2}(?!y)")
 
 
 def import_cast(smt: Smt) -> Imported:
@@ -92,12 +94,25 @@ def import_timestamp_converter(smt: Smt) -> Imported:
     """Import the conversion of a time."""
     if not smt.get("field") or not smt.get("target.type"):
         raise NotImportableError("a conversion of a whole value has no meaning for rows", "name a column: `timestamp`")
-    if letters := sorted(set(_TEXT.sub("", smt.get("format"))) & _OTHER_LETTERS):
-        why = f"the letters {', '.join(letters)} of its format have another meaning in Spark"
-        raise NotImportableError(why, "`timestamp` with a pattern of Spark: `y` is the year, `d` the day of the month")
+    _refuse_pattern(_TEXT.sub("", smt.get("format")), is_read=smt.get("target.type") != "string")
     step, options = make_step(smt, "timestamp")
     copy_options(smt, options, "field", "target.type", "format", "unix.precision")
     return _finish(smt, step)
+
+
+def _refuse_pattern(pattern: str, *, is_read: bool) -> None:
+    """Raise NotImportableError for a pattern, without quoted text, that has another meaning in Spark. ``is_read``: it reads strings."""
+    if letters := sorted(set(pattern) & _OTHER_LETTERS):
+        why = f"the letters {', '.join(letters)} of its format have another meaning in Spark"
+        raise NotImportableError(why, "`timestamp` with a pattern of Spark: `y` is the year, `d` the day of the month")
+    if _FRACTION.search(pattern):
+        why = "`S` of its format is a number of milliseconds, and in Spark a digit of the fraction of a second"
+        raise NotImportableError(
+            why, "`timestamp`, if the strings have a digit for each `S`: `SSS` is the same in both"
+        )
+    if is_read and _SHORT_YEAR.search(pattern):
+        why = "a year of two digits is one from 80 years ago to 20 years from now, and in Spark one from 2000 to 2099"
+        raise NotImportableError(why, "`timestamp`, if no year is before 2000; otherwise `compute` the century")
 
 
 def import_flatten(smt: Smt) -> Imported:

@@ -439,6 +439,7 @@ def test_databases_that_the_binary_log_leaves_out(
         ({"database.exclude.list": "a"}, ["b.x"]),
         ({"signal.data.collection": "a.x"}, ["a.y", "b.x"]),
         ({"table.include.list": "*"}, []),
+        ({"table.include.list": r"a[.]x{1\,2}"}, ["a.x"]),
     ],
 )
 def test_captured_tables(options: dict[str, str], captured: list[str]) -> None:

@@ -40,6 +40,11 @@ ICEBERG = {
         (POSTGRES | {"table.include.list": "^public\\.a$,^public.b.*"}, "shop[.](?i:public\\.a|public.b.*)"),
         (POSTGRES | {"schema.include.list": "public", "table.include.list": "public.a"}, ["shop.public.a"]),
         (POSTGRES | {"topic.delimiter": "-", "table.include.list": r"public\.a,x[.]b.*"}, r"shop-(?i:public-a|x-b.*)"),
+        (
+            POSTGRES | {"table.include.list": r"public\.a{1\,2},public.b\\,c"},
+            r"shop[.](?i:public\.a{1,2}|public.b\\|c)",
+        ),
+        (POSTGRES | {"table.include.list": r"public.a\,b"}, ["shop.public.a_b"]),
         (POSTGRES | {"topic.delimiter": "_", "table.include.list": "public.a"}, ["shop_public_a"]),
         (MYSQL | {"table.include.list": "db.a"}, ["shop.db.a"]),
         (MARIADB | {"database.include.list": "db"}, "shop[.](?i:db)[.].+"),

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+_ITEM = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
+
 
 class Finding(NamedTuple):
     """Setting that loses changes, or may lose them later (``is_warning``), and the statement that fixes it."""
@@ -57,8 +59,9 @@ def is_captured_column(options: Mapping[str, str], column: str) -> bool:
 
 
 def list_items(options: Mapping[str, str], key: str) -> list[str]:
-    """Return the items of a list that is separated by commas."""
-    return [item.strip() for item in options.get(key, "").split(",") if item.strip()]
+    r"""Return the items of a list that is separated by commas. ``\,`` is a comma of an item."""
+    items = (item.strip().replace(r"\,", ",") for item in _ITEM.findall(options.get(key, "")))
+    return [item for item in items if item]
 
 
 def _is_captured(options: Mapping[str, str], table: str) -> bool:

@@ -23,6 +23,8 @@ _STRATEGIES = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.sche
 TOPIC_PREFIX = ("topic.prefix", "database.server.name")
 _PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
 _DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
+#: An item of a list of regular expressions.
+_ITEM = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
 _INCLUDED, _EXCLUDED = ("table.include.list", "table.whitelist"), ("table.exclude.list", "table.blacklist")
 
 
@@ -123,8 +125,12 @@ def list_databases(settings: Settings) -> list[str]:
 
 
 def _list_names(text: str) -> list[str]:
-    """Return the items of a list of names or regular expressions. Debezium compares the whole name, with and without anchors."""
-    return [re.sub(r"^\^|(?<!\\)\$$", "", item) for item in split_list(text)]
+    r"""Return the items of a list of names or regular expressions, in which ``\,`` is a comma of an item.
+
+    Debezium compares the whole name, with and without anchors.
+    """
+    items = (item.strip().replace(r"\,", ",") for item in _ITEM.findall(text))
+    return [re.sub(r"^\^|(?<!\\)\$$", "", item) for item in items if item]
 
 
 def _join_names(names: list[str]) -> str:
@@ -142,7 +148,7 @@ def _check_strategy(settings: Settings) -> None:
 
 def _is_name(item: str) -> bool:
     """Return whether an item of a table list is a name, not a regular expression."""
-    return bool(re.fullmatch(r"[\w$ -]+((\\?\.)[\w$ -]+)+", item))
+    return bool(re.fullmatch(r"[\w$, -]+((\\?\.)[\w$, -]+)+", item))
 
 
 def _report_case(settings: Settings, included: str) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from headrace_import.connect.debezium_source import TOPIC_PREFIX, list_levels, split_topics
 from headrace_import.connect.iceberg_sink import TABULAR
 from headrace_import.connect.known_options import list_reasons
+from headrace_import.connect.naming_strategy import names_tables
 from headrace_import.connect.smt import Smt, split_list
 from headrace_import.connect.smt_chain import Chain
 from headrace_import.connect.topics import Topics
@@ -108,6 +109,13 @@ class DebeziumServer:
             rule.add("route.by.field", [f"source.{level}" for level in list_levels(self.source)])
             return [rule]
         if self.sink is None:
+            return []
+        if not names_tables(self.source):
+            why, fix = (
+                "the sink names its tables by the topics of this strategy",
+                "write `target:` in rules of `tables:`",
+            )
+            self.source.add_to_do(["topic.naming.strategy"], why, fix)
             return []
         pattern, topic = split_topics(self.source)
         rule.add("source", f"/{pattern}/", self.source.cite(*TOPIC_PREFIX))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from headrace.sdk import ConfigError
+from headrace_import.connect.naming_strategy import apply_strategy
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.topics import Topics, quote_pattern
-from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
@@ -17,8 +17,6 @@ CLASSES = {
     "io.debezium.connector.mariadb.MariaDbConnector": "database",
     "io.debezium.connector.sqlserver.SqlServerConnector": "schema",
 }
-#: Topic naming strategies whose names begin with the prefix, the database or schema, and the table.
-_STRATEGIES = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy")
 #: Options with the first part of the topics.
 TOPIC_PREFIX = ("topic.prefix", "database.server.name")
 _PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
@@ -34,27 +32,7 @@ def read_topics(settings: Settings) -> Topics:
     if prefix_key is None:
         fix = "add `topic.prefix`, or `database.server.name` for Debezium 1"
         raise ConfigError("the connector has no prefix of its topics", where=settings.place, fix=fix)
-    _check_strategy(settings)
-    delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), list_databases(settings)
-    keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
-    included = settings.find(*_INCLUDED)
-    if included:
-        outer = [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
-        settings.ignore(outer, f"`{included}` names the tables of the topics")
-    if included and all(map(_is_name, _list_names(settings.get(included)))):
-        _report_case(settings, included)
-        tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
-        parts = [
-            [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
-        ]
-        names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
-        return Topics(names, comment=settings.cite(*keys, included))
-    pattern, more = _make_pattern(settings, included)
-    between = quote_pattern(delimiter)
-    if delimiter != ".":  # The lists match names with a dot.
-        pattern = pattern.replace("\\.", between).replace("[.]", between)
-    start = "".join(f"{part}{between}" for part in (quote_pattern(prefix), _join_names(databases)) if part)
-    return Topics(pattern=f"{start}{pattern}", comment=settings.cite(*keys, *more))
+    return apply_strategy(settings, _read_lists(settings, prefix_key), CLASSES[settings.get("connector.class")])
 
 
 def read_dialects(settings: Settings) -> Block | None:
@@ -88,6 +66,30 @@ def split_topics(settings: Settings) -> tuple[str, str]:
     count = len(list_levels(settings))
     pattern = quote_pattern(delimiter).join([quote_pattern(prefix), *["([^.]+)"] * (count - 1), "(.+)"])
     return pattern, delimiter.join([prefix, *(f"{{{number}}}" for number in range(1, count + 1))])
+
+
+def _read_lists(settings: Settings, prefix_key: str) -> Topics:
+    """Return the topics of the tables in the connector's lists, as its default strategy names them."""
+    delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), list_databases(settings)
+    keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
+    included = settings.find(*_INCLUDED)
+    if included:
+        outer = [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
+        settings.ignore(outer, f"`{included}` names the tables of the topics")
+    if included and all(map(_is_name, _list_names(settings.get(included)))):
+        _report_case(settings, included)
+        tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
+        parts = [
+            [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
+        ]
+        names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
+        return Topics(names, comment=settings.cite(*keys, included))
+    pattern, more = _make_pattern(settings, included)
+    between = quote_pattern(delimiter)
+    if delimiter != ".":  # The lists match names with a dot.
+        pattern = pattern.replace("\\.", between).replace("[.]", between)
+    start = "".join(f"{part}{between}" for part in (quote_pattern(prefix), _join_names(databases)) if part)
+    return Topics(pattern=f"{start}{pattern}", comment=settings.cite(*keys, *more))
 
 
 def _read_delimiter(settings: Settings) -> str:
@@ -135,15 +137,6 @@ def _list_names(text: str) -> list[str]:
 
 def _join_names(names: list[str]) -> str:
     return f"(?:{'|'.join(map(quote_pattern, names))})" if names else ""
-
-
-def _check_strategy(settings: Settings) -> None:
-    key = "topic.naming.strategy"
-    if settings.get(key) in _STRATEGIES:
-        settings.ignore([key], "it names topics by prefix, schema and table, as the file expects")
-    elif settings.get(key):
-        why = "this strategy may give topics other names than the file has"
-        settings.reject([key], why, "check `subscribe` or `subscribePattern`", Kind.TO_DO)
 
 
 def _is_name(item: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.smt import Smt, split_list
-from headrace_import.connect.topics import Topics
+from headrace_import.connect.topics import Topics, route_name
 from headrace_import.import_report import Kind
 from headrace_import.settings import Settings
 
@@ -18,7 +17,6 @@ _OPTIONS = {
     "ByLogicalTableRouter": ("topic.regex", "topic.replacement"),
     "ToLogicalTopicRouter": ("topic.regex", "topic.replacement"),
 }
-_GROUP = re.compile(r"\$(?:(\d)|\{(\w+)\})")
 
 
 def select_read_topics(
@@ -64,12 +62,4 @@ def _apply(smt: Smt, name: str) -> str | None:
     if smt.class_name not in _OPTIONS or smt.get("predicate") or "${" in name:
         return None
     regex, replacement = (smt.get(option) for option in _OPTIONS[smt.class_name])
-    try:
-        match = re.fullmatch(regex, name)
-        return _GROUP.sub(lambda group: match[_read_group(group)] or "", replacement) if match else name
-    except (re.error, IndexError):
-        return None
-
-
-def _read_group(group: re.Match[str]) -> int | str:
-    return int(group[1]) if group[1] else group[2]
+    return route_name(name, regex, replacement)

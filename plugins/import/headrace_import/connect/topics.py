@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from headrace_import.pipeline_draft import Block
 
+_GROUP = re.compile(r"\$(?:(\d)|\{(\w+)\})")
+
 
 @dataclass(frozen=True)
 class Topics:
@@ -54,3 +56,15 @@ def quote_pattern(name: str) -> str:
     if "${" in name:
         return name
     return re.sub(r"([^\w-])", r"[\1]", name).replace("[^]", r"\^").replace("[\\]", r"\\")
+
+
+def route_name(name: str, regex: str, replacement: str) -> str | None:
+    """Return the name for a topic whose whole name matches a regular expression; None for one that cannot be evaluated here."""
+
+    def replace(match: re.Match[str]) -> str:
+        return _GROUP.sub(lambda group: match[int(group[1]) if group[1] else group[2]] or "", replacement)
+
+    try:
+        return re.sub(regex, replace, name, count=1) if re.fullmatch(regex, name) else name
+    except (re.error, IndexError):
+        return None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from headrace.cli.main import cli
@@ -44,6 +45,33 @@ def test_statement_becomes_a_sink(statement: str, expected: dict[str, Any], impo
     assert pipeline["sink"] == {"s3": {"path": "s3a://bronze", "topics.dir": "raw", "timezone": "UTC"} | expected}
     assert pipeline["source"]["kafka"]["subscribe"] == ["shop.public.orders"]
     assert pipeline["spark"] == {"spark.hadoop.fs.s3a.endpoint.region": "eu-west-1"}
+
+
+def test_names_in_backticks(importer: Any) -> None:
+    quoted = "INSERT INTO `my-bronze`:`raw/a b` SELECT * FROM `shop.public.orders` PARTITIONBY _value.`a-b`,`c d` STOREAS 'AVRO'"
+    pipeline = importer.load(LENSES | {"connect.s3.kcql": quoted})
+    sink = pipeline["sink"]["s3"]
+    assert (sink["path"], sink["topics.dir"], sink["format"]) == ("s3a://my-bronze", "raw/a b", "avro")
+    assert sink["partition.field.name"] == ["a-b", "c d"]
+    assert pipeline["source"]["kafka"]["subscribe"] == ["shop.public.orders"]
+
+
+@pytest.mark.parametrize("columns", ["id, total AS amount", "`from`, `a, b` as c", "batch", "_key.id, *"])
+def test_columns_of_select_are_reported(columns: str, importer: Any, find_keys: Any) -> None:
+    """The connector writes all columns, whatever SELECT names."""
+    config = LENSES | {"connect.s3.kcql": START.replace("*", columns)}
+    result = importer.run(importer.write("a.json", config))
+    importer.check(result)
+    assert "`keep` and `rename`" in str(result.report)
+    assert "connect.s3.kcql" in find_keys(result, Kind.TO_DO)
+    pipeline = yaml.safe_load(result.pipeline)
+    assert "transforms" not in pipeline
+    assert pipeline["source"]["kafka"]["subscribe"] == ["shop.public.orders"]
+
+
+def test_all_columns_are_not_reported(importer: Any) -> None:
+    result = importer.run(importer.write("a.json", LENSES | {"connect.s3.kcql": START}))
+    assert "SELECT" not in str(result.report)
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,19 @@ CLASSES = (
     "com.datamountaineer.streamreactor.connect.aws.s3.sink.S3SinkConnector",
 )
 _KCQL = "connect.s3.kcql"
+#: A name with parts in backticks, in which any character may be.
+_NAME = r"(?:`[^`]+`|[\w.])+"
 _STATEMENT = re.compile(
-    r"""\s*insert\s+into\s+(?P<target>`[^`]+`|\S+)\s+select\s+\*\s+from\s+(?P<topic>`[^`]+`|\S+)
-    (?:\s+partitionby\s+(?P<partitions>(?:[\w.]+|`[^`]+`)(?:\s*,\s*(?:[\w.]+|`[^`]+`))*))? (?P<no_partition>\s+nopartition)? (?:\s+storeas\s+`?(?P<format>\w+)`?)?
+    rf"""\s*insert\s+into\s+(?P<target>(?:`[^`]+`|[^\s`])+)\s+select\s+(?P<columns>(?:`[^`]*`|[^`])+?)\s+from\s+(?P<topic>`[^`]+`|\S+)
+    (?:\s+partitionby\s+(?P<partitions>{_NAME}(?:\s*,\s*{_NAME})*))? (?P<no_partition>\s+nopartition)? (?:\s+storeas\s+[`']?(?P<format>\w+)[`']?)?
     (?:\s+withpartitioner\s*=?\s*`?(?P<partitioner>\w+)`?)?
     (?P<flushes>(?:\s+with_flush_\w+\s*=?\s*\d+)*) (?:\s+properties\s*\((?P<properties>.*)\))? \s*""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-#: Parts of KCQL that other sinks of Lenses have.
+#: Parts of KCQL that other sinks of Lenses have, behind the topic.
 _OTHER_PARTS = re.compile(
-    r"(?<![,\s])(?<!by)\s+(batch|autocreate|autoevolve)\b(?:\s*=?\s*\d+)?(?=[^']*(?:'[^']*'[^']*)*$)",
-    re.IGNORECASE,
+    r"(?<![,\s])(?<!by)\s+(batch|autocreate|autoevolve)\b(?:\s*=?\s*\d+)?(?!.*\sfrom\s)(?=[^']*(?:'[^']*'[^']*)*$)",
+    re.IGNORECASE | re.DOTALL,
 )
 _FORMATS = {"json": "JsonFormat", "avro": "AvroFormat", "parquet": "ParquetFormat", "bytes": "ByteArrayFormat"}
 #: Option of Lenses → option of Confluent's connector.
@@ -45,6 +47,7 @@ class _Kcql(NamedTuple):
     """Parts of a statement. ``properties``: with those of the older syntax, by their names in the newer one."""
 
     target: str
+    columns: str
     topic: str
     partitions: tuple[str, ...]
     format: str
@@ -74,6 +77,10 @@ def translate_connector(settings: Settings) -> Settings:
             spelling[name] = f"{_KCQL} (default of {option})"
     translated = Settings(settings.place, options | found, settings.report, name=settings.name, spelling=spelling)
     _report_differences(translated, statement)
+    if any(s.columns != "*" for s in statements):
+        why = "the connector ignores the columns that SELECT names, and writes all; the pipeline writes all, too"
+        fix = "`keep` and `rename` in `transforms:`, if the objects should have these columns only"
+        translated.add_to_do(["s3.bucket.name"], why, fix)
     topics, named = split_list(options.get("topics", "")), {s.topic for s in statements}
     if topics and "*" not in named and named != set(topics):
         translated.add_to_do(["topics"], "the statements name other topics than this list", "check `subscribe`")
@@ -89,12 +96,11 @@ def _parse(text: str, settings: Settings) -> _Kcql:
     older = re.findall(r"with_flush_(\w+)\s*=?\s*(\d+)", match["flushes"] or "", re.IGNORECASE)
     properties = others | {f"flush.{name.lower()}": value for name, value in older}
     properties |= {name: value.strip() for name, value in pairs}
-    partitions = tuple(name.strip("`") for name in split_list(match["partitions"] or ""))
+    partitions = tuple(name.replace("`", "") for name in re.findall(_NAME, match["partitions"] or ""))
     if match["partitioner"]:
         properties["partition.include.keys"] = str(match["partitioner"].lower() == "keysandvalues").lower()
-    return _Kcql(
-        match["target"].strip("`"), match["topic"].strip("`"), partitions, match["format"] or "JSON", properties
-    )
+    target, columns, topic = (match[name].replace("`", "") for name in ("target", "columns", "topic"))
+    return _Kcql(target, columns, topic, partitions, match["format"] or "JSON", properties)
 
 
 def _list_options(statement: _Kcql) -> dict[str, str]:

@@ -96,7 +96,12 @@ def test_formats_have_the_same_report(tmp_path: Path) -> None:
         ("a.jsonl", b'{"secret": "canary', "its content is damaged"),
         ("a.avro", b"canary", "its content is damaged"),
         ("a.parquet", b"canary", "its content is damaged"),
-        ("a.json.gz", b"canary", "cannot be read"),
+        ("a.json.gz", b"canary", "it is not a gzip file"),
+        ("a.csv", b'id,name\n1,"a\nb"\n2,"canary\n3,x\n4,y', "the quote that opens in line 4 does not close"),
+        ("a.csv", b'id,"canary\n3,x\n', "the quote that opens in line 1 does not close"),
+        pytest.param("a.csv", "id,name\n1,canary\n".encode("utf-16"), "its text is not UTF-8", id="utf-16"),
+        pytest.param("a.csv", "id,name\n1,canary\n".encode("utf-16-le"), "its text is not UTF-8", id="utf-16-le"),
+        pytest.param("a.json", '{"id": 1}\n{"id": 2}'.encode("utf-16"), "its text is not UTF-8", id="json-utf-16"),
         pytest.param(
             "a.json.gz", gzip.compress(b'{"a": "canary"}')[:-9], "its content is damaged (EOFError)", id="truncated"
         ),
@@ -129,6 +134,13 @@ def test_few_matches_by_chance_are_not_confident() -> None:
     assert (single.detector.kind, several.detector.kind) == ("card", "card")
     assert single.confidence == pytest.approx(0.9)
     assert several.confidence == pytest.approx(0.999)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_quoted_lines_are_one_field(end: str, tmp_path: Path) -> None:
+    rows = "\n".join(f'"x\ny",canary{n}@example.org' for n in range(9))
+    (tmp_path / "a.csv").write_text(f"notes,email\n{rows}{end}", newline="")
+    assert scan(tmp_path / "a.csv").output.startswith("email  email        100%  9 of 9 values")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -19,6 +19,8 @@ _LIBRARY = "pip install 'headrace[scan]'"
 _DELIMITERS = ",;\t|"
 #: Characters of the longest field of a CSV file.
 _LONGEST_FIELD = 1 << 27
+#: Line after the last one of a CSV file.
+_END = "\0end of the file\0"
 #: Name of the fields of an object whose own names are values.
 _ANY_NAME = "*"
 #: Characters of a value that are examined. Personal data is short, and patterns are slow on long texts.
@@ -51,10 +53,16 @@ def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from map(_find_row, read(cast("IO[bytes]", file)))
     except ImportError as error:
         raise ConfigError(f"{path}: the package {error.name} is not installed", fix=_LIBRARY) from None
+    except gzip.BadGzipFile:
+        fix = "check the file; the name of a file without compression does not end with .gz"
+        raise ConfigError(f"{path}: it is not a gzip file, or it is damaged", fix=fix) from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}", fix="check the path") from None
-    except _NamesError as error:
+    except _ContentError as error:
         raise ConfigError(f"{path}: {error}", fix=error.fix) from None
+    except UnicodeError:
+        fix = "convert it: `iconv -f UTF-16 -t UTF-8`, with the encoding of the file in place of UTF-16"
+        raise ConfigError(f"{path}: its text is not UTF-8", fix=fix) from None
     except Exception as error:  # noqa: BLE001 - each library has errors of its own for a damaged file
         # The error may quote a value.
         raise ConfigError(
@@ -117,8 +125,8 @@ def _may_be_value(name: str) -> bool:
     )
 
 
-class _NamesError(Exception):
-    """The rows of a file have no names of columns, or other fields than these. The message has no value."""
+class _ContentError(Exception):
+    """Content of a file that is not rows with the names of columns. The message has no value."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -135,7 +143,7 @@ def _find_row(event: Any) -> Mapping[str, Any]:
         event = _join_images(event.get("before-image"), event["data"])  # AWS DMS
     row = event if isinstance(event, Mapping) else {"value": event}
     if any(map(_is_value, map(str, row))):
-        raise _NamesError("the names of columns are values", "put the object into a column")
+        raise _ContentError("the names of columns are values", "put the object into a column")
     return row
 
 
@@ -154,24 +162,39 @@ def _read_json(file: IO[bytes]) -> Iterator[Any]:
 
 def _read_csv(file: IO[bytes]) -> Iterator[Any]:
     csv.field_size_limit(_LONGEST_FIELD)
-    lines = (line.decode("utf-8-sig") for line in file)
+    lines = (line.decode("utf-8-sig").rstrip("\r\n") + "\n" for line in file)
     header = next(lines, "")
+    if "\0" in header:
+        raise UnicodeError  # UTF-16 without a byte order mark
     delimiter = max(_DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
-    reader = csv.reader(chain([header], lines), delimiter=delimiter)
-    names = next(reader, [])
+    rows = _split_lines(chain([header], lines), delimiter)
+    names = next(rows, [])
     _check_header(names)
-    for number, values in enumerate(reader, 2):
+    for number, values in enumerate(rows, 2):
         if any(values[len(names) :]):
-            raise _NamesError(f"row {number} has more fields than the first line", "quote values with a delimiter")
+            raise _ContentError(f"row {number} has more fields than the first line", "quote values with a delimiter")
         yield dict(zip(names, values, strict=False))
+
+
+def _split_lines(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """Yield the fields of each row. A quote that does not close makes one field of all lines behind it."""
+    reader = csv.reader(chain(lines, [_END]), delimiter=delimiter)
+    for row in reader:
+        if row == [_END]:
+            return
+        if row and row[-1].endswith(_END):
+            number = reader.line_num - row[-1].count("\n")
+            what = f"the quote that opens in line {number} does not close"
+            raise _ContentError(what, "close it; within a quoted value, write each quote twice")
+        yield row
 
 
 def _check_header(names: Sequence[str]) -> None:
     """Raise if the first line has values: the report prints the names of columns."""
     if any(map(_is_value, names)):
-        raise _NamesError("the first line has values, not the names of columns", "add a first line with the names")
+        raise _ContentError("the first line has values, not the names of columns", "add a first line with the names")
     if len(set(names)) < len(names):
-        raise _NamesError("two columns have the same name", "rename one of them")
+        raise _ContentError("two columns have the same name", "rename one of them")
 
 
 def _read_parquet(file: IO[bytes]) -> Iterator[Any]:

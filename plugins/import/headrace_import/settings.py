@@ -61,23 +61,24 @@ class Settings:
             f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""
         )
 
-    def read(self, key: str, note: str = "", *, of: str = "") -> str:
+    def read(self, key: str, note: str = "", *, of: str = "", variable: str = "") -> str:
         """Return a value for the pipeline file: secrets in clear text and foreign references become ``${env:…}``.
 
-        ``note``: what the report adds about the value of the variable; ``of``: another name of the value.
+        ``note``: what the report adds about the value of the variable; ``of``: another name of the value; ``variable``: the name
+        that the variable gets in place of the option's.
         """
         value = self.get(key)
         if find_clear_secret(key, value) or find_clear_secret(of, value):
-            variable = self.report.name_variable(self.spell(key), value)
+            name = self.report.name_variable(variable or self.spell(key), value)
             why = "the secret in clear text is not copied"
-            self.add_to_do([key], why, f"set the environment variable {variable}{note}, or use `${{file:…}}`")
-            return f"${{env:{variable}}}"
+            self.add_to_do([key], why, f"set the environment variable {name}{note}, or use `${{file:…}}`")
+            return f"${{env:{name}}}"
         text, foreign = translate_references(value)
         if foreign:
-            variable = self.report.name_variable(self.spell(key), value)
+            name = self.report.name_variable(variable or self.spell(key), value)
             why = f"headrace has no config provider {', '.join(foreign)}"
-            self.add_to_do([key], why, f"set the environment variable {variable}{note}")
-            return f"${{env:{variable}}}"
+            self.add_to_do([key], why, f"set the environment variable {name}{note}")
+            return f"${{env:{name}}}"
         return text
 
     def reject(self, keys: Iterable[str], why: str, fix: str | None = None, kind: Kind = Kind.NOT_IMPORTED) -> None:

@@ -73,16 +73,27 @@ def test_options(given: dict[str, str], expected: dict[str, Any], importer: Any)
     assert {name: jdbc.get(name) for name in expected} == expected
 
 
-def test_login_of_the_address_is_not_copied(importer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONNECTION_URL", "example")
-    url = "jdbc:postgresql://db/shop?user=reader&ssl=true&password=R4w!"
+@pytest.mark.parametrize(
+    ("url", "address", "user"),
+    [
+        (
+            "jdbc:postgresql://db/shop?user=reader&ssl=true&password=R4w!",
+            "jdbc:postgresql://db/shop?ssl=true",
+            "reader",
+        ),
+        ("jdbc:mysql://reader%401:R4w!@db:3306/shop", "jdbc:mysql://db:3306/shop", "reader@1"),
+        ("jdbc:mariadb://${env:CONNECTION_PASSWORD}:R4w!@db", "jdbc:mariadb://db", "${env:CONNECTION_PASSWORD}"),
+    ],
+)
+def test_login_of_the_address_is_not_copied(url: str, address: str, user: str, importer: Any) -> None:
     config = {k: v for k, v in JDBC.items() if k not in ("connection.user", "connection.password")}
     result = importer.run(importer.write("jdbc.json", config | {"connection.url": url}))
     importer.check(result)
     assert "R4w!" not in result.pipeline + str(result.report)
     jdbc = yaml.safe_load(result.pipeline)["source"]["jdbc"]
-    assert jdbc["connection.url"] == "jdbc:postgresql://db/shop?ssl=true"
-    assert (jdbc["connection.user"], jdbc["connection.password"]) == ("reader", "${env:CONNECTION_URL}")
+    assert jdbc["connection.url"] == address
+    assert (jdbc["connection.user"], jdbc["connection.password"]) == (user, "${env:CONNECTION_PASSWORD}")
+    assert "set the environment variable CONNECTION_PASSWORD" in str(result.report)
 
 
 def test_options_with_another_effect_are_reported(importer: Any, find_keys: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.smt import split_list, typed
@@ -18,6 +19,10 @@ _POSTGRESQL = "jdbc:postgresql:"
 _DATABASES = (_POSTGRESQL, "jdbc:mariadb:", "jdbc:mysql:")
 _URL, _USER, _PASSWORD = "connection.url", "connection.user", "connection.password"
 _LOGIN = ("user", "password")
+#: An address with a login before the host, as those of MySQL and MariaDB may have.
+_HOST_LOGIN = re.compile(
+    r"(?P<start>jdbc:\w+://)(?P<user>(?:\$\{[^}]*\}|[^:/@()])+)(?::(?P<password>.*))?@(?P<host>[^@()]*)"
+)
 _NAMES, _TIMES, _NUMBER = ("table.whitelist",), "timestamp.column.name", "incrementing.column.name"
 _PATTERNS, _EXCLUDED = ("table.include.list", "table.include"), ("table.exclude.list", "table.exclude")
 #: Mode → the columns that it uses.
@@ -116,6 +121,9 @@ def _write_connection(settings: Settings, jdbc: Block) -> None:
     address, question, text = settings.get(_URL).partition("?")
     pairs = {part: part.partition("=")[::2] for part in text.split("&") if part}
     login = {f"connection.{name.lower()}": value for name, value in pairs.values() if name.lower() in _LOGIN}
+    if match := _HOST_LOGIN.fullmatch(address):
+        address = match["start"] + match["host"]
+        login = {_USER: _decode(match["user"]), _PASSWORD: _decode(match["password"] or "")} | login
     rest = "&".join(part for part, (name, _) in pairs.items() if name.lower() not in _LOGIN)
     values = {_URL: f"{address}{question}{rest}".removesuffix("?"), **login}
     parts = Settings(settings.place, values, settings.report, spelling=dict.fromkeys(login, _URL))
@@ -123,7 +131,7 @@ def _write_connection(settings: Settings, jdbc: Block) -> None:
     for name in (_USER, _PASSWORD):
         owner, key = (settings, name) if settings.get(name) else (parts, _URL)
         if owner.get(name):
-            jdbc.add(name, owner.read(name), settings.cite(key))
+            jdbc.add(name, owner.read(name, variable=name), settings.cite(key))
 
 
 def _write_mode(settings: Settings, jdbc: Block, *, appends_only: bool) -> None:
@@ -218,6 +226,10 @@ def _report_rest(settings: Settings) -> None:
     known = {_URL, _USER, _PASSWORD, "connection.attempts", "connection.backoff.ms"}
     driver = [key for key in settings.list_keys("connection.") if key not in known]
     settings.reject(driver, "an option of the driver", "add it to the address: `?NAME=VALUE`")
+
+
+def _decode(text: str) -> str:
+    return text if "${" in text else unquote(text)
 
 
 def _last(name: str) -> str:

@@ -188,6 +188,28 @@ def test_order_and_duplicates_of_records_without_a_log_position_are_to_check(
     assert found - {"--source-class"} == options & {"--filter-dupes"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_unwrapped", "is_reported"),
+    [
+        ("--source-class org.apache.hudi.utilities.sources.JsonDFSSource", False, True),
+        ("--source-class JsonDFSSource --payload-class org.apache.MySqlDebeziumAvroPayload", True, True),
+        ("--source-class org.apache.hudi.utilities.sources.ParquetDFSSource", False, False),
+    ],
+)
+def test_change_events_need_unwrap(
+    arguments: str, is_unwrapped: bool, is_reported: bool, importer: Any, tmp_path: Path
+) -> None:
+    command = (
+        f"spark-submit --class HoodieStreamer hudi.jar --target-base-path s3://lake/shop/orders {arguments} "
+        "--hoodie-conf hoodie.streamer.source.dfs.root=s3://events/orders"
+    )
+    (tmp_path / "run.sh").write_text(command, encoding="utf-8")
+    result = importer.run(tmp_path / "run.sh", take_over=True)
+    importer.check(result)
+    assert ("transforms" in yaml.safe_load(result.pipeline)) is is_unwrapped
+    assert ("unwrap" in str(result.report)) is is_reported
+
+
 def test_source_class_gives_the_format(importer: Any, tmp_path: Path, find_keys: Any) -> None:
     address = "http://user:hunter2@registry:8081/subjects/orders-value/versions/latest"
     text = PROPERTIES.replace("http://registry:8081/subjects/shop.public.orders-value/versions/latest", address)

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.kafka_client import ClientInputs
-from headrace_import.hudi.table_options import read_table_options
+from headrace_import.hudi.table_options import find_debezium, read_table_options
 from headrace_import.hudi.taken_folders import add_folders
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments, read_values
@@ -119,12 +119,12 @@ def import_streamer(
         )
         raise ConfigError("the source of the job is not known", where=jobs[0].place, fix=fix)
     draft.entries["source"] = source
+    steps = _read_transforms(jobs)
     sink = _read_sink(jobs, rules, report, take_over=take_over)
     _check_tables(jobs, rules)
     draft.entries["tables"] = Blocks(rules)
-    if debezium := [job for job in jobs if "Debezium" in job.get("--source-class")]:
-        comment = "; ".join(job.cite("--source-class") for job in debezium)
-        draft.entries["transforms"] = Blocks([Block({"unwrap": Block(comment=comment)})])
+    if steps:
+        draft.entries["transforms"] = Blocks(steps)
     draft.entries["sink"] = Block({"hudi": sink})
     _add_interval(draft, jobs)
     _add_spark(draft, jobs)
@@ -220,6 +220,20 @@ def _find_format(job: Settings) -> str:
         fix = "check `value:`, or give the command line with --source-class as well"
         job.add_to_do((), "the source class is not known; a registry suggests avro", fix)
     return "avro" if find_option(job, _REGISTRY) else "json"
+
+
+def _read_transforms(jobs: Sequence[Settings]) -> list[Block]:
+    """Return the transform of Debezium's change events into rows; report jobs whose records may be such events."""
+    found = [(job, find_debezium(job)) for job in jobs]
+    for job, key in found:
+        if key and key != "--source-class":
+            why = "the payload class is for records of Debezium, so the pipeline makes rows of change events"
+            job.add_to_do([key], why, "remove `unwrap`, if the records have no `before` and `after`")
+        elif key is None and "Parquet" not in job.get("--source-class"):
+            why = "the fields of the records are the columns of the table; Debezium's change events have `before` and `after`"
+            job.add_to_do([], why, "`transforms: [unwrap: {}]`, if the table has the rows of change events")
+    comment = "; ".join(job.cite(key) for job, key in found if key)
+    return [Block({"unwrap": Block(comment=comment)})] if comment else []
 
 
 def _read_sink(jobs: Sequence[Settings], rules: Sequence[Block], report: Report, *, take_over: bool) -> Block:

@@ -37,6 +37,11 @@ _GLOBAL = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD
 _SYNC = "hoodie.datasource.hive_sync."
 
 
+def find_debezium(job: Settings) -> str | None:
+    """Return the option that names the records of Debezium: its source class, or a payload class."""
+    return next((key for key in ("--source-class", *_MERGING) if "Debezium" in job.get(key)), None)
+
+
 def read_table_options(job: Settings, rule: Block, *, take_over: bool) -> Block:
     """Complete the rule with key and target, and return the options of the sink. ``take_over``: the rule has its target already."""
     _add_target(job, rule, take_over=take_over)
@@ -95,7 +100,7 @@ def _add_operation(job: Settings, options: Block) -> None:
 
 def _report_ordering(job: Settings) -> None:
     """Report the ordering of records. Records without a position in a database's log have the order of their offsets."""
-    if "Debezium" in job.get("--source-class"):
+    if find_debezium(job):
         job.ignore([*_ORDERING, *_MERGING], "headrace orders changes by their position in the database's log")
         return
     why = "headrace orders records without a position in a database's log by their offsets: a late record replaces a newer row"

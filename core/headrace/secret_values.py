@@ -13,9 +13,17 @@ from pydantic import BaseModel, ModelWrapValidatorHandler, SecretStr, model_vali
 HIDDEN = "******"
 #: Case-insensitive regular expression of keys that hold secrets: Spark's own, extended.
 SECRET_KEYS = (
-    r"secret|password|token|access[.]?key|credential\b|passphrase|account[.]key|private[.]?key|user[.]info|jaas"  # noqa: S105
+    r"secret|password|token(?![.]endpoint)|access[.]?key|credential\b(?![.]provider)|passphrase|account[.]key|private[.]?key"  # noqa: S105
+    r"|user[.]info|jaas"
 )
 _SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
+#: Names of secrets in configurations of other tools, in addition.
+_FOREIGN_KEYS = re.compile(
+    r"passw|(^|[._-])pwd($|[._-])|(^|[._-])(?<!with[.])salt($|[._-])|cookie|authorization|hmac|private"
+    r"|credential(?!s?[.](source|provider|profile$|class|path|file))|(access|account|shared|encryption|sas|api)[._-]?key|[._-]sas[._-]"
+    r"|connection[._-]string|keystore[.]key|catalog[.](properties[.])?header[.](?!x-\w+-access-delegation)|custom[.]headers$",
+    re.IGNORECASE,
+)
 
 
 #: Logins in quoted requests: the value of an Authorization header, a Basic or Bearer login, and the password of a URL.
@@ -81,9 +89,9 @@ def _is_login(text: str) -> bool:
     return b":" in b64decode(whole)
 
 
-def has_secret_name(key: str) -> bool:
-    """Return whether a key's name indicates a secret value."""
-    return _SECRET_KEYS.search(key) is not None
+def has_secret_name(key: str, *, is_foreign: bool = False) -> bool:
+    """Return whether a key's name indicates a secret value. ``is_foreign``: it is an option of another tool, whose names vary more."""
+    return bool(_SECRET_KEYS.search(key) or (is_foreign and _FOREIGN_KEYS.search(key)))
 
 
 def show_value(key: str, value: str) -> str:

@@ -7,11 +7,12 @@ import json
 import pickle
 from typing import Any
 
+import pytest
 from pydantic import Field, SecretStr
 
 from headrace.sdk import Config
 from headrace.sdk.options import option_text
-from headrace.secret_values import Secret, restore_secrets
+from headrace.secret_values import Secret, has_secret_name, restore_secrets
 
 
 class Login(Config):
@@ -22,6 +23,26 @@ class Login(Config):
     names: tuple[str, ...] = ()
     salt: SecretStr | None = None
     passthrough = ("kafka.*",)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret", "is_foreign_secret"),
+    [
+        ("fs.s3a.secret.key", True, True),
+        ("kafka.ssl.key.password", True, True),
+        ("kafka.sasl.oauthbearer.token.endpoint.url", False, False),
+        ("hadoop.security.credential.provider.path", False, False),
+        ("fs.s3a.aws.credentials.provider", False, False),
+        ("hadoop.security.authorization", False, True),
+        ("basic.auth.credentials.source", False, False),
+        ("gcp.credentials", False, True),
+        ("jdbc.pwd", False, True),
+        ("column.mask.hash.v2.SHA-256.with.salt.x", False, False),
+        ("message.key.columns", False, False),
+    ],
+)
+def test_names_of_secrets(key: str, is_secret: bool, is_foreign_secret: bool) -> None:
+    assert (has_secret_name(key), has_secret_name(key, is_foreign=True)) == (is_secret, is_foreign_secret)
 
 
 def secret() -> Secret:

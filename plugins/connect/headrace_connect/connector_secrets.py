@@ -15,12 +15,6 @@ HIDDEN = "******"
 #: Minimum length of a secret that is replaced anywhere. A shorter one is replaced as a whole word: texts stay readable.
 _LONG = 4
 _REFERENCE = re.compile(r"\$\{[^{}]+\}")
-#: Names of secrets of connectors, in addition to those of headrace.
-_SECRET_NAME = re.compile(
-    r"api[._-]?key|credentials?\b(?!\.(?:source|provider|class|path|file))|hmac|private[._-]?key|keystore\.key$|\bpasswd\b|\bpwd\b"
-    r"|(?:^|[._-])salt(?:$|[._-])",
-    re.IGNORECASE,
-)
 #: Debezium's masks have their salt in the name of the option; the value is a list of columns.
 _SALT_IN_NAME = re.compile(r"(column\.mask\.hash\..+?\.with\.salt\.)(.+)", re.IGNORECASE)
 #: A secret within a longer text: `password=…` of a URL, a property or a JAAS login, and a statement that sets a password.
@@ -101,8 +95,8 @@ class ConnectorSecrets:
         yield from found
 
     def _is_secret(self, key: str) -> bool:
-        is_named = has_secret_name(key) or _SECRET_NAME.search(key) is not None
-        return key in self.passwords or (is_named and not _SALT_IN_NAME.fullmatch(key))
+        is_named = has_secret_name(key, is_foreign=True) and not _SALT_IN_NAME.fullmatch(key)
+        return key in self.passwords or is_named
 
 
 def _hide_parts(text: str) -> str:

@@ -5,22 +5,12 @@ from __future__ import annotations
 import re
 
 from headrace.sdk.http import hide_credentials
+from headrace.sdk.options import has_secret_name
 
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
 #: Providers with the same syntax in headrace.
 _SAME = ("env", "file", "secretManager", "ssm")
-#: Names of options whose values are secrets.
-_SECRET_KEY = re.compile(
-    r"passw|(^|[._-])pwd($|[._-])|passphrase|cookie|secret|token|jaas|credential|private|(access|account|shared|encryption|sas)[._-]?key|connection[._-]string"
-    r"|authorization|[._-]sas[._-]|user\.info|\.keystore\.key|(^|[._-])api[._-]?key|catalog\.(properties\.)?header\.|custom\.headers$",
-    re.IGNORECASE,
-)
-#: Options whose names look like those of secrets.
-_PUBLIC_KEY = re.compile(
-    r"credentials?\.(source|provider|profile$)|credentials\.provider\.class|token\.endpoint|header\.x-iceberg-access-delegation",
-    re.IGNORECASE,
-)
 #: The name that a user gave to a transform or predicate.
 _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
 #: The password may contain a slash. Digits before a slash, a comma or the end are a port.
@@ -48,7 +38,7 @@ def find_clear_secret(key: str, value: str) -> bool:
         return True
     if "jaas" in name.lower() and text != value:  # a login module with references
         return False
-    return bool(_SECRET_KEY.search(name)) and not _PUBLIC_KEY.search(name)
+    return has_secret_name(name, is_foreign=True)
 
 
 def hide_salt(key: str) -> str:

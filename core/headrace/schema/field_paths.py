@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 #: Names of the elements of a list and of the values of a map.
 ELEMENT, VALUE = "element", "value"
 #: Types of values in which a field may be that the type does not show: a document in text, and a map, whose keys are data.
 _OPAQUE = ("string", "binary", "map", "variant")
+
+#: Fields of an event that are a whole row, and the one that has the values of a document which a change sets.
+_ROWS, _SET_VALUES = (("before",), ("after",)), "updateDescription"
 
 
 def find_field(
@@ -54,6 +57,21 @@ def find_opaque_type(
     while isinstance(last, ArrayType):
         last = last.elementType
     return last if last is not None and last.typeName() in _OPAQUE else None
+
+
+def list_row_texts(origins: Mapping[str, tuple[str, ...]], schema: StructType) -> list[str]:
+    """Return the columns with the values of a whole row in a text or map, where no mask finds the value of a column.
+
+    ``origins``: column → the field of the event from which it was taken.
+    """
+    from pyspark.sql.types import StructType
+
+    return [
+        name
+        for name, path in origins.items()
+        if (path in _ROWS and not isinstance(schema[name].dataType, StructType))
+        or (path[0] == _SET_VALUES and path[-1] != "removedFields")  # which has no values
+    ]
 
 
 def list_field_paths(name: str, kind: DataType) -> Iterator[str]:

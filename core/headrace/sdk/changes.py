@@ -150,8 +150,8 @@ class Changes:
             column, path = F.col(quote_name(name)), self.origins.get(name, ())
             is_row_column = not (self.envelope or name.startswith(PREFIX))
             new_name = row.name(name) if is_row_column else name
-            if name in images:
-                column = row.image(column, _fields(self.frame.schema, name))
+            if name in images and (fields := _fields(self.frame.schema, name)):
+                column = row.image(column, fields)
             elif name == UNAVAILABLE:
                 column = F.struct(*[column.getField(f).alias(row.name(f)) for f in _fields(self.frame.schema, name)])
             elif is_row_column:

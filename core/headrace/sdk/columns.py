@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.schema.field_paths import find_field, find_opaque_type
+from headrace.schema.field_paths import find_field, find_opaque_type, list_row_texts
 from headrace.spark.columns import (
     any_of,
     barrier,
@@ -21,6 +21,7 @@ __all__ = [
     "find_field",
     "find_opaque_type",
     "fold_name",
+    "list_row_texts",
     "match_names",
     "name_fold",
     "quote_name",

@@ -170,6 +170,6 @@ def _choose(
 
     new_side = F.col(quote_name(name)), new and new.dataType
     old_side = F.col(_KEPT).getField(name), old and old.dataType
-    if in_image and new is not None and old is not None:
+    if in_image and new and old and _names(new) and _names(old):
         return choose_fields(condition, new_side, old_side)
     return choose_column(condition, name, new_side, old_side)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, DataError
 from headrace.sdk.changes import IMAGES, PREFIX
-from headrace.sdk.columns import find_field, find_opaque_type, name_fold, quote_name
+from headrace.sdk.columns import find_field, find_opaque_type, list_row_texts, name_fold, quote_name
 from headrace.sdk.rows import KEYS, reject_rows
 from headrace_transforms.value_mask import ValueMask
 
@@ -104,9 +104,9 @@ def _list_names(kind: DataType, path: Path) -> Iterator[str]:
 
 def _list_columns(changes: Changes, name: str, fold: Fold) -> Iterator[tuple[str, Path, bool]]:
     """Yield the columns that may have the field of a rule, the path in the column, and whether it is a row image."""
-    path = tuple(name.split("."))
+    path, texts = tuple(name.split(".")), list_row_texts(changes.origins, changes.frame.schema)
     for column in changes.frame.schema.names:
-        origin = changes.origins.get(column, ())
+        origin = () if column in texts else changes.origins.get(column, ())
         is_copy = len(origin) == 1 and origin[0] in IMAGES
         if is_copy or column in KEYS or (changes.envelope and column in IMAGES):
             if len(path) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from headrace.sdk import Changes, ConfigError, DataError, Transform, TransformConfig
 from headrace.sdk.changes import PREFIX
-from headrace.sdk.columns import fold_name, quote_name
+from headrace.sdk.columns import fold_name, list_row_texts, quote_name
 from headrace.sdk.conditions import apply_when
 from headrace.sdk.options import did_you_mean
 from headrace.sdk.rows import list_images, reject_rows, row_scope, row_types
@@ -42,6 +42,8 @@ class _Hidden:
     columns: dict[str, str]
     """Column of the row or key → name of its rule."""
     fields: list[HiddenField]
+    texts: list[tuple[str, ...]]
+    """Columns, or fields in them, that become null: SQL, and texts of whole rows. A masked value may be anywhere in them."""
 
 
 class MaskConfig(TransformConfig):
@@ -93,17 +95,22 @@ class Mask(Transform):
         return {**self.config.columns, **{f"the tag {tag}": rule for tag, rule in self.config.tags.items()}}
 
     def _choose_rules(self, changes: Changes) -> dict[str, MaskRule]:
-        """Return column → rule for a table. ConfigError for a tag that the pipeline does not have."""
+        """Return column → rule for a table."""
         rules = {name: self.config.columns[name] for name in self.reads_in(changes.table)}
-        folded = set(map(fold_name, rules))
+        folded, texts = set(map(fold_name, rules)), _list_row_texts(changes)
+        for name, rule in self._list_tagged(changes):
+            if fold_name(name) not in folded and name.split(".")[0] not in texts:
+                folded.add(fold_name(name))
+                rules[name] = rule
+        return rules
+
+    def _list_tagged(self, changes: Changes) -> Iterator[tuple[str, MaskRule]]:
+        """Yield the tagged columns and fields of a table with their rules. ConfigError for a tag that the pipeline does not have."""
         for tag, rule in self.config.tags.items():
             if tag not in changes.tags:
                 raise ConfigError(f"the pipeline has no tag {tag!r}", fix=did_you_mean(tag, changes.tags))
-            for name in sorted(changes.tags[tag]) if rule.applies_to(changes.table) else ():
-                if fold_name(name) not in folded:
-                    folded.add(fold_name(name))
-                    rules[name] = rule
-        return rules
+            if rule.applies_to(changes.table):
+                yield from ((name, rule) for name in sorted(changes.tags[tag]))
 
     def apply_when(self, changes: Changes, condition: str) -> Changes:
         hide, found = partial(self._hide, is_conditional=True), self._find(changes)
@@ -132,7 +139,7 @@ class Mask(Transform):
                 )
 
     def hides(self, changes: Changes) -> Mapping[str, str]:
-        return _list_hidden(changes, self._find(changes))
+        return _list_hidden(self._find(changes))
 
     def apply(self, changes: Changes) -> Changes:
         return self._hide(changes)
@@ -143,8 +150,8 @@ class Mask(Transform):
         found, chosen, fields = hidden.columns, hidden.rules, hidden.fields
         rules = _protect_keys(changes, {column: (name, chosen[name]) for column, name in found.items()})
         _reject_derived(changes, hidden)
-        _reject_moved(changes, chosen, _list_hidden(changes, hidden))
-        if not rules and not fields:
+        _reject_moved(changes, chosen, _list_hidden(hidden))
+        if not rules and not fields and not hidden.texts:
             return changes
         types = {fold_name(column): kind for column, kind in row_types(changes).items()}
         masks = {}
@@ -168,7 +175,7 @@ class Mask(Transform):
             result = fill_unavailable(result, {column: c for column, c in constants.items() if c is not None})
         own = [name for name in result.frame.columns if name.startswith(_SECRET)]
         derived = {name: sources for name, sources in result.derived.items() if name not in found}
-        return _nullify_statements(replace(result, frame=result.frame.drop(*own), derived=derived))
+        return _nullify(replace(result, frame=result.frame.drop(*own), derived=derived), hidden.texts)
 
     def _find(self, changes: Changes) -> _Hidden:
         """Return what the rules hide. DataError if a table lacks a column of ``only_in``."""
@@ -182,21 +189,25 @@ class Mask(Transform):
                     f"the table {changes.table} has no column {name!r}, which `only_in` requires",
                     fix=did_you_mean(name, changes.row_columns),
                 )
-        return _Hidden(rules, columns, fields)
+        texts = set(_list_row_texts(changes))
+        is_tagged = bool(texts and any(name in texts for name, _ in self._list_tagged(changes)))
+        hides_texts = bool(columns or fields or is_tagged)
+        found = [*_find_statements(changes), *((name,) for name in sorted(texts - columns.keys()))]
+        return _Hidden(rules, columns, fields, found if hides_texts else [])
 
 
-def _list_hidden(changes: Changes, hidden: _Hidden) -> Mapping[str, str]:
+def _list_hidden(hidden: _Hidden) -> Mapping[str, str]:
     """Return column or field → description of its rule."""
     names = hidden.columns | {field.full_name: field.rule for field in hidden.fields}
-    statements = [".".join(path) for path in _find_statements(changes)] if names else []
     rules = {column: str(hidden.rules[name]) for column, name in names.items()}
-    return rules | dict.fromkeys(statements, "nullify")
+    return rules | dict.fromkeys(map(".".join, hidden.texts), "nullify")
 
 
 def _reject_derived(changes: Changes, hidden: _Hidden) -> None:
     """Raise DataError for a column that was computed from a masked column, and is not masked itself."""
     masked = {fold_name(name): name for name in hidden.rules}
-    masked |= {fold_name(path[0]): ".".join(path) for path in _find_statements(changes)} if masked else {}
+    texts = {*hidden.texts, *(_find_statements(changes) if masked else ())}
+    masked |= {fold_name(path[0]): ".".join(path) for path in texts}
     columns = set(map(fold_name, hidden.columns.values()))
     for column, reads in changes.derived.items():
         sources = sorted(map(fold_name, reads))
@@ -290,11 +301,16 @@ def _find_statements(changes: Changes) -> list[tuple[str, ...]]:
     return found
 
 
-def _nullify_statements(changes: Changes) -> Changes:
+def _list_row_texts(changes: Changes) -> list[str]:
+    return list_row_texts(changes.origins, changes.frame.schema)
+
+
+def _nullify(changes: Changes, texts: Iterable[tuple[str, ...]]) -> Changes:
+    """Return the changes with null in columns, or in fields of them."""
     from pyspark.sql import functions as F
 
     frame = changes.frame
-    for column, *fields in _find_statements(changes):
+    for column, *fields in texts:
         data_type = frame.schema[column].dataType
         masked = F.col(quote_name(column))
         for name in fields:

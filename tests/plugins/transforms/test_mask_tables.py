@@ -232,8 +232,9 @@ def test_kept_envelopes_have_no_sql_of_masked_values(spark: SparkSession, tmp_pa
 
 
 def test_flat_rows_mask_added_fields_of_masked_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """ExtractNewRecordState adds such columns in Kafka Connect."""
+    """ExtractNewRecordState adds such columns in Kafka Connect, and ExtractNewDocumentState texts of documents."""
     row = {"id": 1, "email": PII, "__before_email": PII, "__query": f"… {PII}", "__source_query": PII, "__op": "u"}
+    row |= dict.fromkeys(["__before", "__updateDescription_updatedFields"], f'{{"email": "{PII}"}}')
     write_events(tmp_path, PEOPLE, {**row, "__before_id": 1})
     masked_pipeline = pipeline_of(tmp_path, masks={"email": {"truncate": 3}})
     masked_pipeline.run(spark)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.plan.column_tags import ColumnTags
 from headrace.errors import DataError
-from headrace.schema.field_paths import find_opaque_type, list_field_paths
+from headrace.schema.field_paths import find_opaque_type, list_field_paths, list_row_texts
 from headrace.sdk.changes import IMAGES, Changes
 from headrace.sdk.rows import row_types
 from headrace.sdk.transform import Transform
@@ -96,8 +96,12 @@ def _add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
 
 
 def _find_copies(changes: Changes, columns: Iterable[str]) -> set[str]:
-    """Return the columns, and fields in them, that ``add.fields`` took from columns and fields of a row image."""
-    found = set()
+    """Return the columns, and fields in them, that ``add.fields`` took from columns and fields of a row image.
+
+    A text of a whole row has the values of all columns.
+    """
+    columns = list(columns)
+    found = set(list_row_texts(changes.origins, changes.frame.schema) if columns else ())
     for copy, (image, *fields) in changes.origins.items():
         source = fold_name(".".join(fields))
         for name in map(fold_name, columns) if fields and image in IMAGES else ():

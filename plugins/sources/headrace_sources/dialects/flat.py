@@ -169,11 +169,11 @@ def _reject_reason(schema: StructType) -> Column:
 
 
 def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return the envelope's field of each column that ExtractNewRecordState added, by its name."""
+    """Return the envelope's field of each column that ExtractNewRecordState or ExtractNewDocumentState added, by its name."""
     origins: dict[str, tuple[str, ...]] = {}
     for name in names:
         prefix, _, field = name.removeprefix("__").partition("_")
-        if name.startswith("__") and prefix in (*IMAGES, "source"):
+        if name.startswith("__") and prefix in (*IMAGES, "source", "updateDescription"):
             origins[name] = (prefix, field) if field else (prefix,)
         elif name in _STATEMENTS:
             origins[name] = ("source", name.removeprefix("__"))

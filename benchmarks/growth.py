@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
-from headrace.engine.batch.maintenance import Maintained
+from headrace.progress.maintained import Maintained
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.positions import in_epoch, position, sortable
 from headrace.sdk.sink import Batch, Table

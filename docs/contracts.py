@@ -15,6 +15,7 @@ from headrace.sdk.connector import Connector
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format, RecordReader
+from headrace.sdk.observer import ObservedRun, Observer, RunEvent, RunEventKind
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import NativeSource, RangedSource, Source
@@ -22,6 +23,7 @@ from headrace.sdk.transform import Transform
 from headrace.testing.connectors import ConnectorConformance
 from headrace.testing.dialects import DialectConformance
 from headrace.testing.formats import FormatConformance
+from headrace.testing.observers import ObserverConformance
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.sources import SourceConformance
@@ -39,6 +41,7 @@ CONTRACTS: dict[str, tuple[str, tuple[type, ...], type[PluginConformance]]] = {
     "auth": ("Auth provider contract", (AuthProvider,), PluginConformance),
     "catalog": ("Catalog contract", (Catalog,), PluginConformance),
     "filesystem": ("File system contract", (FileSystem,), PluginConformance),
+    "observer": ("Observer contract", (Observer, ObservedRun, RunEvent, RunEventKind), ObserverConformance),
 }
 #: Mark of a kit's tests → the plugins to which they apply.
 CASES = {
@@ -49,6 +52,7 @@ CASES = {
     "_multiplies": "Transforms that multiply",
     "_keeps_envelopes": "Transforms that keep envelopes",
     "_hides": "Transforms that hide values",
+    "_reports_rows": "Observers that report rows",
     "_fails": "Interrupted writes (`faults`)",
     "applies_if": "Conditional tests",
 }

@@ -38,6 +38,7 @@ KINDS = {
     "sink": "Sinks",
     "auth": "Auth providers",
     "catalog": "Catalogs",
+    "observer": "Observers",
 }
 HEAD = """\
 # Options reference

@@ -16,7 +16,7 @@ from headrace.config.loader import build
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
-from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
+from headrace.engine.batch.maintenance import MeasuredTable, Report, choose_tables, find_tables, maintain, measure
 from headrace.engine.commands import preflight, table_origins
 from headrace.engine.commands.check_item import CheckItem
 from headrace.engine.commands.replay import ReplayResult, replay
@@ -28,12 +28,14 @@ from headrace.engine.plan.error_translation import SparkDiedError, redacted_erro
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.pipeline_spec import PipelineSpec
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.run.query import Query, RunOptions
+from headrace.engine.run.query import Query
+from headrace.engine.run.run_options import RunOptions
 from headrace.engine.run.run_warnings import find_notes, find_warnings
 from headrace.engine.run.start import hold_for_command, record_for, start
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, DataError, HeadraceError, LoginError
 from headrace.progress.audit_entry import AuditEntry
+from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
@@ -45,7 +47,6 @@ from headrace.sdk.interval import seconds_of
 from headrace.sdk.source import Offset
 from headrace.spark.sessions import Sessions, find_active_session, move_to_session
 from headrace.spark.storage import Folder
-from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -319,12 +320,9 @@ class Pipeline(PipelineSpec):
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(self.plan, self._open_folders(spark))
-            for table in tables:
-                if table not in known:
-                    raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))
+            chosen = choose_tables(tables, find_tables(self.plan, self._open_folders(spark)))
             with nullcontext() if dry_run else record_for(self.plan, spark, "maintain", tables=tuple(tables)):
-                yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
+                yield from maintain(self.plan, spark, chosen, dry_run=dry_run)
 
     def find_origins(self, spark: SparkSession | None = None) -> list[TableOrigin]:
         """Return the tables of the pipeline with the topics that they come from. A run may be active."""

@@ -18,6 +18,7 @@ from headrace.sdk.connector import Connector
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format
+from headrace.sdk.observer import ObservedRun, Observer, RunEvent, RunEventKind
 from headrace.sdk.plugin import API_VERSION, Plugin
 from headrace.sdk.sink import Batch, Capabilities, Sink, WriteResult
 from headrace.sdk.source import NativeSource, RangedSource, Source
@@ -64,6 +65,7 @@ def test_every_hook_is_documented(hook: str) -> None:
     "contract",
     [
         *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Connector, Transform),
+        *(Observer, ObservedRun, RunEvent, RunEventKind),
         *(Sink, Capabilities, Batch, WriteResult, AuthProvider, Catalog, CatalogTable, FileSystem),
     ],
 )

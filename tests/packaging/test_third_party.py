@@ -87,6 +87,7 @@ NEW_PLUGINS = {
     "auth": "scram",
     "catalog": "table_files",
     "filesystem": "gs",
+    "observer": "event_log",
     "secrets": "folder",
 }
 

@@ -28,8 +28,14 @@ What plugins and applications may rely on (docs/stability.md). Written by `pytho
 FULLY_PUBLIC = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
 #: Helpers for plugins: modules that list their public names.
 HELPERS = (
-    *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.options"),
-    *("headrace.sdk.positions", "headrace.sdk.schemas", "headrace.sdk.secrets", "headrace.sdk.sessions"),
+    *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.observer"),
+    *(
+        "headrace.sdk.options",
+        "headrace.sdk.positions",
+        "headrace.sdk.schemas",
+        "headrace.sdk.secrets",
+        "headrace.sdk.sessions",
+    ),
     "headrace.sdk.storage",
 )
 #: Classes of submodules of the SDK that plugins derive from or use.
@@ -54,6 +60,7 @@ TESTING = {
     "headrace.testing.dialects": ("DialectConformance",),
     "headrace.testing.connectors": ("ConnectorConformance",),
     "headrace.testing.transforms": ("TransformConformance",),
+    "headrace.testing.observers": ("ObserverConformance",),
     "headrace.testing.sinks": ("SinkConformance",),
     "headrace.testing.records": ("Records",),
     "headrace.testing.spark": ("headrace_plugins", "headrace_conf", "headrace_spark"),

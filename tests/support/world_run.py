@@ -18,7 +18,6 @@ from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import TableRule
 from headrace.config.settings import Settings
 from headrace.dead_letters.file_store import DeadLetterFiles
-from headrace.engine.batch.maintenance import Maintained
 from headrace.engine.commands.resync import resync
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
@@ -26,6 +25,7 @@ from headrace.engine.run.batch_runner import BatchRunner
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import Maintainer
 from headrace.errors import ConfigError, HeadraceError
+from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult

@@ -25,6 +25,7 @@ Schema = dict[str, Any]
 
 #: Kinds of plugins that have a block in the file.
 _KINDS = ("source", "format", "transform", "dialect", "sink", "auth", "catalog")
+_OBSERVER = "observer"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
 #: Type of an option that passes through.
@@ -64,6 +65,10 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
     for name, command in list_block_commands().items():
         definitions[f"command.{name}"] = _embed(config_schema(command.model), f"command.{name}")
         properties[name] = _options("command", name)
+    for name, made in _collect_schemas(registry, _OBSERVER).items():
+        if name not in PipelineConfig.keys():  # noqa: SIM118 - not a mapping
+            definitions[f"{_OBSERVER}.{name}"] = _embed(made, f"{_OBSERVER}.{name}")
+            properties[name] = _options(_OBSERVER, name)
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
     return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from headrace.config.command_blocks import list_block_commands
 from headrace.config.model import NO_FORMAT, PipelineConfig, TableRule
+from headrace.config.observer_blocks import find_observers
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
 from headrace.config.sink_names import name_sinks
@@ -126,6 +127,10 @@ class _Builder:
         arguments["dialects"] = [
             self._collect(self._plugin, "dialect", name, block, ("dialects",))
             for name, block in data.get("dialects", {}).items()
+        ]
+        arguments["observers"] = [
+            self._collect(self._plugin, "observer", name, data[name], ())
+            for name in find_observers(data, PipelineConfig.keys())
         ]
         return arguments
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from headrace.config.column_lists import check_distinct_columns, read_one_or_many
-from headrace.config.command_blocks import list_block_commands
 from headrace.config.dead_letter_options import Policy
 from headrace.config.maintenance_options import Maintenance
+from headrace.config.observer_blocks import list_plugin_keys
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
 from headrace.config.view_rule import ViewRule
@@ -217,8 +217,8 @@ class PipelineConfig(Settings):
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
-        """Return the keys of blocks that commands of plugins read. They are looked up for a key that is no option."""
-        return () if data.keys() <= set(cls.keys()) else list_block_commands()
+        """Return the keys that plugins add: blocks of commands, and observers. They are looked up for a key that is no option."""
+        return () if data.keys() <= set(cls.keys()) else list_plugin_keys()
 
     @field_validator("name")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -63,6 +64,8 @@ class TableProgress(TableCounts):
     error: str | None = None
     #: Note on the table for users.
     note: str | None = None
+    #: Reject reason → number of dead letters.
+    reasons: dict[str, int] = field(default_factory=dict, hash=False)
 
     def join(self, later: TableProgress) -> TableProgress:
         """Return the progress of two parts of the table's batch, of which ``later`` was written later."""
@@ -76,12 +79,13 @@ class TableProgress(TableCounts):
             seconds=round(self.seconds + later.seconds, 3),
             skipped=self.skipped and later.skipped,
             note="; ".join(notes) or None,
+            reasons=dict(Counter(self.reasons) + Counter(later.reasons)),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in the order of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
-        rare = {"lag_ms": self.lag_ms, "filtered": self.filtered or None}
+        rare = {"lag_ms": self.lag_ms, "filtered": self.filtered or None, "reasons": self.reasons or None}
         return fields | {name: value for name, value in rare.items() if value is not None}
 
 

@@ -32,6 +32,8 @@ class Status:
     step: str | None = None
     #: Seconds since the last answer of a source that does not answer. Lags are then unknown.
     silent_seconds: float | None = None
+    #: Whether the source has answered in this run.
+    has_answered: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,13 @@ def describe_run(
     answer_age: float = 0.0,
     step: str | None = None,
     sink_error: HeadraceError | None = None,
+    *,
+    has_answered: bool = False,
 ) -> Status:
     """Return the status of an active run.
 
     ``applying`` and ``step``: the current batch and its step; ``away``: why the source is unreachable; ``answer_age``: seconds
-    since its last answer; ``sink_error``: error of a sink between batches.
+    since its last answer; ``sink_error``: error of a sink between batches; ``has_answered``: the source has answered in this run.
     """
     message = "waiting for data" if applying is None else f"applying batch {applying}"
     is_silent = away is not None or (applying is None and answer_age > SILENT_SECONDS)
@@ -77,6 +81,7 @@ def describe_run(
         status = _status(
             batches, failures, "waiting for an answer of the source" if is_silent else message, active=True
         )
+    status = replace(status, has_answered=has_answered)
     if not is_silent:
         return replace(status, applying=applying, step=None if applying is None else step)
     tables = tuple(replace(table, lag=None, lag_seconds=None) for table in status.tables)

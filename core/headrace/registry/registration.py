@@ -28,6 +28,7 @@ KINDS = {
     "auth": "headrace_auth_providers",
     "catalog": "headrace_catalogs",
     "filesystem": "headrace_filesystems",
+    "observer": "headrace_observers",
     "secret": "headrace_secret_providers",
     "command": "headrace_commands",
 }

@@ -27,6 +27,7 @@ BASES = {
     "auth": "headrace.sdk.auth:AuthProvider",
     "catalog": "headrace.sdk.catalog:Catalog",
     "filesystem": "headrace.sdk.file_system:FileSystem",
+    "observer": "headrace.sdk.observer:Observer",
 }
 
 

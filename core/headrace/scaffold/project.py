@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,18 @@ from headrace.registry.plugin_registry import registry
 KINDS: Mapping[str, str] = {
     **{
         kind: kind
-        for kind in ("source", "format", "dialect", "connector", "transform", "sink", "auth", "catalog", "filesystem")
+        for kind in (
+            "source",
+            "format",
+            "dialect",
+            "connector",
+            "transform",
+            "sink",
+            "auth",
+            "catalog",
+            "filesystem",
+            "observer",
+        )
     },
     "secrets": "secret",
 }
@@ -104,8 +115,9 @@ def _check_name(kind: str, name: str) -> None:
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
     if kind == "filesystem" and "_" in name:
         raise ConfigError(f"{name!r} cannot be the scheme of an address", fix="use lowercase letters, digits and `-`")
-    if kind == "source" and name in _SOURCE_KEYS:
-        raise ConfigError(f"{name!r} is a key of `source:` in a pipeline file", fix=_FIX)
+    if name in _list_keys(kind):
+        place = "`source:` in a pipeline file" if kind == "source" else "the pipeline file"
+        raise ConfigError(f"{name!r} is a key of {place}", fix=_FIX)
     if (taken := _class_name(name)) in _list_names(kind):
         raise ConfigError(f"its class {taken} would hide a class that the plugin uses", fix=_FIX)
     if _module_name(name) in _DISTRIBUTIONS:
@@ -120,6 +132,15 @@ def _check_name(kind: str, name: str) -> None:
     except PluginError:
         return
     raise ConfigError(f"the name is used by {owner}", fix=_FIX)
+
+
+def _list_keys(kind: str) -> Collection[str]:
+    """Return headrace's own keys beside which the name of such a plugin is written."""
+    if kind != "observer":
+        return _SOURCE_KEYS if kind == "source" else ()
+    from headrace.config.model import PipelineConfig  # imports pydantic
+
+    return PipelineConfig.keys()
 
 
 def _list_own_secrets() -> list[str]:

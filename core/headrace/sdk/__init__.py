@@ -1,7 +1,7 @@
 """Contracts of plugins: a plugin imports this package and its submodules, and nothing else of headrace.
 
 Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``,
-``Catalog``, ``FileSystem``) and a hook that registers it. Helpers are in submodules:
+``Catalog``, ``FileSystem``, ``Observer``) and a hook that registers it. Helpers are in submodules:
 
 - ``changes``, ``events``, ``positions``: columns that pass between plugins;
 - ``rows``, ``conditions``, ``sql``: columns of rows in changes, and SQL in options;
@@ -53,6 +53,12 @@ if TYPE_CHECKING:
         MaintenancePolicy as MaintenancePolicy,
         MaintenanceStep as MaintenanceStep,
         TableSize as TableSize,
+    )
+    from headrace.sdk.observer import (
+        ObservedRun as ObservedRun,
+        Observer as Observer,
+        RunEvent as RunEvent,
+        RunEventKind as RunEventKind,
     )
     from headrace.sdk.plugin import (
         API_VERSION as API_VERSION,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.sdk.dialect import Dialect
     from headrace.sdk.file_system import FileSystem
     from headrace.sdk.format import Format
+    from headrace.sdk.observer import Observer
     from headrace.sdk.secrets import SecretProvider
     from headrace.sdk.sink import Sink
     from headrace.sdk.source import Source
@@ -74,6 +75,11 @@ def headrace_catalogs() -> Mapping[str, type[Catalog] | str]:  # type: ignore[em
 @hookspec
 def headrace_filesystems() -> Mapping[str, type[FileSystem] | str]:  # type: ignore[empty-body]
     """Return the Hadoop file systems by the scheme of their addresses."""
+
+
+@hookspec
+def headrace_observers() -> Mapping[str, type[Observer] | str]:  # type: ignore[empty-body]
+    """Return the observers of runs by the key of the pipeline file that has their options."""
 
 
 @hookspec

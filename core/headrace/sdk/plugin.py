@@ -19,7 +19,7 @@ API_VERSION, OLDEST_API_VERSION = 1, 1
 
 
 class Plugin:
-    """The base of sources, formats, dialects, transforms, sinks, auth providers, catalogs and file systems.
+    """The base of sources, formats, dialects, transforms, sinks, auth providers, catalogs, file systems and observers.
 
     Construction has no side effects.
     """

@@ -69,6 +69,8 @@ class SchemaLog:
         self.ruled, self.row_fields, self._splits = ruled, row_fields, splits
         #: Subject → ids that a schema registry does not have. A batch requests each once, however often it is planned.
         self.missing: dict[Subject, set[str]] = {}
+        #: Called with the topic, or the name, of a schema that replaces another one.
+        self.on_change: Callable[[str], None] = lambda topic: None
         self._folder, self._file_types, self._table_types = folder, file_types, table_types
         self._known_table_types: dict[str, Mapping[str, DataType]] = {}
         self._known: dict[str, StructType] = {}
@@ -98,11 +100,14 @@ class SchemaLog:
 
     def remember(self, subject: Subject | str, schema: StructType) -> None:
         """Store a schema in place of the previous one."""
-        if self.get(subject) == schema:
+        before = self.get(subject)
+        if before == schema:
             return
         self._known[str(subject)] = schema
         if self._folder:
             self._folder.write(_file(str(subject)), schema.json())
+        if before is not None:
+            self.on_change(subject.topic if isinstance(subject, Subject) else subject)
 
     def list_schemas(self) -> list[StructType]:
         """Return the schemas that this run has stored or read."""
@@ -131,11 +136,14 @@ class SchemaLog:
 
     def add_writer(self, subject: Subject, id: str, schema: str) -> None:  # noqa: A002 - the registries' word
         """Store a writer schema."""
-        if self.writers(subject).get(id) == schema:
+        before = self.writers(subject)
+        if before.get(id) == schema:
             return
-        self._writers[subject] = {**self.writers(subject), id: schema}
+        self._writers[subject] = {**before, id: schema}
         if self._folder:
             self._folder.write(_file(f"{subject}.writers"), json.dumps(self._writers[subject], ensure_ascii=False))
+        if before:
+            self.on_change(subject.topic)
 
     def note_unknown(self, schemas: Iterable[tuple[Subject, str]]) -> None:
         """Note subjects and ids for which tasks failed (``UnknownSchemaError.schemas``), for the next ``open`` of their format."""

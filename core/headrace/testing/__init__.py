@@ -15,6 +15,9 @@
 ``headrace.testing.transforms``
     ``TransformConformance``: tests of a transform.
 
+``headrace.testing.observers``
+    ``ObserverConformance``: tests of an observer.
+
 ``headrace.testing.sinks``
     ``SinkConformance``: tests of a sink and of each capability that it claims.
 
@@ -44,6 +47,7 @@ import pytest
 _ASSERTING = (
     "dialects",
     "formats",
+    "observers",
     "plugins",
     "sinks",
     "sources",

@@ -39,9 +39,19 @@ def test_records_left_out_per_topic_are_in_the_file() -> None:
 
 
 def test_all_fields_are_in_the_file() -> None:
-    assert sorted(replace(ORDERS, lag_ms=1, filtered=1).to_dict()) == sorted(
+    assert sorted(replace(ORDERS, lag_ms=1, filtered=1, reasons={"key-missing": 2}).to_dict()) == sorted(
         field.name for field in fields(TableProgress)
     )
+
+
+def test_reasons_of_dead_letters_are_in_the_file_and_add_up() -> None:
+    one, other = (
+        replace(ORDERS, reasons={"key-missing": 2}),
+        replace(ORDERS, reasons={"key-missing": 1, "too-large": 1}),
+    )
+    batch = BatchProgress("shop", 7, "2026-01-02T03:04:05.000+00:00", 2.5, (one,))
+    assert BatchProgress.from_json(batch.json()) == batch
+    assert one.join(other).reasons == {"key-missing": 3, "too-large": 1}
 
 
 def test_counts_are_added_separately() -> None:

@@ -39,7 +39,7 @@ def test_project_is_small_and_contains_no_template_names(kind: str) -> None:
     assert set(texts) == FILES
     assert len(texts["headrace_acme_one.py"].splitlines()) < 65
     for path, text in texts.items():
-        assert not re.search("example|KIND|mypy", text, re.IGNORECASE), path
+        assert not re.search("(?i:example|mypy)|KIND", text), path
     assert yaml.safe_load(texts[".github/workflows/test.yml"])["jobs"]["test"]["steps"]
     assert tomllib.loads(texts["pyproject.toml"])["build-system"]["build-backend"] == "setuptools.build_meta"
     setup = configparser.ConfigParser()

@@ -42,13 +42,15 @@ def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
 
     With NAME: show the plugins of that name, with their options.
     """
+    from headrace.config.model import PipelineConfig
     from headrace.config.references import PROVIDERS
     from headrace.registry.plugin_errors import as_plugin_error
     from headrace.registry.plugin_registry import DISABLE, registry
 
     known = registry()
     program = ctx.find_root().command
-    listed = list(_list_plugins(known, {"command": getattr(program, "commands", {}), "secret": PROVIDERS}))
+    reserved = {"command": getattr(program, "commands", {}), "secret": PROVIDERS, "observer": PipelineConfig.keys()}
+    listed = list(_list_plugins(known, reserved))
     for unknown in known.unknown_disabled:
         click.echo(f"{DISABLE} names {escape_controls(unknown)}: no plugin or distribution has this name", err=True)
     if name is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -60,10 +60,13 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
         with view:
             spark = start_session(pipeline, view)
             query = _start(pipeline, spark, view, stop, interval=interval, available_now=available_now)
-            for text in query.warnings:
-                view.report(f"warning: {pipeline.redact(text)}")
+            warnings = _Warnings(query.warnings, lambda text: view.report(f"warning: {pipeline.redact(text)}"))
+            warnings.report()
             with stop.on_signals():
-                _watch(query, view, stop)
+                try:
+                    _watch(query, view, stop, warnings)
+                finally:
+                    warnings.report()
     except KeyboardInterrupt:
         view.report(_describe_interruption(query.status if query else None))
         if stop.requested_by is None:
@@ -130,7 +133,21 @@ def _start(
     return pipeline.start(spark, interval, on_progress=add, on_maintenance=say)
 
 
-def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
+class _Warnings:
+    """Warnings of a run. Observers add some while it is active."""
+
+    def __init__(self, texts: Sequence[str], report: Callable[[str], None]) -> None:
+        self._texts, self._report, self._count = texts, report, 0
+
+    def report(self) -> None:
+        """Report each warning once."""
+        new = self._texts[self._count :]
+        self._count += len(new)
+        for text in new:
+            self._report(text)
+
+
+def _watch(query: Query, view: Screen | TextLines, stop: Stop, warnings: _Warnings) -> None:
     """Wait until the run has ended; raise its error when it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -142,6 +159,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
         while not query.await_termination(_POLL):
             status = query.status
             view.show(status)
+            warnings.report()
             if (kind := _kind_of(status)) != trouble:  # Repeated retries of one error are one line.
                 view.report(_describe_trouble(status, trouble))
                 trouble = kind

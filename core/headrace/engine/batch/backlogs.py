@@ -35,6 +35,9 @@ class Backlogs:
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
+        #: Called with a table that is set aside, its batch and its error; and with one that has caught up.
+        self.on_set_aside: Callable[[str, int, str], None] = lambda table, batch, error: None
+        self.on_caught_up: Callable[[str], None] = lambda table: None
         self._tables = {name: self._open(name) for name in list_tables(folder)}
 
     @property
@@ -96,13 +99,16 @@ class Backlogs:
         """Set a table aside from the batch that failed. ``text``: the error without secrets. WaitingError as in ``defer``."""
         with self._lock:
             # A thread that catches up may use the backlog of the table now, so it is not opened again.
-            found = self._tables.get(table) or self._open(table)
+            before = self._tables.get(table)
+            found = before or self._open(table)
             self._tables[table] = found
             found.error = error
             since = datetime.now(UTC).isoformat(timespec="seconds")
             # A sink that wrote the batch before another sink failed recognizes it by this batch's mark only.
             if not found.backlog.add(batch, ranges, since, text, is_whole=is_whole, stays_alone=True):
                 raise _cannot_add(table, batch)
+        if before is None:
+            self.on_set_aside(table, batch, text)
 
     def note_error(self, table: str, error: HeadraceError) -> None:
         """Note why the last attempt to catch up failed."""
@@ -117,7 +123,9 @@ class Backlogs:
             if has_caught_up:
                 self._folder.delete(quote(table, safe=""))  # If it fails, the table's thread tries again.
                 del self._tables[table]
-            return has_caught_up
+        if has_caught_up:
+            self.on_caught_up(table)
+        return has_caught_up
 
     def _open(self, table: str) -> _TableBacklog:
         return _TableBacklog(Backlog(table_folder(self._folder, table)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,40 +13,18 @@ from headrace.checkpoint.view_queue import ViewQueue
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
-from headrace.errors import RetriableError
+from headrace.errors import ConfigError, RetriableError
+from headrace.progress.maintained import Maintained
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
+from headrace.suggestions import did_you_mean
 from headrace.upsert.table_state import TableStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.checkpoint.layout import CheckpointFolders
-
-
-@dataclass(frozen=True)
-class Maintained:
-    """Result of a maintenance step for a table. ``what``: what it found; ``error``: why it failed.
-
-    ``outcome`` is None if the step was not run.
-    """
-
-    table: str
-    sink: str
-    step: str
-    what: str
-    outcome: str | None = None
-    seconds: float = 0.0
-    error: str | None = None
-
-    def __str__(self) -> str:
-        place = f"{self.table} → {self.sink}: {self.step}"
-        if self.error is not None:
-            return f"{place}: {self.error}"
-        if self.outcome is None:
-            return f"{place}: {self.what}"
-        return f"{place}: {self.outcome}, took {self.seconds:.1f} s"
 
 
 Report = Callable[[Maintained], None]
@@ -95,6 +73,14 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
                 raise translate(error, plan, sink) from error
             if size is not None:
                 yield MeasuredTable(table, plan.name_of(sink), size)
+
+
+def choose_tables(named: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """Return the named tables, or all. ConfigError for a table that the pipeline has not written."""
+    for table in named:
+        if table not in known:
+            raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))
+    return named or known
 
 
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:

@@ -24,6 +24,7 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.file_system import FileSystem, TextFolder
 from headrace.sdk.format import Format
+from headrace.sdk.observer import Observer
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
 from headrace.sdk.schema_log import SchemaLog
@@ -74,6 +75,7 @@ class Plan:
     sink_names: Mapping[Sink, str] = field(default_factory=dict)
     #: Views, each after the views that it reads.
     views: tuple[View, ...] = ()
+    observers: tuple[Observer, ...] = ()
     #: Options of tables → the plan with them: each sink with its options is built once.
     _table_plans: dict[TableOptions, Plan] = field(default_factory=dict, init=False, compare=False, repr=False)
     #: Number of tables whose options are known → ``variants``.
@@ -149,7 +151,8 @@ class Plan:
     @property
     def plugins(self) -> list[Plugin]:
         formats = [f for f in (self.value_format, self.key_format) if f]
-        return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks, *self.file_systems])
+        writers = [*self.transforms, *self.sinks, *self.file_systems]
+        return with_parts([self.source, *formats, *self.dialects, *writers, *self.observers])
 
     def name_of(self, sink: Sink) -> str:
         """Return the unique name of a sink of the pipeline."""

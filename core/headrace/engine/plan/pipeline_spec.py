@@ -28,6 +28,7 @@ from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
+from headrace.sdk.observer import Observer
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -46,7 +47,14 @@ _ARGUMENTS = {
     "value": Format,
 }
 
-_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object, "views": object}
+_LISTS = {
+    "sinks": Sink,
+    "transforms": Transform,
+    "dialects": Dialect,
+    "observers": Observer,
+    "tables": object,
+    "views": object,
+}
 
 
 @dataclass
@@ -77,6 +85,8 @@ class PipelineSpec:
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Tables that SQL computes from tables of the pipeline.
     views: Sequence[ViewRule | Mapping[str, Any]] = ()
+    #: Observers of the pipeline's runs.
+    observers: Sequence[Observer] = ()
 
     def __post_init__(self) -> None:
         check_arguments(vars(self), _ARGUMENTS, _LISTS)
@@ -117,6 +127,7 @@ class PipelineSpec:
             checkpoint=self.checkpoint,
             routes=Routes(rules, lambda options: options.choose_sinks(names, "tables"), [view.name for view in views]),
             views=views,
+            observers=tuple(self.observers),
             dialects=dialects,
             fallback_dialects=fallback_dialects,
             transforms=tuple(self.transforms),

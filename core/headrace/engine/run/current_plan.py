@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.plan.pipeline_plan import Plan
@@ -31,6 +32,8 @@ class CurrentPlan:
         self._spark_conf = plan.spark_conf
         #: Rotations for a batch since the credentials were last accepted.
         self._rotations = 0
+        #: Called after the credentials were replaced.
+        self.on_renewed: Callable[[], None] = lambda: None
 
     @property
     def plan(self) -> Plan:
@@ -66,7 +69,8 @@ class CurrentPlan:
             if isinstance(self._renewed.source, RangedSource):
                 self._renewed.source.open(session)
             self._plan, self._renewed = used.with_credentials_of(self._renewed.plan), None
-            return True
+        self.on_renewed()
+        return True
 
     def rotate_for_batch(self, used: Plan, session: SparkSession) -> bool:
         """Return whether a batch can be repeated with other credentials than ``used``: at most MAX_ROTATIONS times in a row."""

@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.engine.batch.maintenance import Maintained, Report, SteadyClock, maintain_table
+from headrace.engine.batch.maintenance import Report, SteadyClock, maintain_table
 from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.current_plan import CurrentPlan
+from headrace.progress.maintained import Maintained
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
 from headrace.spark.sessions import Sessions

@@ -7,28 +7,30 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.checkpoint.run_note import InUseError, RunNote
-from headrace.engine.batch.maintenance import Maintained, Report
 from headrace.engine.plan.error_translation import SparkDiedError, spark_stopped, translate
 from headrace.engine.plan.retry import Backoff
 from headrace.engine.run.batch_runner import BatchRunner
 from headrace.engine.run.credential_rotation import wait_for_rotated_credentials
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import Maintainer
+from headrace.engine.run.observers import Observers
+from headrace.engine.run.run_options import RunOptions, call_back
 from headrace.engine.run.run_state import RunState
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.write.sink_writer import SinkPoller
 from headrace.errors import DataError, FatalError, HeadraceError, LoginError, RetriableError
+from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
 from headrace.registry.plugin_errors import describe_error
+from headrace.sdk.observer import RunEventKind
 from headrace.sdk.source import Offset
 from headrace.spark.error_text import causes, full_text
 from headrace.spark.sessions import Sessions, is_stopped
@@ -36,32 +38,10 @@ from headrace.spark.sessions import Sessions, is_stopped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Result = TypeVar("Result")
-
 #: Spark's error for a batch that another run has planned.
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 #: Seconds before a source that does not respond is read again: the first pause, and the longest.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Options of one run.
-
-    ``pause``: seconds between two reads of the source; None: process what is available now, then end; ``names_checked``: the
-    columns that transforms name were found before the start; ``error``: an error of the data that was found then, which ends the run.
-    """
-
-    pause: float | None = None
-    on_progress: Callable[[BatchProgress], None] | None = None
-    on_maintenance: Report | None = None
-    names_checked: bool = False
-    error: DataError | None = None
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether the run continues until it is stopped."""
-        return self.pause is not None
 
 
 class Query(ABC):
@@ -76,13 +56,16 @@ class Query(ABC):
         self._plan = plan = current.plan
         self._state = RunState(plan.redact)
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
-        self._in_batch, self._finishing, self._is_finished = threading.Lock(), threading.Lock(), False
+        self._in_batch, self._finishing = threading.Lock(), threading.Lock()
+        self._is_finished = self._is_closed = False
         self._wake, self._must_repeat_poll = threading.Event(), False
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
         plan.learn_tables(self.checkpoint.folder)
         next_batch = self.checkpoint.next_batch
         #: Warnings for the user, which ``headrace run`` prints.
         self.warnings = find_warnings(plan, self.checkpoint.folder, next_batch, spark.version, remember=True)
+        self._observers = Observers(plan.observers, plan.redact, self.warnings.append)
+        self._written: BatchProgress | None = None  # by the batch in progress
         self._note = RunNote(self.checkpoint.folder)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._poller = SinkPoller(self.checkpoint.id, self._sessions, self._state.note_sink_error)
@@ -98,6 +81,7 @@ class Query(ABC):
             state=self._state,
         )
         self._thread = threading.Thread(target=self._run_to_end, name=f"headrace-{plan.name}", daemon=True)
+        self._observers.watch(self._runner.backlogs, self.checkpoint.schemas, current)
 
     def start(self) -> None:
         """Start the run, once. Raises if the source cannot be opened; but an error of the data ends the run, as in a batch."""
@@ -106,9 +90,12 @@ class Query(ABC):
         except Exception as error:
             raise self._translate(error) from error
         try:
+            self._observers.open(self._plan.name, self._observe_status)
+            self._observers.emit(RunEventKind.RUN_STARTED)
             self._open()
             self._thread.start()
-        except BaseException:
+        except BaseException as error:
+            self._observers.end(error)
             self._note.delete()
             raise
 
@@ -159,13 +146,23 @@ class Query(ABC):
     def status(self) -> Status:
         """Current status."""
         if not self.is_active:
-            error = self.exception
-            return describe_end(self.recent_progress, self._failures(), error)
+            self._finish()
+        return self._describe_status(is_active=self.is_active)
+
+    def _observe_status(self) -> Status:
+        """Return the status for observers, whose threads must not finish the run. It is active until it is finished."""
+        is_finishing = not (self._options.is_continuous or self._state.error or self._is_closed)
+        return self._describe_status(is_active=self._thread.ident is None or self.is_active or is_finishing)
+
+    def _describe_status(self, *, is_active: bool) -> Status:
         state = self._state
+        if not is_active:
+            return describe_end(self.recent_progress, self._failures(), state.error)
         batch, age = state.batch if state.is_applying else None, state.answer_age if self._watches_answers else 0.0
         step = None if batch is None else self._runner.step
         away, sink_error = state.source_error, state.sink_error
-        return describe_run(self.recent_progress, self._failures(), batch, away, age, step, sink_error)
+        progress, failures, has_answered = self.recent_progress, self._failures(), state.has_responded
+        return describe_run(progress, failures, batch, away, age, step, sink_error, has_answered=has_answered)
 
     @property
     def exception(self) -> HeadraceError | None:
@@ -207,6 +204,8 @@ class Query(ABC):
             self._note_unexpected(raised)
         finally:
             self._close_source()
+            if self._options.is_continuous or self._state.error:  # Otherwise tables catch up in `_finish`.
+                self._observers.emit(RunEventKind.RUN_STOPPED, error=self._state.error)
 
     def _note_unexpected(self, raised: BaseException) -> None:
         error = FatalError(describe_error(raised), fix="run again with --traceback for the full error, and report it")
@@ -230,6 +229,7 @@ class Query(ABC):
             if not self._should_retry(error, pauses):
                 return None
             self._plan = self._current.plan
+            self._observers.emit(RunEventKind.RUN_RESTARTED, error=error)
 
     def _should_retry(self, error: HeadraceError, pauses: Backoff) -> bool:
         """Wait and return True after an error that may be temporary; otherwise note it as the end of the run."""
@@ -343,6 +343,8 @@ class Query(ABC):
                     self._maintainer.finish()
             catch_up.stop()
             self._maintainer.stop()
+            self._is_closed = True
+            self._observers.end(self._state.error)
             self._note.delete()
 
     def _run_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
@@ -350,6 +352,8 @@ class Query(ABC):
             if self._state.is_stopping():
                 raise StopRequestedError
             self._state.begin_batch(batch)
+            self._written = None
+            self._observers.emit(RunEventKind.BATCH_STARTED, batch=batch)
             start = time.monotonic()
             try:
                 self._runner.run_batch(frame, batch, span)
@@ -359,9 +363,12 @@ class Query(ABC):
                 if error not in causes(raised):
                     error.__cause__ = raised
                 self._state.fail(error)
+                self._observers.emit_batch(batch, self._written, error)
                 if error is raised:
                     raise
                 raise error from error.__cause__  # Spark logs it.
+            else:
+                self._observers.emit_batch(batch, self._written)
             finally:
                 self._state.end_batch()
             # Before the source plans the next batch, so that it includes the records that arrive meanwhile.
@@ -375,25 +382,18 @@ class Query(ABC):
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
-        if self._options.on_progress:
-            _call_back("on_progress", self._options.on_progress, progress)
+        if self._state.is_own_thread:
+            self._written = progress
+        else:  # of a table that catches up, or of views
+            self._observers.emit_batch(progress.batch, progress)
+        call_back("on_progress", self._options.on_progress, progress)
 
     def _report_maintenance(self, done: Maintained) -> None:
-        if self._options.on_maintenance:
-            try:
-                _call_back("on_maintenance", self._options.on_maintenance, done)
-            except HeadraceError as error:
-                self._fail(error)
-
-
-def _call_back(name: str, callback: Callable[[Result], None], result: Result) -> None:
-    """Call a function of the user. FatalError if it raises an error other than a HeadraceError."""
-    try:
-        callback(result)
-    except HeadraceError:
-        raise
-    except Exception as raised:
-        raise FatalError(f"{name} raises {describe_error(raised)}", fix="correct the callback") from raised
+        self._observers.emit(RunEventKind.MAINTENANCE_DONE, table=done.table, maintained=done)
+        try:
+            call_back("on_maintenance", self._options.on_maintenance, done)
+        except HeadraceError as error:
+            self._fail(error)
 
 
 class StopRequestedError(Exception):

@@ -12,7 +12,8 @@ from headrace.checkpoint.offset_log import OffsetLog
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.retry import retry
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.run.query import Query, RunOptions, StopRequestedError
+from headrace.engine.run.query import Query, StopRequestedError
+from headrace.engine.run.run_options import RunOptions
 from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.source import Offset, RangedSource
 

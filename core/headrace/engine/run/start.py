@@ -14,8 +14,9 @@ from headrace.checkpoint.run_note import RunNote
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.native_query import NativeQuery
-from headrace.engine.run.query import Query, RunOptions
+from headrace.engine.run.query import Query
 from headrace.engine.run.ranged_query import RangedQuery
+from headrace.engine.run.run_options import RunOptions
 from headrace.errors import ConfigError
 from headrace.sdk.source import NativeSource, RangedSource, Source
 from headrace.spark.storage import Folder, qualify_path

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.rows import DeadLetterBatch, ReplayRun, dead_letter_rows
@@ -28,12 +29,18 @@ if TYPE_CHECKING:
 class Rejected:
     """Number of dead letters of a table's batch, and of records that the file drops.
 
-    ``has_other_tables``: some records were of another source table than their topic.
+    ``has_other_tables``: some records were of another source table than their topic. ``reasons``: reject reason → number of dead letters.
     """
 
     dead_letters: int = 0
     dropped: int = 0
     has_other_tables: bool = False
+    reasons: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Counts for the progress of the table."""
+        return {"dead_letters": self.dead_letters, "dropped": self.dropped, "reasons": self.reasons}
 
 
 class Rejects:
@@ -76,8 +83,9 @@ class Rejects:
                 replay=self._replay,
             )
             self._save(rows, table_plan)
-        dropped = sum(drops.values())
-        return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
+        kept = {reason: count for reason, count in counts.items() if reason not in drops}
+        is_of_others = RejectReason.OTHER_TABLE in counts
+        return Rejected(sum(kept.values()), sum(drops.values()), is_of_others, kept)
 
     def _count(self, changes: Changes) -> dict[str, int]:
         """Return the number of records by reason."""

@@ -147,6 +147,7 @@ def table_progress(
     *,
     dead_letters: int,
     dropped: int,
+    reasons: Mapping[str, int],
     readable: float,
     seconds: float,
     note: str | None = None,
@@ -179,4 +180,5 @@ def table_progress(
         seconds=round(seconds, 3),
         skipped=result.skipped,
         note=note,
+        reasons=dict(reasons),
     )

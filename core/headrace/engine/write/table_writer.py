@@ -389,8 +389,7 @@ def _progress(
             mode,
             removed[sink].add_to(result) if sink in removed else result,
             counts.with_removed(removed[sink].rows) if sink in removed else counts,
-            dead_letters=rejected.dead_letters,
-            dropped=rejected.dropped,
+            **rejected.counts,
             readable=readable,
             seconds=seconds,
             note="; ".join(filter(None, [note or table_plan.note, *map(escape_controls, result.schema_changes)]))

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any
 from headrace.checkpoint.layout import Checkpoint
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.batch.maintenance import Maintained, maintain
+from headrace.engine.batch.maintenance import maintain
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.batch_runner import BatchRunner
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import Maintainer
 from headrace.errors import HeadraceError
+from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
 from headrace.sdk import changes as C, events as E
 from headrace.sdk.changes import Changes

@@ -12,8 +12,8 @@ from headrace.cli.commands.run import _describe_interruption, _start
 from headrace.cli.run_log import TextLines
 from headrace.cli.run_totals import Totals
 from headrace.cli.signals import Stop
-from headrace.engine.batch.maintenance import Maintained
 from headrace.pipeline import Pipeline
+from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.progress.status import Status, describe_run
 

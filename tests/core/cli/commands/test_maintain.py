@@ -17,7 +17,7 @@ from tests.support.bronze import Bronze, Topic
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC
 
 from headrace import Pipeline
-from headrace.engine.batch.maintenance import Maintained
+from headrace.progress.maintained import Maintained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

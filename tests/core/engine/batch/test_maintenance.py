@@ -16,12 +16,13 @@ from tests.support.record_log import LogRecord, RecordLog, append
 from headrace import Pipeline
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.batch.maintenance import Maintained, SteadyClock, maintain
+from headrace.engine.batch.maintenance import SteadyClock, maintain
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import BATCHES_BETWEEN_CHECKS, Maintainer
 from headrace.errors import FatalError, RetriableError
+from headrace.progress.maintained import Maintained
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions

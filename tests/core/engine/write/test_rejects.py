@@ -124,7 +124,8 @@ def test_rejected_record_is_stored_with_its_bytes_and_location(spark: SparkSessi
 
 def test_dropped_records_are_counted_and_not_stored(spark: SparkSession, tmp_path: Path) -> None:
     step = RejectsStep(spark, tmp_path, **{"dead.letters": {"key-missing": "drop"}})
-    assert step.handle("key-missing", "key-missing", "undecodable") == Rejected(dead_letters=1, dropped=2)
+    rejected = step.handle("key-missing", "key-missing", "undecodable")
+    assert (rejected, rejected.reasons) == (Rejected(dead_letters=1, dropped=2), {"undecodable": 1})
     assert [reason for reason, *_ in step.dead_letters] == ["undecodable"]
 
 

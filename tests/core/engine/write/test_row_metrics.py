@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.engine.write.rejects import Rejected
 from headrace.engine.write.row_metrics import Counts, RowCounter, table_progress
 from headrace.sdk.sink import TableMode, WriteResult
 
@@ -60,9 +61,8 @@ def test_counts_are_unknown_before_the_rows_are_read() -> None:
 
 
 def progress(mode: TableMode, result: WriteResult, counts: Counts) -> dict[str, Any]:
-    made = table_progress(
-        "shop.orders", "memory", mode, result, counts, dead_letters=1, dropped=2, readable=10.0, seconds=1.23456
-    )
+    rejected = Rejected(1, 2, reasons={"key-missing": 1}).counts
+    made = table_progress("shop.orders", "memory", mode, result, counts, **rejected, readable=10.0, seconds=1.23456)
     return {name: value for name, value in asdict(made).items() if value is not None}
 
 
@@ -80,8 +80,15 @@ COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4
     ],
 )
 def test_progress_of_a_write(mode: TableMode, result: WriteResult, expected: dict[str, Any]) -> None:
-    same = {"table": "shop.orders", "sink": "memory", "rows_in": 12, "dead_letters": 1, "dropped": 2, "filtered": 3}
-    same["seconds"] = 1.235
+    same: dict[str, Any] = {
+        "table": "shop.orders",
+        "sink": "memory",
+        "rows_in": 12,
+        "dead_letters": 1,
+        "dropped": 2,
+        "filtered": 3,
+    }
+    same |= {"seconds": 1.235, "reasons": {"key-missing": 1}}
     latencies = {"latency_ms": 1_000, "latency_max_ms": 6_000, "skipped": False}
     assert progress(mode, result, COUNTS) == same | latencies | expected
 

@@ -76,9 +76,9 @@ class Pipeline(PipelineSpec):
         return self.current_plan.plan
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Pipeline:
-        """Return the pipeline of a YAML file. ConfigError and PluginError name the line."""
-        return build(load(path), cls)
+    def from_file(cls, path: str | Path, options: Mapping[str, Mapping[str, Any]] | None = None) -> Pipeline:
+        """Return the pipeline of a YAML file. Errors name the line. ``options`` replace those of its blocks, by key."""
+        return build(load(path), cls, options)
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:

@@ -22,8 +22,8 @@ from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.cli.main import cli
-from headrace.config.command_blocks import list_block_commands
 from headrace.config.model import PipelineConfig
+from headrace.config.observer_blocks import list_plugin_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,8 +71,10 @@ def test_pipeline_files_load(
     monkeypatch.setenv("SALT", "pepper")
     for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN", "KEY", "MASK_KEY"):
         monkeypatch.setenv(name, "secret")
+    for name in ("SERVE_TOKEN", "SERVE_PASSWORD"):
+        monkeypatch.setenv(name, "secret-of-20-letters")
     data: dict[str, Any] = yaml.safe_load(block.body)
-    assert set(data) <= {*PipelineConfig.keys(), *list_block_commands()}, "not a part of a pipeline file"
+    assert set(data) <= {*PipelineConfig.keys(), *list_plugin_keys()}, "not a part of a pipeline file"
     if "${secretManager:" in block.body:
         request.getfixturevalue("aws")
     if {"name", "source", "checkpoint"} <= set(data):

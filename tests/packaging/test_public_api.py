@@ -23,7 +23,7 @@ def test_every_kind_of_public_name_is_listed() -> None:
         "    exactly_once: bool = False",
         "POSITION = '_headrace_position'",
         "    mode: TableMode | None = None",
-        "    @classmethod def from_file(cls, path: str | Path) -> Pipeline",
+        "    @classmethod def from_dict(cls, config: Mapping[str, Any]) -> Pipeline",
         "    self.warnings",
         "sink iceberg: headrace_sinks.IcebergSink",
     ):

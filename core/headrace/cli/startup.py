@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -49,11 +49,11 @@ class Spinner:
     step = report
 
 
-def load_pipeline(file: str) -> Pipeline:
-    """Return the pipeline of a file; errors after this call show none of its secrets."""
+def load_pipeline(file: str, options: Mapping[str, Mapping[str, Any]] | None = None) -> Pipeline:
+    """Return the pipeline of a file; errors after this call show none of its secrets. ``options`` replace those of its blocks."""
     from headrace.pipeline import Pipeline
 
-    pipeline = Pipeline.from_file(file)
+    pipeline = Pipeline.from_file(file, options)
     redact_with(pipeline.redact)
     return pipeline
 

@@ -34,9 +34,22 @@ if TYPE_CHECKING:
 Built = TypeVar("Built")
 
 
-def build(document: Document, make: Callable[..., Built]) -> Built:
-    """Build the document's pipeline with ``make``, which takes the arguments of ``headrace.Pipeline``."""
-    return _Builder(document).build(make)
+def build(
+    document: Document, make: Callable[..., Built], options: Mapping[str, Mapping[str, Any]] | None = None
+) -> Built:
+    """Build the document's pipeline with ``make``, which takes the arguments of ``headrace.Pipeline``.
+
+    ``options``: key of a block → options that replace those of the block. A missing block is added.
+    """
+    return _Builder(_replace_options(document, options or {})).build(make)
+
+
+def _replace_options(document: Document, options: Mapping[str, Mapping[str, Any]]) -> Document:
+    if not options or not isinstance(document.data, dict):
+        return document
+    blocks = {key: document.data.get(key) or {} for key in options}
+    valid = {key: {**block, **options[key]} for key, block in blocks.items() if isinstance(block, dict)}
+    return replace(document, data={**document.data, **valid})
 
 
 class _Builder:

@@ -85,6 +85,20 @@ def test_observer_is_built_with_its_options(tmp_path: Path, monkeypatch: pytest.
     assert load(tmp_path, "").plan.observers == ()
 
 
+def test_options_of_a_caller_replace_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    for block in ("", "bell:\n", "bell: {url: 'http://bell'}\n"):
+        file.write_text(FILE + block)
+        (bell,) = Pipeline.from_file(file, {"bell": {"url": "http://other"}}).plan.observers
+        assert bell.config.url == "http://other"
+    file.write_text(FILE + "bell: [url]\n")
+    with pytest.raises(ConfigError, match="the options of 'bell' must be a mapping"):
+        Pipeline.from_file(file, {"bell": {"url": "http://other"}})
+    file.write_text(FILE)
+    with pytest.raises(ConfigError, match=r"orders\.yaml:1 bell\.ulr: unknown key 'ulr'"):
+        Pipeline.from_file(file, {"bell": {"ulr": "http://other"}})
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Seconds between two polls of the query and of signals.
 _POLL = 0.2
 _TRIGGER = 'Interval between batches: "10 seconds". Default: the trigger of the pipeline file, or half a second.'
+_SERVE = "Serve metrics, probes and a page of the run there. Replaces the `address` under `serve:` in the file."
 _LOG_FORMAT = (
     "Log lines instead of the live screen; json: one line per batch on stdout, and an error as one line on stderr."
 )
@@ -35,8 +36,9 @@ _LOG_FORMAT = (
 @click.argument("file")
 @click.option("--available-now", is_flag=True, help="Apply the available changes, then exit.")
 @click.option("--trigger", metavar="INTERVAL", help=_TRIGGER)
+@click.option("--serve", metavar="HOST:PORT", help=_SERVE)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help=_LOG_FORMAT)
-def run(file: str, *, available_now: bool, trigger: str | None, log_format: str | None) -> None:
+def run(file: str, *, available_now: bool, trigger: str | None, serve: str | None, log_format: str | None) -> None:
     """Apply changes until the run is stopped.
 
     Ctrl-C and SIGTERM stop it after the current batch; the second signal stops it immediately. The next run continues where this one
@@ -52,7 +54,7 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
     if log_format == "json":
         report_as_json()
     interval = _to_milliseconds(trigger) if trigger else None
-    pipeline = load_pipeline(file)
+    pipeline = load_pipeline(file, {"serve": {"address": serve}} if serve else None)
     totals, stop = Totals(pipeline.name), Stop()
     view = _choose_view(log_format, totals, file)
     query: Query | None = None

@@ -1,0 +1,14 @@
+"""Metrics, probes and a page of a run over HTTP: ``serve:``."""
+
+from headrace.sdk.exports import lazy_plugins
+from headrace.sdk.hookspecs import hookimpl
+
+_OBSERVERS = {"serve": "headrace_serve.serve:Serve"}
+
+__getattr__ = lazy_plugins(__name__, _OBSERVERS)
+
+
+@hookimpl
+def headrace_observers() -> dict[str, str]:
+    """Return the observers of runs by the key of the pipeline file that has their options."""
+    return _OBSERVERS

@@ -69,3 +69,20 @@ def test_decoder_finds_its_own_marks() -> None:
     assert find_unknown_schemas("registry/", text) == [(VALUE, "0000000007")]
     assert find_unknown_schemas("json", text) == [(Subject("a b", "key"), "-5")]
     assert find_unknown_schemas("registry/globalId", text) == []
+
+
+def test_only_schemas_that_replace_others_are_reported() -> None:
+    log, changed = SchemaLog(), list[str]()
+    log.on_change = changed.append
+    subject = Subject("shop.orders", "value")
+    one, other = StructType().add("id", IntegerType()), StructType().add("key", IntegerType())
+    for schema in (one, one):
+        log.remember(subject, schema)
+        log.add_writer(subject, "1", schema.json())
+    assert changed == []
+    log.remember(subject, other)
+    log.add_writer(subject, "2", other.json())
+    assert changed == ["shop.orders", "shop.orders"]
+    log.remember("columns of shop", one)
+    log.remember("columns of shop", other)
+    assert changed[2:] == ["columns of shop"]

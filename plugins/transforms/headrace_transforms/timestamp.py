@@ -35,8 +35,6 @@ _TO_UNIX = {
     "nanoseconds": "try_multiply(unix_micros({0}), 1000L)",
 }
 PATTERNS = "https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html"
-#: Letters of a pattern that stand for a time zone, outside of quotes.
-_ZONE = re.compile(r"[XxZzOV]")
 _TEXT = re.compile(r"'[^']*'")
 #: Letters of Java's SimpleDateFormat that Spark's patterns lack, and those with which Spark writes strings, but does not read them.
 _UNSUPPORTED, _WRITE_ONLY = re.compile(r"[YWwuecABnNp]"), re.compile(r"[EFqQ]")
@@ -109,14 +107,12 @@ class Timestamp(Transform):
         """Return the point in time as a SQL expression. DataError for a column that is not one."""
         quoted, name = quote_name(column), kind.typeName()
         if name == "string" and self.config.pattern:
-            pattern, has_zone = self.config.pattern, _ZONE.search(_TEXT.sub("", self.config.pattern))
-            if letter := _WRITE_ONLY.search(_TEXT.sub("", pattern)):
+            if letter := _WRITE_ONLY.search(_TEXT.sub("", self.config.pattern)):
                 raise DataError(
                     f"Spark reads no strings with the letter {letter[0]!r} of `format`", fix=f"see {PATTERNS}"
                 )
-            if has_zone:
-                return f"try_to_timestamp({quoted}, {_quote(pattern)})"
-            return f"try_to_timestamp(concat({quoted}, ' +00:00'), {_quote(pattern + ' XXX')})"
+            # Only JSON reads all texts: `try_to_timestamp` fails the task for the year 999999999.
+            return f"from_json(to_json(struct({quoted} AS v)), 'v TIMESTAMP', {self._options()}).v"
         if name in ("integer", "long", "short"):
             micros = _TO_MICROS[self.config.unix_precision].format(f"CAST({quoted} AS BIGINT)")
             return f"CASE WHEN {micros} BETWEEN {_FIRST}L AND {_LAST}L THEN timestamp_micros({micros}) END"
@@ -133,13 +129,15 @@ class Timestamp(Transform):
         """Return a point in time as a value of the target type, as a SQL expression."""
         if self.config.target_type == "string":
             # Only JSON formats a timestamp in another time zone than the session's, which lacks an hour each spring.
-            options = f"map('timestampFormat', {_quote(self.config.pattern)}, 'timeZone', 'UTC')"
-            return f"from_json(to_json(struct({instant} AS v), {options}), 'v STRING').v"
+            return f"from_json(to_json(struct({instant} AS v), {self._options()}), 'v STRING').v"
         if self.config.target_type == "unix":
             return _TO_UNIX[self.config.unix_precision].format(instant)
         if self.config.target_type == "Date":
             return f"date_from_unix_date(CAST(floor(unix_seconds({instant}) / 86400BD) AS INT))"
         return f"pmod(unix_millis({instant}), 86400000L)" if self.config.target_type == "Time" else instant
+
+    def _options(self) -> str:
+        return f"map('timestampFormat', {_quote(self.config.pattern)}, 'timeZone', 'UTC')"
 
 
 def _quote(text: str) -> str:

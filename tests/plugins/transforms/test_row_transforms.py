@@ -688,11 +688,13 @@ class TestTimestamp:
         assert Timestamp({"field": "at", **options})(frame).first() == (expected,)
 
     def test_text_in_another_format_is_a_dead_letter(self, spark: SparkSession) -> None:
-        changes = flat(spark, "id int, at string", (1, "2023"), (2, "yesterday"))
+        changes = flat(spark, "id int, at string", (1, "2023"), (2, "yesterday"), (3, "+999999999"), (4, ""), (5, None))
         options = {"field": "at", "target.type": "Date", "format": "yyyy"}
+        reject = (None, "untransformable")
         assert rows(Timestamp(options).process(changes), "at", ERROR) == [
             (dt.date(2023, 1, 1), None),
-            (None, "untransformable"),
+            *(reject, reject, reject),
+            (None, None),
         ]
 
     @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigError
 from headrace.spark.columns import fold_name, quote_name
+from headrace.spark.row_calls import FAILS, FIX, check_call, check_operator, class_name, items
+from headrace.spark.row_functions import FORBIDDEN, REFUSED, UNSTABLE_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -16,22 +18,8 @@ if TYPE_CHECKING:
 #: Prefix of headrace's own columns, as in ``headrace.sdk.changes``, which this package does not import.
 _PREFIX = "_headrace_"
 _ALL = _PREFIX + "all"
-_FIX = "use functions of the row's own columns"
 _REPEATABLE = "use deterministic functions"
-#: Functions that reach outside of the row, fail the batch, or differ when a batch is repeated. Random ones are not listed: Spark
-#: reports that they are not deterministic.
-FORBIDDEN = {
-    *("reflect", "java_method", "try_reflect", "input_file_name", "input_file_block_start", "input_file_block_length"),
-    *("current_date", "curdate", "current_timestamp", "current_time", "now", "localtimestamp", "current_user", "user"),
-    *("session_user", "current_database", "current_schema", "current_catalog", "raise_error", "assert_true"),
-}
-#: Functions that fail the batch for one value, which their errors quote → the function that returns null instead.
-_FAILING = {
-    name: f"try_{name}"
-    for name in ("to_binary", "to_number", "aes_decrypt", "url_decode", "parse_json", "variant_get", "validate_utf8")
-}
-_FAILFAST = re.compile(r"""['"]failfast['"]""", re.IGNORECASE)
-#: Spark's classes of these functions, of subqueries, and of Python functions, which are called without a name of ``FORBIDDEN``.
+#: Spark's classes of forbidden functions, of subqueries, and of functions of users, which may be called by another name.
 _CLASSES = {
     *(
         "CallMethodViaReflection",
@@ -42,17 +30,21 @@ _CLASSES = {
         "LocalTimestamp",
         "CurrentUser",
     ),
-    *("RaiseError", "ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "PythonUDF"),
+    *("RaiseError", "ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"),
+    *("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF"),
 }
 #: Spark's class of a name in a lambda: of an argument, or of a column.
 _LAMBDA_NAME = "UnresolvedNamedLambdaVariable"
+#: Spark's class of an operator that returns null for an error of its child.
+_TRY, _ADDED = "TryEval", ("Cast", "DatetimeSub")
 #: First words of Spark's classes that stand for columns without naming them: ``*`` and ``IDENTIFIER(…)``.
 _UNNAMED = ("UnresolvedStar", "UnresolvedRegex", "ExpressionWithUnresolvedIdentifier")
-#: Spark's class of a function with a regular expression → its method that returns the expression.
-_PATTERNS = {"RLike": "right", **dict.fromkeys(("RegExpReplace", "RegExpExtract", "RegExpExtractAll"), "regexp")}
 #: Strings that Spark reads as the current time, also before a time zone.
 _CLOCK = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+_QUOTED = re.compile(r"\br'[^']*'|\br\"[^\"]*\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SKIPPED = re.compile(rf"{_QUOTED.pattern}|{_COMMENT.pattern}", re.DOTALL | re.IGNORECASE)
+_CALLED = re.compile(r"(\w+)`?\s*\(")
 _LITERAL = re.compile(
     rf"(?P<type>\b(?:date|timestamp(?:_ltz|_ntz)?)\s*r?)?(?P<quoted>{_QUOTED.pattern})", re.DOTALL | re.IGNORECASE
 )
@@ -65,18 +57,17 @@ def check_sql(text: str) -> str:
     for literal in _LITERAL.finditer(text):  # Spark's parser replaces such a literal by the time at which it reads it.
         if literal["type"] and _CLOCK.match(literal["quoted"][1:]):
             raise ValueError(f"reads the clock: {literal[0]}")
-    names = re.findall(r"(\w+)`?\s*\(", _QUOTED.sub(lambda found: found[0] if found[0][0] == "`" else "''", text))
-    if found := next((name for name in names if name.lower() in FORBIDDEN), None):
-        raise ValueError(f"calls {found}, which is not a function of the row: {_FIX}")
-    if found := next((name for name in names if name.lower() in _FAILING), None):
-        raise ValueError(f"calls {found}, which fails the batch for one invalid value: {_write_instead(found)}")
-    if mode := _FAILFAST.search(text):
-        raise ValueError(f"has the mode {mode[0]}, which fails the batch for one invalid value: write 'PERMISSIVE'")
+    for name in _CALLED.findall(_SKIPPED.sub(_shorten, text)):
+        if name.lower() in FORBIDDEN:
+            raise ValueError(f"calls {name}, which is not a function of the row: {FIX}")
+        if fix := REFUSED.get(name.lower()):
+            raise ValueError(f"calls {name}, {FAILS}: {fix}")
     return text
 
 
-def _write_instead(name: str) -> str:
-    return f"write {_FAILING[name.lower()]}{' (Spark 4)' if name.lower() == 'url_decode' else ''}"
+def _shorten(skipped: re.Match[str]) -> str:
+    """Return a quoted name as it is, an empty text for a text, and a space for a comment."""
+    return {"`": skipped[0], "-": " ", "/": " "}.get(skipped[0][0], "''")
 
 
 def read_columns(text: str | None) -> tuple[str, ...]:
@@ -113,30 +104,27 @@ def _parse_names(text: str, *, is_case_sensitive: bool) -> tuple[str, ...]:
         raise ConfigError(f"{text!r} is not a SQL expression: {reason}", fix="correct the expression") from None
     names = []
     for node in _walk_unbound(tree, frozenset(), str if is_case_sensitive else fold_name):
-        kind = str(node.getClass().getSimpleName())
+        kind = class_name(node)
         if kind in ("UnresolvedAttribute", _LAMBDA_NAME):
             names.append(str(node.nameParts().head()))
-            if names[-1].lower() in FORBIDDEN - {"user"}:  # functions without parentheses
-                raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=_FIX)
-        elif kind == "UnresolvedFunction" and (name := str(node.nameParts().last())).lower() in FORBIDDEN:
-            raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=_FIX)
-        elif kind == "UnresolvedFunction" and name in _FAILING:
-            raise ConfigError(
-                f"{text!r} calls {name}, which fails the batch for one invalid value", fix=_write_instead(name)
-            )
+            if names[-1].lower() in UNSTABLE_NAMES - {"user"}:
+                raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=FIX)
+        elif kind in _CLASSES:
+            raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=FIX)
         elif kind.startswith(_UNNAMED):
             raise ConfigError(f"{text!r} reads columns without their names", fix="name each column instead of `*`")
+        check_call(text, node)
     return tuple(dict.fromkeys(names))
 
 
 def _walk_unbound(node: Any, arguments: frozenset[str], fold: Callable[[str], str]) -> Iterator[Any]:
     """Yield the nodes of a parsed expression, without the arguments of its lambdas: Spark parses every name in a lambda alike."""
-    kind = str(node.getClass().getSimpleName())
+    kind = class_name(node)
     if kind == "LambdaFunction":
-        arguments |= {fold(str(argument.nameParts().head())) for argument in _items(node.arguments())}
+        arguments |= {fold(str(argument.nameParts().head())) for argument in items(node.arguments())}
     if kind != _LAMBDA_NAME or fold(str(node.nameParts().head())) not in arguments:
         yield node
-    for child in _items(node.children()):
+    for child in items(node.children()):
         yield from _walk_unbound(child, arguments, fold)
 
 
@@ -154,7 +142,7 @@ def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str]
     known = set(map(fold_name, scope))
     for text in texts:
         if name := next((name for name in _list_names(text) if _is_own(name) and fold_name(name) not in known), None):
-            raise ConfigError(f"{text!r} names {name}, which is no column of the row", fix=_FIX)
+            raise ConfigError(f"{text!r} names {name}, which is no column of the row", fix=FIX)
         try:
             _check_plan(text, inner, inner.select(F.expr(text)))
         except (AnalysisException, ParseException) as error:
@@ -167,26 +155,26 @@ def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> None:
     """Raise ConfigError for an expression that is more than a function of its row."""
     plan, below = (frame._jdf.queryExecution().analyzed() for frame in (result, inner))  # noqa: SLF001 - PySpark only prints plans
     if plan.nodeName() != "Project" or not plan.child().fastEquals(below):
-        raise ConfigError(f"{text!r} needs other rows than its own", fix=f"{_FIX}, without aggregates and windows")
-    tree, *others = _items(plan.projectList())
+        raise ConfigError(f"{text!r} needs other rows than its own", fix=f"{FIX}, without aggregates and windows")
+    tree, *others = items(plan.projectList())
     if others:
         raise ConfigError(f"{text!r} is not one value", fix="name the columns")
     if not tree.deterministic():
         raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix=_REPEATABLE)
     names = set(map(fold_name, _list_names(text)))
-    for node in _walk(tree):
-        kind = str(node.getClass().getSimpleName())
+    for parent, node in _walk(tree):
+        kind = class_name(node)
         if kind.startswith("ParseTo"):  # `to_date` without a pattern is a cast.
             node = node.replacement()  # noqa: PLW2901
-            kind = str(node.getClass().getSimpleName())
+            kind = class_name(node)
         if kind == "AttributeReference" and fold_name(str(node.name())) not in names:
             raise ConfigError(f"{text!r} reads {node.name()} without its name", fix="name the columns")
         if kind in _CLASSES:
-            raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=_FIX)
+            raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=FIX)
         if (kind == "Cast" and _is_clock(node)) or (kind == "AesEncrypt" and _is_random(node)):
             raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix=_REPEATABLE)
-        if kind in _PATTERNS:
-            _check_pattern(text, getattr(node, _PATTERNS[kind])(), inner)
+        if parent != _TRY:
+            check_operator(text, node)
 
 
 def _is_clock(cast: Any) -> bool:
@@ -204,26 +192,12 @@ def _is_random(encryption: Any) -> bool:
     return is_empty and str(encryption.mode()).upper() != "ECB"
 
 
-def _check_pattern(text: str, pattern: Any, frame: DataFrame) -> None:
-    from pyspark.errors import IllegalArgumentException
+def _walk(node: Any, parent: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the nodes of an analyzed expression, each with the class of its parent.
 
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - Spark checks patterns only when rows are read
-    if pattern.getClass().getSimpleName() != "Literal":
-        return
-    try:
-        jvm.java.util.regex.Pattern.compile(pattern.toString())
-    except IllegalArgumentException as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{text!r} has an invalid regular expression: {reason}", fix="correct it; `\\` is written `\\\\` in SQL"
-        ) from None
-
-
-def _walk(node: Any) -> Iterator[Any]:
-    yield node
-    for child in _items(node.children()):
-        yield from _walk(child)
-
-
-def _items(items: Any) -> Iterator[Any]:
-    return (items.apply(n) for n in range(items.size()))
+    Nodes that Spark adds between an operator and ``TryEval`` do not count.
+    """
+    yield parent, node
+    kind = class_name(node)
+    for child in items(node.children()):
+        yield from _walk(child, parent if kind in _ADDED and parent == _TRY else kind)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from headrace.spark.row_functions import UNSTABLE, UNSTABLE_NAMES
+
 #: Spark's aggregate functions, up to Spark 4.1. All other functions compute one value per row.
 AGGREGATES = frozenset(
     [
@@ -91,55 +93,8 @@ AGGREGATES = frozenset(
         "variance",
     ]
 )
-#: Functions whose value changes from run to run, or depends on the session or on the place of a row.
-UNSTABLE = frozenset(
-    [
-        "curdate",
-        "current_catalog",
-        "current_database",
-        "current_date",
-        "current_path",
-        "current_schema",
-        "current_time",
-        "current_timestamp",
-        "current_timezone",
-        "current_user",
-        "input_file_block_length",
-        "input_file_block_start",
-        "input_file_name",
-        "java_method",
-        "localtimestamp",
-        "monotonically_increasing_id",
-        "now",
-        "rand",
-        "randn",
-        "random",
-        "randstr",
-        "reflect",
-        "session_user",
-        "shuffle",
-        "spark_partition_id",
-        "try_reflect",
-        "uniform",
-        "user",
-        "uuid",
-        "version",
-    ]
-)
 #: Functions without arguments that return the current time.
 _UNSTABLE_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp", "to_unix_timestamp"})
-#: Functions that Spark also reads without parentheses, if no column has the name.
-_UNSTABLE_NAMES = frozenset(
-    [
-        "current_date",
-        "current_time",
-        "current_timestamp",
-        "current_user",
-        "localtimestamp",
-        "session_user",
-        "user",
-    ]
-)
 #: Texts that Spark converts to the current date or time.
 _MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _Call = exp.Anonymous | exp.Func
@@ -168,7 +123,7 @@ def _is_unstable_column(column: exp.Column) -> bool:
     """Return whether a column may be a function without parentheses, or a variable of the session."""
     parts = [part.name.lower() for part in column.parts]
     if len(parts) == 1:
-        return parts[0] in _UNSTABLE_NAMES
+        return parts[0] in UNSTABLE_NAMES
     return parts[0] == "session" or parts[:2] == ["system", "session"]
 
 

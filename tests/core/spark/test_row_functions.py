@@ -1,0 +1,217 @@
+"""Functions in expressions over a row, with values for which functions of Spark fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.row_calls import CALLS, GOOD, HOSTILE
+from tests.support.tiers import nightly_after
+
+from headrace.errors import ConfigError
+from headrace.sdk.sql import evaluate, read_columns
+from headrace.spark.row_arguments import LITERALS
+from headrace.spark.row_expressions import check_sql
+from headrace.spark.row_functions import ALLOWED, FORBIDDEN, REFUSED
+from headrace.spark.sessions import Sessions
+from headrace.views.sql_functions import AGGREGATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Number of expressions in a plan.
+GROUP = 40
+#: Number of parts of the calls. `make test` runs the first part.
+PARTS = 4
+#: Functions that need other rows, or return several of them.
+OTHER_ROWS = {
+    *("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number", "stack"),
+    *("explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "json_tuple"),
+    *("session_window", "window", "window_time", "range", "sql_keywords", "collations"),
+    *("variant_explode", "variant_explode_outer", "python_worker_logs"),
+}
+#: Syntax that Spark lists as functions.
+SYNTAX = {"case", "map"}
+
+
+def test_every_function_has_one_class() -> None:
+    classes = [ALLOWED, FORBIDDEN, REFUSED.keys(), LITERALS.keys(), AGGREGATES, OTHER_ROWS, SYNTAX]
+    assert sum(map(len, classes)) == len(set().union(*classes))
+
+
+def test_every_function_is_called() -> None:
+    assert sorted((ALLOWED | LITERALS.keys()) - CALLS.keys()) == []
+
+
+class TestWithoutJava:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("to_number(a, '9')", "calls to_number, which fails the batch for one invalid value: write CAST"),
+            ("TO_BINARY/**/(a, 'hex')", "write try_to_binary"),
+            ("To_Binary -- a comment\n (a)", "write try_to_binary"),
+            ("`to_binary` (a)", "write try_to_binary"),
+            ("system.builtin.unbase64(a)", r"write try_to_binary\(…, 'base64'\)"),
+            ("r'\\' || url_decode(a)", "write try_url_decode"),
+            ("now/* ' */()", "calls now, which is not a function of the row"),
+            ("map_concat(a, b)", "make a struct or an array"),
+        ],
+    )
+    def test_name_of_a_function(self, text: str, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            check_sql(text)
+
+    @pytest.mark.parametrize(
+        "text", ["'to_number(' || a", '"now()"', "a -- now()\n", "a /* now() */", r"r'\' || '' || 'now()'", "to_number"]
+    )
+    def test_text_is_no_call(self, text: str) -> None:
+        assert check_sql(text) == text
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """Return a session with the settings of a pipeline."""
+    return Sessions(spark).of("row expressions")
+
+
+@pytest.mark.spark
+class TestRefused:
+    def test_every_function_of_spark_has_a_class(self, session: SparkSession) -> None:
+        """A function of a new version needs a decision, and a call in ``tests/support/row_calls.py`` if it is allowed."""
+        known = {str(row[0]) for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
+        decided = ALLOWED.union(FORBIDDEN, REFUSED, LITERALS, AGGREGATES, OTHER_ROWS, SYNTAX)
+        assert sorted(name for name in known - decided if name.isidentifier()) == []
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "TO_NUMBER/**/(s, '9')",
+                "calls to_number, which fails the batch for one invalid value\n  fix: write CAST",
+            ),
+            ("`Unbase64`(s)", "calls unbase64"),
+            ("max(i)", "calls max, which is no known function of a row"),
+            ("uper(s)", "did you mean 'upper'"),
+            ("default.upper(s)", "calls default.upper, which is no known function"),
+            ("current_user()", "calls current_user, which is not a function of the row"),
+            ("i = (SELECT 1)", "uses ScalarSubquery, which is not a function of the row"),
+            ("to_utc_timestamp(t, w)", "computes the time zone of to_utc_timestamp"),
+            ("to_utc_timestamp(t, 'Bad/Zone')", "with the time zone 'Bad/Zone'"),
+            ("convert_timezone(w, CAST(t AS TIMESTAMP_NTZ))", "computes the time zone of convert_timezone"),
+            ("make_timestamp(2024, 1, 1, 1, 1, 1, w)", "computes the time zone of make_timestamp"),
+            ("s RLIKE w", "computes the regular expression of rlike"),
+            ("split(s, w)", "computes the regular expression of split"),
+            ("s RLIKE '(['", "it does not compile: Unclosed character class"),
+            ("s RLIKE '(a|b)*c'", "it repeats groups without a limit, and a long text would end the process"),
+            ("regexp_extract(s, 'a')", "with the number of the group 1: the regular expression has 0 groups"),
+            ("regexp_replace(s, '(a)', '$2')", "with the replacement '$2'"),
+            (r"regexp_replace(s, '(a)', 'b\\')", "with the replacement"),
+            ("regexp_replace(s, 'a', w)", "computes the replacement of regexp_replace"),
+            ("s LIKE concat('%', w)", "computes the pattern of like"),
+            (r"s LIKE 'a\\b'", "with the pattern"),
+            ("s LIKE 'a!b' ESCAPE '!'", "! is not before %, _ or !"),
+            ("parse_url(s, 'QUERY', w)", "computes the regular expression of parse_url"),
+            ("encode(s, w)", "computes the charset of encode"),
+            ("encode(s, 'US-ASCII')", "write one of UTF-8"),
+            ("decode(b, 'UTF-8')", "with the charset 'UTF-8'"),
+            ("repeat(s, i)", "computes the size of repeat"),
+            ("space(2147483647)", "with the size 2147483647: it is no number up to 1,000"),
+            ("sequence(1, i)", "computes the size of sequence"),
+            ("rpad(s, i)", "computes the size of rpad"),
+            ("array_insert(ns, 0, 1)", "the first index is 1"),
+            ("element_at(ns, i)", "computes the index of element_at"),
+            ("try_element_at(ns, 0)", "the first index is 1"),
+            ("slice(ns, 1, -1)", "with the length -1"),
+            ("split_part(s, ',', i)", "computes the number of the part of split_part"),
+            ("bit_get(i, 64)", "with the position of the bit 64"),
+            ("array_sort(ns, (x, y) -> NULL)", "computes the order of array_sort"),
+            ("date_format(t, w)", "computes the format of date_format"),
+            ("to_date(s, w)", "computes the format of to_date"),
+            ("to_timestamp(s, 'dd.MM.yyyy')", "a text such as +999999999-01-01 overflows"),
+            ("try_to_timestamp(s, 'uuuu')", "a text such as +999999999-01-01 overflows"),
+            ("substring_index(s, w, i)", "computes the count of substring_index"),
+            ("date_format(t, 'DD')", "DD fails for the 100th day"),
+            ("add_months(n, i)", "computes the number of months of add_months"),
+            ("dateadd(HOUR, i, t)", "calculates with dates and times"),
+            ("format_string(s, i)", "computes the format of format_string"),
+            ("format_string('%c', i)", "%c fails for some values"),
+            ("format_string('%2000000000d', i)", "the width is more than 1,000"),
+            ("aes_encrypt(s, w, 'ECB')", "computes the key of aes_encrypt"),
+            ("aes_encrypt(s, 'abc', 'ECB')", "it has 3 bytes, and not 16, 24 or 32"),
+            ("map(s, 1, w, 2)", "makes a map of keys that may be equal or null"),
+            ("map('a', 1, 'a', 2)", "makes a map of keys that may be equal or null"),
+            ("from_json(s, 'a INT', map('mode', ' FailFast'))", "FAILFAST fails the batch for one invalid value"),
+            ("from_json(s, 'a INT', map('mode', 'FAIL' || 'FAST'))", "computes the options of from_json"),
+            ("CAST(s AS INTERVAL DAY)", "casts to an interval"),
+            ("t + INTERVAL 1 DAY", "calculates with an interval"),
+            ("n - make_interval(i)", "calculates with an interval"),
+        ],
+    )
+    def test_call_that_fails_for_some_value(self, spark: SparkSession, text: str, message: str) -> None:
+        with pytest.raises(ConfigError) as raised:
+            read_columns(text)
+        assert message in str(raised.value)
+
+    def test_column_may_have_the_name_of_a_function(self, spark: SparkSession) -> None:
+        assert read_columns("version > uuid OR now = `user`") == ("version", "uuid", "now", "user")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("t - t", "SubtractTimestamps"),
+            ("n - n", "SubtractDates"),
+            ("t + ns[0] * (n - n)", "calculates with dates and times"),
+            ("negative(m)", "negates a decimal of more than 34 digits"),
+            ("format_string('%d', s)", "has a format for other types than those of its values"),
+        ],
+    )
+    def test_operator_over_types(self, session: SparkSession, text: str, message: str) -> None:
+        from pyspark.sql import functions as F
+
+        with pytest.raises(ConfigError, match=message):
+            evaluate(frame_of(session, [[0] * len(GOOD)]), {name: F.col(name) for name in GOOD}, [text], "v")
+
+
+def frame_of(session: SparkSession, rows: list[list[int]]) -> DataFrame:
+    """Return rows of values by their numbers: 0 for the ordinary value of a column, and then its hostile ones."""
+    numbers = session.createDataFrame(rows, ", ".join(f"{name} INT" for name in GOOD))
+    values = {name: ", ".join([GOOD[name], *HOSTILE[name]]) for name in GOOD}
+    return numbers.selectExpr(*[f"array({values[name]})[{name}] AS {name}" for name in GOOD]).repartition(1)
+
+
+def list_hostile_rows() -> list[list[int]]:
+    """Return rows in which one column has a hostile value, and rows in which all columns have one."""
+    sizes = [len(HOSTILE[name]) for name in GOOD]
+    alone = [
+        [n + 1 if p == place else 0 for p in range(len(sizes))] for place, size in enumerate(sizes) for n in range(size)
+    ]
+    together = [
+        [(n + shift * place) % size + 1 for place, size in enumerate(sizes)]
+        for n in range(max(sizes))
+        for shift in (0, 1, 5)
+    ]
+    return [*alone, *together]
+
+
+@pytest.fixture(scope="module")
+def hostile(session: SparkSession) -> Iterator[DataFrame]:
+    frame = frame_of(session, list_hostile_rows()).cache()
+    assert frame.count() > 200
+    yield frame
+    frame.unpersist()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("part", nightly_after(1, range(PARTS)))
+def test_no_value_fails_an_allowed_function(session: SparkSession, hostile: DataFrame, part: int) -> None:
+    from pyspark.sql import functions as F
+
+    known = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    calls = [text for name, texts in CALLS.items() if name in known or not name.isidentifier() for text in texts]
+    for start in range(part, len(calls), GROUP * PARTS):
+        texts = calls[start : start + GROUP * PARTS : PARTS]
+        result = evaluate(hostile, {name: F.col(name) for name in GOOD}, texts, "v")
+        result.drop(*GOOD).write.format("noop").mode("append").save()

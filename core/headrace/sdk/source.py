@@ -142,6 +142,13 @@ class NativeSource(Source):
         """
         return
 
+    def commit(self, context: SourceContext) -> None:
+        """Acknowledge the records up to the end of the context's batch: the tables have them.
+
+        Not called while a table is set aside. An error is a warning of the run.
+        """
+        return
+
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
         """Prepare a run that applies only the records available now. Called before ``stream``; Spark's stream enforces the limit."""
         return

@@ -1,4 +1,4 @@
-"""Metadata of a cluster's topics, from Kafka's admin client in the JVM."""
+"""Metadata of a cluster's topics, and offsets of consumer groups, by Kafka's admin client in the JVM."""
 
 from __future__ import annotations
 
@@ -111,6 +111,15 @@ class KafkaAdmin:
     def latest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
         """Return the offset after each partition's last readable record."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Commit the offsets of a consumer group that has no members."""
+        commits = self._jvm.java.util.HashMap()
+        for topic, partitions in offsets.items():
+            for number, offset in partitions.items():
+                committed = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset)
+                commits.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, int(number)), committed)
+        self._client.alterConsumerGroupOffsets(group, commits).all().get()
 
     def _describe(self, topics: Iterable[str]) -> Any:
         return self._client.describeTopics(self._list(topics)).allTopicNames().get()

@@ -54,7 +54,19 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "set `kafka.security.protocol` to the port's protocol, and a truststore with the broker's certificate",
     ),
     (
-        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
+        r"UnknownMemberIdException",
+        ConfigError,
+        "the consumer group has members",
+        "name a group in `commit.group` that no consumer uses",
+    ),
+    (
+        r"GroupAuthorizationException",
+        ConfigError,
+        "permission denied for a consumer group",
+        "grant this user Read on the group",
+    ),
+    (
+        r"TopicAuthorizationException|ClusterAuthorizationException",
         ConfigError,
         "permission denied",
         "grant this user {rights} on the topics",

@@ -27,6 +27,8 @@ class NativeQuery(Query):
     _watches_answers = True
     #: The stream that the next ``_run_batches`` follows, if it has started already.
     _stream: StreamingQuery | None = None
+    #: Kind of the error of the last acknowledgement.
+    _commit_error: str | None = None
 
     def _open_source(self) -> None:
         self._stream = self.streaming_query = self._start_stream()
@@ -72,6 +74,22 @@ class NativeQuery(Query):
                 self._poll_source()
             if self._state.is_applying or not stream.status["message"].startswith(_ASKS_SOURCE):
                 self._state.note_answer()
+
+    def _acknowledge(self, batch: int) -> None:
+        """Acknowledge a batch, unless a table that was set aside must read its backlog again. Each new error is a warning."""
+        source, checkpoint = self._plan.source, self.checkpoint
+        assert isinstance(source, NativeSource)
+        if self._runner.backlogs.errors:
+            return
+        try:
+            source.commit(SourceContext(self._spark, checkpoint.schemas, batch, checkpoint.stream))
+        except Exception as raised:  # noqa: BLE001 - the tables have the records
+            if self._commit_error != (kind := type(raised).__name__):
+                text = self._plan.redact(str(self._translate(raised)))
+                self.warnings.append(f"batch {batch} is applied, but the source was not told so: {text}")
+            self._commit_error = kind
+        else:
+            self._commit_error = None
 
     def _poll_source(self) -> None:
         """Poll the source. While it does not respond, the stream continues, and the status shows the error."""

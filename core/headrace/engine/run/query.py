@@ -21,7 +21,7 @@ from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import Maintainer
 from headrace.engine.run.observers import Observers
 from headrace.engine.run.run_options import RunOptions, call_back
-from headrace.engine.run.run_state import RunState
+from headrace.engine.run.run_state import RunState, StopRequestedError
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.write.sink_writer import SinkPoller
 from headrace.errors import DataError, FatalError, HeadraceError, LoginError, RetriableError
@@ -59,16 +59,15 @@ class Query(ABC):
         self._in_batch, self._finishing = threading.Lock(), threading.Lock()
         self._is_finished = self._is_closed = False
         self._wake, self._must_repeat_poll = threading.Event(), False
-        self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
-        plan.learn_tables(self.checkpoint.folder)
-        next_batch = self.checkpoint.next_batch
+        schemas = partial(current.open_schema_log, spark)
+        checkpoint = self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, schemas)
+        plan.learn_tables(checkpoint.folder)
         #: Warnings for the user, which ``headrace run`` prints.
-        self.warnings = find_warnings(plan, self.checkpoint.folder, next_batch, spark.version, remember=True)
+        self.warnings = find_warnings(plan, checkpoint.folder, checkpoint.next_batch, spark.version, remember=True)
         self._observers = Observers(plan.observers, plan.redact, self.warnings.append)
         self._written: BatchProgress | None = None  # by the batch in progress
-        self._note = RunNote(self.checkpoint.folder)
-        self._sessions = Sessions(spark, plan.sql_conf)
-        self._poller = SinkPoller(self.checkpoint.id, self._sessions, self._state.note_sink_error)
+        self._note, self._sessions = RunNote(checkpoint.folder), Sessions(spark, plan.sql_conf)
+        self._poller = SinkPoller(checkpoint.id, self._sessions, self._state.note_sink_error)
         self._maintainer = Maintainer(current, self._sessions, self._report_maintenance)
         self._runner = BatchRunner(
             current,
@@ -368,12 +367,17 @@ class Query(ABC):
                     raise
                 raise error from error.__cause__  # Spark logs it.
             else:
+                self._acknowledge(batch)
                 self._observers.emit_batch(batch, self._written)
             finally:
                 self._state.end_batch()
             # Before the source plans the next batch, so that it includes the records that arrive meanwhile.
             interval = self._plan.settings.min_sync_seconds if self._options.is_continuous else 0.0
             self._sleep(interval - (time.monotonic() - start), self._state.wait_for_stop)
+
+    def _acknowledge(self, batch: int) -> None:
+        """Tell a native source that a batch is applied. The log of a ranged source tells its source."""
+        return
 
     def _note_login(self) -> None:
         """Record that the source, and the sinks of the last batch, accepted the credentials."""
@@ -394,7 +398,3 @@ class Query(ABC):
             call_back("on_maintenance", self._options.on_maintenance, done)
         except HeadraceError as error:
             self._fail(error)
-
-
-class StopRequestedError(Exception):
-    """Keeps a batch from starting after stop(): the source offers it again in the next run."""

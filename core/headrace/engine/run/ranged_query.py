@@ -12,8 +12,9 @@ from headrace.checkpoint.offset_log import OffsetLog
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.retry import retry
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.run.query import Query, StopRequestedError
+from headrace.engine.run.query import Query
 from headrace.engine.run.run_options import RunOptions
+from headrace.engine.run.run_state import StopRequestedError
 from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.source import Offset, RangedSource
 

@@ -10,6 +10,10 @@ from enum import Enum
 from headrace.errors import HeadraceError
 
 
+class StopRequestedError(Exception):
+    """Keeps a batch from starting after stop(): the source offers it again in the next run."""
+
+
 class Phase(Enum):
     """Phase of a run."""
 

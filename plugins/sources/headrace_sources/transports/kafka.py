@@ -157,6 +157,14 @@ class KafkaSource(KafkaClient, NativeSource):
         latest = self.admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
+    def commit(self, context: SourceContext) -> None:
+        group = self.config.commit_group
+        if group is not None:
+            assert context.stream is not None
+            assert context.batch is not None
+            end = self._shares_of(context.spark, context.stream).end(context.batch)
+            self.admin(context.spark).commit(group, end)
+
     def find_end(self, context: SourceContext) -> dict[str, Any]:
         partitions, _ = self._find_partitions(context.spark)
         return dict(self.admin(context.spark).latest(partitions))

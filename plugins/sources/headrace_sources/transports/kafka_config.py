@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from headrace_kafka.kafka_admin import Offsets
 from headrace_kafka.kafka_client import CLIENT_OPTIONS, EXPLAINED_BROKERS, KafkaClientConfig, explain_prefix
@@ -43,6 +43,13 @@ _EXPLAINED = {
         name: (f"Spark does not use `{name}`: the checkpoint holds the offsets", "write `startingOffsets:`")
         for name in ("auto.offset.reset", "kafka.auto.offset.reset")
     },
+    **{
+        name: (
+            f"Spark does not use `{name}`: the checkpoint holds the offsets",
+            "for monitors of lag, write `commit.group:`",
+        )
+        for name in ("enable.auto.commit", "kafka.enable.auto.commit")
+    },
     "schema.registry.url": (
         "the schema registry is an option of the format",
         "write `value: {avro: {registry: …}}` next to `kafka:`",
@@ -79,6 +86,11 @@ class KafkaConfig(KafkaClientConfig):
 
     failOnDataLoss: bool = True  # noqa: N815 - Spark's name
     """Stop if records were deleted before they were read. ``false``: continue with the oldest available records."""
+
+    commit_group: str | None = Field(None, alias="commit.group", min_length=1)
+    """Consumer group to which the offsets of each applied batch are committed, for monitors of lag. headrace never reads them: the
+    checkpoint has its own. No consumer may be a member of the group.
+    """
 
     @classmethod
     def explain_key(cls, key: str, value: Any) -> tuple[str, str] | None:

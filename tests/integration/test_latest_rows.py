@@ -101,6 +101,7 @@ def test_table_has_the_latest_row_of_files_in_any_order(tmp_path: Path, spark: S
     assert read_documented_query(spark, tmp_path) == read_rows(pipeline, spark)
 
 
+@pytest.mark.nightly
 def test_other_columns_start_an_epoch(tmp_path: Path, spark: SparkSession) -> None:
     landing = tmp_path / f"landing/{TABLE}"
     first = {"Op": "I", "id": 1, "last_update": datetime(2026, 1, 31, tzinfo=UTC), "seq": 9, "amount": 1}

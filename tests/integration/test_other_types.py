@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.bronze import Bronze, Topic
 from tests.support.pipelines import COLUMNS, TABLE_SINKS, rows, sink_block
-from tests.support.tiers import nightly_after
 
 from headrace import DataError, HeadraceError, Pipeline
 
@@ -145,8 +144,9 @@ def connect_record(name: str, inner: str, number: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("file_format", nightly_after(1, ["json", "avro"]))
-@pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("file_format", ["json", "avro"])
+@pytest.mark.parametrize("sink", TABLE_SINKS)
 def test_names_in_another_case_are_the_same_columns(
     tmp_path: Path, spark: SparkSession, sink: str, file_format: str
 ) -> None:

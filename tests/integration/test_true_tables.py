@@ -210,6 +210,7 @@ def test_envelopes_without_unwrap_are_appended(tmp_path: Path, spark: SparkSessi
     ]
 
 
+@pytest.mark.nightly
 def test_flat_files_of_s3_sink_are_upserted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     """The files were written by ExtractNewRecordState and the S3 sink connector."""
     shutil.copytree(Path("tests/data/msk_demo/flat"), tmp_path / "bronze")

@@ -83,6 +83,7 @@ def test_truncated_file_fails_until_it_is_repaired(tmp_path: Path, spark: SparkS
     assert job.read(TABLE, spark=spark).count() == 199
 
 
+@pytest.mark.nightly
 def test_file_that_is_deleted_after_planning_fails_until_it_is_restored(
     tmp_path: Path, spark: SparkSession, bronze: Bronze
 ) -> None:
@@ -225,6 +226,7 @@ def test_run_waits_once_for_missing_counts(
     assert rows(job, spark) == [ARP]
 
 
+@pytest.mark.nightly
 def test_repeated_batch_writes_missing_dead_letters(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     bronze.topics[0].event("x", None, BAUER)
     flush_file(bronze)

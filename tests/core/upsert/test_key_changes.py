@@ -112,6 +112,7 @@ def test_key_change_back_to_a_former_key(spark: SparkSession, tmp_path: Path) ->
     assert target.rows(TABLE) == database.rows(TABLE)
 
 
+@pytest.mark.nightly
 def test_value_of_a_change_overrides_the_carried_value(spark: SparkSession, tmp_path: Path) -> None:
     database, target = move_row(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
@@ -259,6 +260,7 @@ def test_stored_value_without_a_position(
     assert [tuple(row) for row in found] == [(2, value, value is None)]
 
 
+@pytest.mark.nightly
 def test_key_columns_may_have_any_type(spark: SparkSession, tmp_path: Path) -> None:
     """The new row, without its large value, comes in a later batch than the key change."""
     spark = Sessions(spark).of("one")

@@ -117,6 +117,7 @@ def test_tombstone_deletes_the_row_after_compaction(spark: SparkSession, tmp_pat
     assert shop.names() == {1: "anew", 2: "B"}
 
 
+@pytest.mark.nightly
 def test_tombstone_deletes_only_earlier_rows_of_its_partition(shop: Shop) -> None:
     shop.apply(
         change("c", 1, "a", lsn=10, partition=0),

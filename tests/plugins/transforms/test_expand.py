@@ -139,6 +139,7 @@ class TestInferredTypes:
         assert first == {"id": 1, "items": {"sku": "**"}, "old": {"id": 1, "items": {"sku": "**"}}}
         assert second["old"] is None
 
+    @pytest.mark.nightly
     def test_values_of_another_kind_are_dead_letters(self, spark: SparkSession, tmp_path: Path) -> None:
         """Before the first JSON value, and beside new fields, which the other records keep."""
         topic, run = "shop.public.orders", pipeline_of(tmp_path, [{"unwrap": {}}, {"expand": {"columns": ["address"]}}])

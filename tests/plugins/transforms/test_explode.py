@@ -140,6 +140,7 @@ class TestElements:
             (None, "d", "untransformable"),
         ]
 
+    @pytest.mark.nightly
     def test_another_unreadable_column_before_the_change(self, spark: SparkSession) -> None:
         """Its elements are known, unless they were made from this column or it has an array."""
         row = "struct<id int, note string, tags string, items string>"
@@ -320,6 +321,7 @@ def test_snapshot_ends_with_a_row_without_elements(spark: SparkSession, tmp_path
     assert found == [(1, 0, "a")]
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.one_spark
 def test_first_value_that_is_no_array_names_the_type_to_give(spark: SparkSession, tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def test_masked_column_is_known_from_earlier_batches(spark: SparkSession, tmp_pa
     assert rows(masked_pipeline, spark, "people", "id") == []
 
 
+@pytest.mark.nightly
 def test_key_columns_and_types_ignore_case(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"Id": 1, "Price": "1.50"}, 1), event({"Id": 1, "Price": "2.50"}, 2))
     rule = {"source": PEOPLE, "target": "people", "key": ["ID"], "columns": {"PRICE": "decimal(9,2)"}}
@@ -366,6 +367,7 @@ def of_table(table: str | None, row: dict[str, Any], lsn: int) -> dict[str, Any]
     return event(row, lsn, source=source)
 
 
+@pytest.mark.nightly
 def test_row_in_the_topic_of_another_table_is_masked(spark: SparkSession, tmp_path: Path) -> None:
     """A masked column is a string. In the other records of the topic it has another type."""
     rule = {"source": "shop.public.*", "target": "{table}", "key": ["id"]}
@@ -517,6 +519,7 @@ def test_decoded_key_of_an_undecodable_value_is_masked_and_not_replayed(spark: S
     ]
 
 
+@pytest.mark.nightly
 def test_conditions_over_headers_select_the_same_records_for_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     """A dead letter does not keep the headers of a decoded record, which may have its values."""
     log = tmp_path / "log.jsonl"
@@ -594,6 +597,7 @@ def test_new_mask_is_a_warning_at_start_and_in_check(spark: SparkSession, tmp_pa
     assert [row["email"] for row in rows(masked_pipeline, spark, "shop.all", "id")] == [digest(PII)] * 2
 
 
+@pytest.mark.nightly
 def test_weak_salt_or_key_is_a_warning(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1, "email": PII, "ssn": PII}, 1))
     weak = {"sha512": {"salt": "fifteen letters"}}

@@ -64,7 +64,7 @@ def test_patterns_name_fields() -> None:
 
 @pytest.mark.parametrize(
     ("transforms", "expected"),
-    [
+    nightly_after(6, [
         ([], "'address.street'"),
         ([{"rename": {"columns": {"address": "home"}}}], "'home.street'"),
         ([{"flatten": {"delimiter": "_"}}], "'address_street'"),
@@ -73,7 +73,7 @@ def test_patterns_name_fields() -> None:
         ([by_tag(characters=1)], {"address": {"city": "Bern", "street": "*"}, "phones": ["*"]}),
         ([{"rename": {"columns": {"address": "home"}}}, by_tag(nullify=True)], {"home": {"city": "Bern", "street": None}}),
         ([{"mask": {"columns": {"address": {"nullify": True}}}}, {"drop": {"columns": ["phones"]}}], {"address": None}),
-    ],
+    ]),
 )  # fmt: skip
 def test_tagged_fields(spark: SparkSession, tmp_path: Path, transforms: list[Any], expected: Any) -> None:
     row = {"id": 1, "address": {"city": "Bern", "street": PII}, "phones": [PII]}
@@ -90,6 +90,7 @@ def test_tagged_fields(spark: SparkSession, tmp_path: Path, transforms: list[Any
     assert not find_on_disk(PII, tmp_path / "lake", tmp_path / "checkpoint")
 
 
+@pytest.mark.nightly
 def test_rows_that_when_does_not_select_have_the_tag(spark: SparkSession, tmp_path: Path) -> None:
     people = [{"id": n, "address": {"street": PII}, "contacts": [{"email": PII}]} for n in (1, 200)]
     write_events(tmp_path, PEOPLE, *(event(row, n) for n, row in enumerate(people)))
@@ -204,6 +205,7 @@ def test_rows_without_a_pipeline_have_no_tags(spark: SparkSession) -> None:
         Mask(tags={"pii": {"nullify": True}})(spark.range(1))
 
 
+@pytest.mark.nightly
 def test_change_of_tags_is_a_change_of_masks(spark: SparkSession, tmp_path: Path) -> None:
     write_events(tmp_path, PEOPLE, event({"id": 1}, 1))
     tagged_pipeline(tmp_path, by_tag(nullify=True)).run(spark)

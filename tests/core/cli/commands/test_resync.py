@@ -161,6 +161,7 @@ def test_no_row_is_removed_from_a_table_that_keeps_deleted_rows(tmp_path: Path, 
         run(file, artists, spark).resync(TABLE, spark=spark)
 
 
+@pytest.mark.nightly
 def test_snapshot_is_recorded_when_its_batch_is_repeated_after_a_crash(tmp_path: Path, spark: SparkSession) -> None:
     file, checkpoint = pipeline_file(tmp_path), tmp_path / "checkpoint"
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)

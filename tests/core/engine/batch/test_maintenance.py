@@ -114,6 +114,7 @@ def test_table_of_dead_letters_is_checked_in_its_sink(spark: SparkSession, tmp_p
     assert [due.table for due in pipeline.maintain(dry_run=True, spark=spark)] == ["ops.dead_letters", topic]
 
 
+@pytest.mark.nightly
 def test_error_of_the_callback_ends_the_run(spark: SparkSession, tmp_path: Path) -> None:
     def fail_once(_: Maintained) -> None:
         raise KeyError("metrics")

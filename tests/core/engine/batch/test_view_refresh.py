@@ -183,6 +183,7 @@ def test_new_and_changed_views_are_computed_whole_without_new_records(spark: Spa
         shop.run()
 
 
+@pytest.mark.nightly
 def test_failing_view_keeps_its_changes_and_does_not_stop_tables(spark: SparkSession, tmp_path: Path) -> None:
     names = {"name": "shop.names", "key": "region", "sql": "SELECT region, id FROM shop.customers"}
     shop = Shop(spark, tmp_path, names, TOTALS)

@@ -141,6 +141,7 @@ def test_tables_continue_while_one_catches_up(shop: Shop, spark: SparkSession, k
     assert shop.ids(BAD) == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_finite_run_reports_a_failed_table_and_a_later_run_catches_up(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("full")
     for number in range(2):

@@ -222,6 +222,7 @@ def test_tables_continue_while_one_waits_for_credentials(environment: Environmen
     assert query.exception is None
 
 
+@pytest.mark.nightly
 def test_run_fails_if_the_secrets_stay_unchanged(
     environment: Environment, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +277,7 @@ def test_secret_provider_may_be_temporarily_unavailable(
             query.await_termination(60)
 
 
+@pytest.mark.nightly
 def test_stopped_run_does_not_wait_for_credentials(environment: Environment, spark: SparkSession) -> None:
     query = environment.pipeline().start(spark, "50 ms")
     environment.add(1)

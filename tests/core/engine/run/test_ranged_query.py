@@ -127,6 +127,7 @@ def test_each_available_now_run_applies_new_records_and_ends(spark: SparkSession
     assert orders.read_batches() == {0: [1, 2, 3], 1: [4]}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_available_now_applies_only_records_present_at_the_start(spark: SparkSession, orders: Orders) -> None:
     orders.add(1, 2, 3)
@@ -251,6 +252,7 @@ def test_stop_is_possible_from_inside_a_batch(spark: SparkSession, orders: Order
     assert orders.read_batches() == {0: [1], 1: [2]}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_stop_during_a_call_of_the_source(spark: SparkSession, orders: Orders) -> None:
     source = LinesSource(path=str(orders.log))

@@ -111,6 +111,7 @@ def test_truncate_and_rows_of_two_sources_in_one_batch(
         shards.pipeline.resync(TABLE, now=True, spark=spark)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rule", "topics", "is_known"),
     nightly_after(

@@ -78,6 +78,7 @@ def test_record_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
     assert found == {("field-name", why, "x")}
 
 
+@pytest.mark.nightly
 def test_nested_field_with_a_name_that_a_sink_refuses_does_not_stop_its_table(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -14,21 +14,23 @@ from headrace_sinks.delta import DeltaSink
 pytestmark = pytest.mark.spark
 
 
-#: Guarantees that `make test` checks with the histories of all sinks, with batches of test_delta_sink.py, and with this kit for Iceberg
-#: and Hudi.
-TWO_SINK_CASES = (
+#: Guarantees that `make test` checks with the histories of all sinks, with batches of test_delta_sink.py, and with this kit for Iceberg.
+ICEBERG_CASES = (
     "test_append_keeps_every_row",
     "test_observations_count_the_written_rows",
+    "test_failed_write_changes_nothing",
+    "test_new_column_is_added",
     "test_reappending_a_batch_changes_nothing",
     "test_replay_does_not_replace_its_batch",
     "test_rewriting_a_batch_changes_nothing",
     "test_truncated_table_rejects_older_rows",
     "test_unavailable_value_keeps_the_stored_value",
     "test_upsert_survives_a_fault_at_any_step",
+    "test_wider_type_is_stored_or_rejected",
 )
 
 
-@nightly_tests(*ONE_SINK_CASES, *TWO_SINK_CASES)
+@nightly_tests(*ONE_SINK_CASES, *ICEBERG_CASES)
 class TestDeletionVectors(SinkConformance):
     plugin_class = DeltaSink
     faults = 4

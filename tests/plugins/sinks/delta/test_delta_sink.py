@@ -91,6 +91,7 @@ def test_first_batch_continues_after_a_killed_one_with_random_names_of_folders(t
     assert target.rows() == [{"id": 1, "a b": "a"}]
 
 
+@pytest.mark.nightly
 def test_rows_that_a_restore_removed_are_written_again(target: Target, tmp_path: Path) -> None:
     for number in range(2):
         target.write(PEOPLE, put(number, number, "a"), mode="append")
@@ -231,6 +232,7 @@ def test_partition_values_that_a_table_cannot_hold(tmp_path: Path, sessions: Ses
 # Columns
 
 
+@pytest.mark.nightly
 def test_new_table_has_mapped_columns_if_a_name_has_a_space(tmp_path: Path, sessions: Sessions) -> None:
     table = make(tmp_path, sessions, readers=["spark", "delta-rs"])
     table.write("id int, s struct<`a b`: int>", put(1, 1, (1,)), put(1, 2, (2,)))

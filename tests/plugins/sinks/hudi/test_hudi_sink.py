@@ -145,6 +145,7 @@ def test_new_tables_suit_small_commits(tmp_path: Path, sessions: Sessions, table
     assert found["hoodie.table.ordering.fields"] == "_headrace_position"
 
 
+@pytest.mark.nightly
 def test_hudi_options_override_defaults(tmp_path: Path, sessions: Sessions) -> None:
     options = {"hoodie.bucket.index.num.buckets": 1, "hoodie.metadata.enable": True, "hoodie.table.name": "mine"}
     options["hoodie.datasource.write.partitionpath.field"] = ""  # explicitly not partitioned

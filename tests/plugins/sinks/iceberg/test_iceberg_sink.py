@@ -141,6 +141,7 @@ def test_concurrent_commit_is_retriable(target: Target, sessions: Sessions) -> N
     assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}]
 
 
+@pytest.mark.nightly
 def test_pipeline_retries_after_concurrent_commit(tmp_path: Path, spark: SparkSession, sessions: Sessions) -> None:
     class Contended(IcebergSink):
         tries = 0
@@ -347,6 +348,7 @@ def test_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
     assert (tmp_path / target.name.replace(".", "/") / "metadata").is_dir()
 
 
+@pytest.mark.nightly
 def test_changes_of_other_writers_in_a_catalog_are_read(tmp_path: Path, spark: SparkSession) -> None:
     """Each session has its own catalog, which caches loaded tables for half a minute."""
     catalog = {"type": "hadoop", "warehouse": str(tmp_path)}

@@ -134,6 +134,7 @@ def test_repeated_batch_after_a_crash_leaves_the_same_objects(
     assert table.objects() == found
 
 
+@pytest.mark.nightly
 def test_batch_of_an_older_checkpoint_keeps_waiting_records(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 3})
     for batch, offsets in enumerate([(0,), (1,), (1, 2)]):
@@ -186,6 +187,7 @@ def test_values_of_all_types_survive(orders: Callable[..., Orders], format: str)
     assert target.rows() == [dict(zip(VALUES, map(plain, row), strict=True)) for row in rows]
 
 
+@pytest.mark.nightly
 def test_waiting_rows_do_not_become_bytes(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0))

@@ -152,6 +152,7 @@ def test_rejected_registration_is_repeated_later(
     assert glue.partitions(database, NAME).keys() == {("0",), ("1",)}
 
 
+@pytest.mark.nightly
 def test_rejected_registration_does_not_affect_other_tables(
     bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def test_topic_with_the_longest_name_of_kafka_is_written_to_a_disk(tmp_path: Pat
     assert sorted(job.read("shop.long", spark=spark).collect()) == [(0,), (1,)]
 
 
+@pytest.mark.nightly
 def test_tombstones_can_be_errors(people: Path, spark: SparkSession) -> None:
     with pytest.raises(DataError, match=rf"topic {TOPIC}, partition 0, offset 22: the record has no value"):
         pipeline(people, **{"behavior.on.null.values": "fail"}).run(spark)

@@ -305,6 +305,7 @@ class TestKeys:
         for keyed in (True, False):
             assert only_changes(make_changes(spark, records, keyed=keyed)).key_columns == []
 
+    @pytest.mark.nightly
     def test_rule_key_applies_to_records_without_key(self, spark: SparkSession) -> None:
         changes = only_changes(make_changes(spark, [record(self.EVENTS[0])], key=["id"]))
         assert rows_of(changes, KEY) == [{KEY: {"id": 1}}]

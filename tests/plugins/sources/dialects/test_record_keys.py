@@ -52,6 +52,7 @@ def test_keys_other_than_objects_are_ignored_with_key_columns(spark: SparkSessio
     assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((i,), None) for i in range(5)]
 
 
+@pytest.mark.nightly
 def test_missing_or_undecodable_key_is_taken_from_value(spark: SparkSession) -> None:
     cases = {
         "insert, decodable": ("c", {"id": 0}),
@@ -190,6 +191,7 @@ def make_pipeline(
     )
 
 
+@pytest.mark.nightly
 def test_mongodb_events_are_rejected(spark: SparkSession) -> None:
     """MongoDB's rows are documents in strings, so they have no columns and no key columns."""
     source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}

@@ -560,6 +560,7 @@ class TestMixed:
             *["undecodable"] * 3,
         ]
 
+    @pytest.mark.nightly
     def test_record_with_schema_among_records_without(self, session: SparkSession) -> None:
         row, reader = {"id": 1, "name": "x"}, Reader(session)
         null_schema = b'{"schema":null,"payload":{"id":2}}'

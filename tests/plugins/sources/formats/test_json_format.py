@@ -104,6 +104,7 @@ class TestTypes:
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert found == [*[(None, "field-name", text) for text in bad], (row, None, good)]
 
+    @pytest.mark.nightly
     def test_keys_of_a_declared_map_are_not_names(self, spark: SparkSession, tmp_path: Path) -> None:
         columns = {"m": "map<string,string>", "o": "struct<tags: map<string,string>>", "l": "array<map<string,string>>"}
         log = SchemaLog(file_types=lambda topic: columns)
@@ -255,6 +256,7 @@ class TestTypes:
         write_records(tmp_path, {"id": 1, "l": [*[None] * 100_000, ""]})
         assert types(batch(spark, tmp_path, 0)) == "struct<id:bigint,l:array<string>>"
 
+    @pytest.mark.nightly
     def test_name_of_another_level_is_not_added(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         write_records(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
@@ -267,6 +269,7 @@ class TestTypes:
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert [row for row, _, _ in found] == [None, good, None, None]
 
+    @pytest.mark.nightly
     def test_keys_gain_no_new_fields(self, spark: SparkSession) -> None:
         keys, log = JsonFormat(), SchemaLog()
 
@@ -492,6 +495,7 @@ class TestLines:
 class TestDeclaredTypes:
     """`columns:` accepts the semantic types of Connect and Debezium for values without a schema."""
 
+    @pytest.mark.nightly
     def test_base64_and_numeric_encodings(self, spark: SparkSession) -> None:
         row = {
             "id": 7,
@@ -580,12 +584,14 @@ class TestDepth:
             bad = [(None, "undecodable", text.encode()) for text in deep]
             assert read(spark, events) == [bad[0], (first, None, json.dumps(first).encode()), *bad[1:]]
 
+    @pytest.mark.nightly
     def test_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
         write_records(tmp_path, nest(100))
         ((row, error, _),) = read(spark, batch(spark, tmp_path, 0))
         assert error is None
         assert json.dumps(row).count("{") == 100
 
+    @pytest.mark.nightly
     def test_sibling_brackets_are_not_levels(self, spark: SparkSession, tmp_path: Path) -> None:
         row = {"id": 1, "l": [{"a": [1], "t": "[" * 200}] * 300, "t": '\\"{{' * 200}
         write_records(tmp_path, row)
@@ -624,10 +630,12 @@ class TestNoRecords:
 
 
 class TestOptions:
+    @pytest.mark.nightly
     def test_comments(self, spark: SparkSession, tmp_path: Path) -> None:
         write_records(tmp_path, '{"id": 1} // one', '/* two */ {"id": 2}')
         assert in_order(spark, batch(spark, tmp_path, 0, allowComments=True), "id") == [1, 2]
 
+    @pytest.mark.nightly
     def test_primitives_as_strings(self, spark: SparkSession, tmp_path: Path) -> None:
         write_records(tmp_path, {"id": 1, "x": 1.50})
         events = batch(spark, tmp_path, 0, primitivesAsString=True)

@@ -260,6 +260,7 @@ def test_messages_wait_while_many_files_are_pending(sqs: Sqs, stream: Stream) ->
     assert len(stream.pending()) == 3
 
 
+@pytest.mark.nightly
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

@@ -40,6 +40,8 @@ class Report:
     """All findings of an import. The text never contains values of options, which may be secrets."""
 
     findings: list[Finding] = field(default_factory=list)
+    #: Environment variables with a default in an input.
+    lost_defaults: set[str] = field(default_factory=set)
     #: Environment variable → the value that it replaces.
     _variables: dict[str, str] = field(default_factory=dict, repr=False)
 

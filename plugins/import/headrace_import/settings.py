@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -11,7 +10,12 @@ from headrace.sdk.options import did_you_mean
 from headrace_import.import_report import Kind, Report, write_key
 from headrace_import.references import find_clear_secret, translate_references
 
+#: Environment variable of a new folder, if that of the table names no parent.
+NEW_FOLDER = "HEADRACE_PATH"
 _VARIABLE = re.compile(r"\$\{env:(\w+)\}")
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+#: A slash that is no part of a reference.
+_SLASH = re.compile(r"/(?![^{}]*\})")
 
 
 class Settings:
@@ -81,6 +85,15 @@ class Settings:
             return f"${{env:{name}}}"
         return text
 
+    def read_new_folder(self, key: str) -> tuple[str, str]:
+        """Return a folder next to that of an option, and its comment. The report has the variable of a folder without a known parent."""
+        path = name_new_folder(self.get(key))
+        if path != f"${{env:{NEW_FOLDER}}}":
+            return name_new_folder(self.read(key)), f"{self.cite(key)}; a new folder"
+        why, fix = "the folder is one variable, whose parent is not known", "set the environment variable"
+        self.reject([key], why, f"{fix} {NEW_FOLDER} to a new folder that no other writer uses", Kind.TO_DO)
+        return path, "a new folder"
+
     def reject(self, keys: Iterable[str], why: str, fix: str | None = None, kind: Kind = Kind.NOT_IMPORTED) -> None:
         """Report options that are not imported."""
         present = [key for key in keys if key in self._options]
@@ -132,7 +145,9 @@ class Settings:
         keys = [key for key in dict.fromkeys(self._cited) if _VARIABLE.search(self.get(key))]
         names = dict.fromkeys(name for key in keys for name in _VARIABLE.findall(self.get(key)))
         if names:
-            self.add_to_do(keys, why, f"set the environment variable{'s' * (len(names) > 1)} {', '.join(names)}")
+            lost = [name for name in names if name in self.report.lost_defaults]
+            more = f"; headrace has no default for {', '.join(lost)}" if lost else ""
+            self.add_to_do(keys, why, f"set the environment variable{'s' * (len(names) > 1)} {', '.join(names)}{more}")
 
     def report_unknown(self, known: Iterable[str], prefix: str = "") -> None:
         """Report the remaining options that start with ``prefix`` as unknown, with the nearest known name."""
@@ -155,10 +170,16 @@ class Settings:
 
 
 def name_new_folder(path: str) -> str:
-    """Return a folder for headrace next to that of a table; in the bucket, if the table has all of it."""
-    start, slashes, rest = path.rstrip("/").rpartition("://")
-    parent = rest if slashes and "/" not in rest else posixpath.dirname(rest)
-    return f"{start}{slashes}{posixpath.join(parent or '.', 'headrace')}"
+    """Return a folder for headrace next to that of a table; in the bucket, if the table has all of it.
+
+    A folder that is one reference, whose parent is not known, gives a reference to ``NEW_FOLDER``.
+    """
+    start, slashes, rest = path.rstrip("/").rpartition("://") if "://" in _REFERENCE.sub("", path) else ("", "", path)
+    *parents, name = _SLASH.split(rest.rstrip("/"))
+    if parents or not _REFERENCE.search(name):
+        parent = name if slashes and not parents else "/".join(parents) or ("/" if parents else ".")
+        return f"{start}{slashes}{parent.rstrip('/')}/headrace"
+    return f"${{env:{NEW_FOLDER}}}"
 
 
 def escape_place(place: str) -> str:

@@ -141,24 +141,6 @@ def test_only_the_command_of_hudi_streamer_is_read(importer: Any, tmp_path: Path
         importer.run(file)
 
 
-@pytest.mark.parametrize(
-    ("added", "word"),
-    [
-        ('"${ARGS[@]}"', "${ARGS[@]}"),
-        ('"$@"', "$@"),
-        ("$OPTS", "$OPTS"),
-        ("--op $(cat op)", "$(cat"),
-        ("--op `cat op`", "`cat"),
-    ],
-)
-def test_arguments_that_the_shell_inserts_are_an_error(added: str, word: str, importer: Any, tmp_path: Path) -> None:
-    file = tmp_path / "run.sh"
-    file.write_text(f"{EVENTS} {added}\n", encoding="utf-8")
-    with pytest.raises(ConfigError) as error:
-        importer.run(file)
-    assert f"the shell replaces {word} with text" in str(error.value)
-
-
 def test_program_and_jar_may_be_variables(importer: Any, tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     text = EVENTS.replace("spark-submit", "$SPARK_HOME/bin/spark-submit").replace("hudi.jar", '"$HUDI_JAR"')

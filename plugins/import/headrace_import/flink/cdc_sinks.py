@@ -66,8 +66,10 @@ def _read_iceberg(sink: Settings, partitions: Mapping[str, list[str]]) -> Block:
 
 def _read_hudi(sink: Settings) -> Block:
     options = Block(comment=sink.cite("type"))
-    origin = f"{sink.cite('path')}; a new folder" if sink.has("path") else "default"
-    options.add("path", name_new_folder(sink.read("path")), origin)
+    if sink.has("path"):
+        options.add("path", *sink.read_new_folder("path"))
+    else:
+        options.add("path", name_new_folder(""), "default")
     why = "headrace does not continue tables of another writer, and loads new ones"
     sink.add_to_do(["path"], why, "choose a `path` that no other writer uses")
     if sink.get("hoodie.table.type"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headrace.sdk import ConfigError
+from headrace_import.hudi.shell_words import Word, split_commands
+from headrace_import.import_report import Report, write_key
 
 #: Argument that gives a property: ``--hoodie-conf name=value``.
 _PROPERTY, _SPARK = "--hoodie-conf", "--conf"
@@ -28,12 +29,6 @@ _FLAGS = (
     "--verbose",
     "-v",
 )
-#: Line feeds and operators of the shell end a command.
-_ENDS = "\n;&|"
-_COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*|\d))", re.ASCII)
-#: All arguments, all elements of a list, and the output of a command.
-_LIST = re.compile(r"\$[@*]|\$\{\w+\[[@*]\]\}|\$\(|`")
 _STREAMER = re.compile(r"Hoodie(MultiTable)?(Delta)?Streamer\b")
 
 
@@ -42,66 +37,54 @@ def is_command_line(text: str) -> bool:
     return bool(_STREAMER.search(text)) and "--" in text
 
 
-def parse_command_line(text: str, where: str) -> dict[str, str]:
+def parse_command_line(text: str, where: str, report: Report) -> dict[str, str]:
     """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings.
 
-    Variables of the shell become references. ConfigError for several commands of Hudi Streamer, and for arguments that
-    the shell inserts.
+    Variables of the shell become references; the report gets those with a default. ConfigError for several commands of Hudi
+    Streamer, and for arguments that the shell inserts.
     """
     try:
-        commands = [command for command in _split_commands(text) if any(map(_STREAMER.search, command))]
-    except ValueError as error:
-        raise ConfigError(f"not a command line: {error}", where=where, fix="close the quotes") from None
+        found = split_commands(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not a command line: {error}", where=where, fix="close the quotes and brackets") from None
+    commands = [command for command in found if any(_STREAMER.search(str(word)) for word in command)]
     if len(commands) > 1:
         raise ConfigError(
             f"the file has {len(commands)} commands of Hudi Streamer", where=where, fix="write each command to a file"
         )
-    for command in commands:
-        if unknown := _find_expansion(command):
-            raise ConfigError(
-                f"the shell replaces {unknown} with text that is not in the command",
-                where=where,
-                fix="write the arguments in its place",
-            )
-    return _parse_arguments([_VARIABLE.sub(_name_variable, word) for command in commands for word in command])
+    words = [word for command in commands for word in command]
+    _check_expansions(words, where)
+    report.lost_defaults.update(part.variable for word in words for part in word.expansions if part.has_default)
+    return _parse_arguments([str(word) for word in words])
 
 
-def _name_variable(variable: re.Match[str]) -> str:
-    """Return the reference for a variable of the shell, or for an argument of the script."""
-    name = variable[1] or variable[2]
-    return f"${{env:{f'ARGUMENT_{name}' if name.isdigit() else name}}}"
+def _check_expansions(words: Sequence[Word], where: str) -> None:
+    """Raise ConfigError for arguments and texts that the shell inserts. The error shows no text of the value, which may be a secret."""
+    for option, expansion in _list_inserted(words):
+        raise ConfigError(
+            f"the shell replaces {expansion} with text that is not in the command",
+            where=f"{where}, {write_key(option)}" if option else where,
+            fix="write the text in its place",
+        )
 
 
-def _split_commands(text: str) -> list[list[str]]:
-    """Return the words of each command. A line that begins with an argument continues the previous line."""
-    lexer = shlex.shlex(_COMMENT.sub("", text.replace("\\\n", " ")), posix=True, punctuation_chars=_ENDS)
-    lexer.whitespace, lexer.whitespace_split = " \t\r", True
-    commands: list[list[str]] = [[]]
-    is_new_line = False
-    for word in lexer:
-        if set(word) <= set(_ENDS):
-            is_new_line = set(word) == {"\n"}
-            commands += [] if is_new_line else [[]]
-            continue
-        if is_new_line and not word.startswith("-"):
-            commands.append([])
-        is_new_line = False
-        commands[-1].append(word)
-    return commands
-
-
-def _find_expansion(words: Sequence[str]) -> str | None:
-    """Return a word that the shell replaces with arguments, or with the output of a command; None without one."""
+def _list_inserted(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
+    """Yield the option and the form of each expansion whose text is not that of one variable, and of variables with arguments."""
     has_program = False  # The jar of Hudi may be a variable, and is not read.
-    is_value = False
+    option, is_value = "", False
     for word in words:
-        is_list = bool(_LIST.search(word))
-        is_argument = word.startswith("-")
-        if is_list or (has_program and not is_argument and not is_value and _VARIABLE.fullmatch(word)):
-            return word
-        has_program |= not is_argument and not is_value and (word.endswith(".jar") or bool(_VARIABLE.fullmatch(word)))
-        is_value = is_argument and "=" not in word and word not in _FLAGS
-    return None
+        is_argument = word.start.startswith("-")
+        name, equals, _ = word.start.partition("=")
+        place = option if is_value else name if is_argument and equals else ""
+        if place in (_PROPERTY, _SPARK) and is_value and equals:
+            place = f"{place} {name}"
+        yield from ((place, part.shown) for part in word.expansions if not part.variable)
+        is_bare = not is_argument and not is_value
+        if has_program and is_bare and word.is_variable:
+            yield place, word.expansions[0].shown
+        has_program |= is_bare and (str(word).endswith(".jar") or word.is_variable)
+        is_value = is_argument and not equals and word.start not in _FLAGS
+        option = name if is_value else ""
 
 
 def _parse_arguments(words: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from headrace_import.hudi.table_options import find_debezium, read_table_options
 from headrace_import.hudi.taken_folders import add_folders
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments, read_values
-from headrace_import.settings import Settings, name_new_folder
+from headrace_import.settings import Settings
 
 _ROOT, _TOPIC, _REGISTRY = "source.dfs.root", "source.kafka.topic", "schemaprovider.registry.url"
 _LIMITS = {"kafka.source.maxEvents": "maxOffsetsPerTrigger", "source.kafka.maxEvents": "maxOffsetsPerTrigger"}
@@ -270,8 +270,7 @@ def _check_tables(jobs: Sequence[Settings], rules: Sequence[Block]) -> None:
 def _add_new_folder(jobs: Sequence[Settings], sink: Block) -> None:
     base = next((job for job in jobs if job.get("--target-base-path")), None)
     if base:
-        path = name_new_folder(base.read("--target-base-path"))
-        sink.add("path", path, f"{base.cite('--target-base-path')}; a new folder")
+        sink.add("path", *base.read_new_folder("--target-base-path"))
         for job in jobs:
             job.ignore(["--target-base-path"], "all tables are in the new folder of the first job")
     else:

@@ -93,6 +93,8 @@ def _add_operation(job: Settings, options: Block) -> None:
         options.add("mode", "upsert", job.cite(key))
     elif job.get(key).upper() in ("INSERT", "BULK_INSERT"):
         options.add("mode", "append", job.cite(key))
+    elif "${" in job.get(key):
+        job.reject([key], "a variable has the operation", "`mode` is upsert, append or changelog", Kind.TO_DO)
     else:
         job.reject([key], "headrace has no such operation", "`mode` is upsert, append or changelog", Kind.TO_DO)
     job.ignore([k for k in (f"{_WRITE}operation",) if k in job.list_remaining()], "`mode` has the operation")

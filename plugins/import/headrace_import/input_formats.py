@@ -15,7 +15,8 @@ from headrace_import.connect.debezium_server import is_debezium_server, read_ser
 from headrace_import.connect.workers import check_worker
 from headrace_import.flink.cdc_import import CdcPipeline, is_cdc_pipeline, read_pipeline
 from headrace_import.hudi.command_line import is_command_line, parse_command_line
-from headrace_import.hudi.streamer_files import StreamerFiles, is_streamer, read_properties
+from headrace_import.hudi.streamer_files import StreamerFiles
+from headrace_import.hudi.streamer_properties import is_streamer, read_properties
 from headrace_import.import_report import Report
 from headrace_import.input_files import flatten_mapping, parse_json, parse_properties, parse_yaml, read_text
 from headrace_import.settings import Settings
@@ -112,7 +113,7 @@ def _add_worker(file: InputFile, inputs: Inputs) -> None:
 
 #: The first format that matches a file reads it.
 INPUT_FORMATS = (
-    InputFormat(lambda file: is_streamer(file.properties), _add_streamer),
+    InputFormat(lambda file: file.suffix == ".properties" and is_streamer(file.text), _add_streamer),
     InputFormat(lambda file: is_debezium_server(file.properties), _add_server),
     InputFormat(lambda file: "connector.class" in file.properties, _add_connector),
     InputFormat(lambda file: file.suffix == ".properties", _add_worker),

@@ -1,4 +1,4 @@
-"""Jobs of Hudi Streamer from properties and command lines, with the files that they include."""
+"""Jobs of Hudi Streamer from properties and command lines, and the tables of a HoodieMultiTableStreamer."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace_import.hudi.streamer_properties import INCLUDE, find_file, read_properties
 from headrace_import.import_report import Kind, Report
-from headrace_import.input_files import parse_properties, read_text
 from headrace_import.settings import Settings
 
-_INCLUDE = "include"
 #: Options of HoodieMultiTableStreamer: the tables, and the properties file of each.
 _INGESTION = tuple(f"hoodie.{name}.ingestion." for name in ("streamer", "deltastreamer"))
 _TABLES, _FILE, _FOLDER = "tablesToBeIngested", ".configFile", "targetBasePath"
 #: Arguments of HoodieMultiTableStreamer, and those of HoodieStreamer, which its tables have from the properties.
 _PREFIX, _CONFIG = "--base-path-prefix", "--config-folder"
 _TARGET, _BASE = "--target-table", "--target-base-path"
-
-
-def is_streamer(options: dict[str, str]) -> bool:
-    """Return whether properties are those of Hudi Streamer."""
-    return any(key.startswith("hoodie.") for key in options)
 
 
 @dataclass
@@ -55,7 +49,7 @@ class StreamerFiles:
 
     def _read_command(self, path: Path, options: dict[str, str], report: Report) -> list[Settings]:
         """Return the jobs of a command line whose properties are next to it, or that has all of them itself."""
-        props = _find_file(path.parent, options.get("--props") or "none")
+        props = find_file(path.parent, options.get("--props") or "none")
         if not props.is_file():
             jobs = list(_split_tables([path], options, report))
             if options.get("--props"):
@@ -65,22 +59,6 @@ class StreamerFiles:
         return list(_split_tables([path, props], {**read_properties(props), **options}, report))
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """Return the options of a file and of the file that it includes. ConfigError if one of them cannot be read."""
-    options = parse_properties(read_text(path), str(path))
-    included = options.get(_INCLUDE, "")
-    if not included:
-        return options
-    base = _find_file(path.parent, included)
-    return {**parse_properties(read_text(base), str(base)), **options}
-
-
-def _find_file(folder: Path, name: str) -> Path:
-    """Return a file that another file names: at its path below the folder, or in the folder itself."""
-    is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
-    return folder / name if is_below and (folder / name).is_file() else folder / Path(name).name
-
-
 def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report) -> Iterator[Settings]:
     """Yield the job, or those of the tables of a HoodieMultiTableStreamer."""
     place = " + ".join(path.name for path in paths)
@@ -88,7 +66,7 @@ def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report
     tables = next((value for key, value in ingestion.items() if key.endswith(_TABLES)), "")
     if not tables:
         job = Settings(place, options, report)
-        job.ignore([_INCLUDE], "its options are part of the job")
+        job.ignore([INCLUDE], "the options of the included files are part of the job")
         yield job
         return
     shared = {key: value for key, value in options.items() if key not in ingestion}
@@ -117,7 +95,7 @@ def _read_table(
     database = database or "default"
     keys = [f"{start}{full}{_FILE}" for full in (f"{database}.{table}", name) for start in _INGESTION]
     file = next((main[key] for key in keys if key in main), f"{database}_{table}_config.properties")
-    path = _find_file(paths[-1].parent, file)
+    path = find_file(paths[-1].parent, file)
     own = read_properties(path)
     folder = next((key for key in own if key.startswith(_INGESTION) and key.endswith(_FOLDER)), "")
     named = {_TARGET: f"{database}.{table}"}
@@ -129,5 +107,5 @@ def _read_table(
     spelling = {_TARGET: listed, _BASE: folder or _PREFIX}
     place = " + ".join(path.name for path in (*paths, path))
     job = Settings(place, {**shared, **own, **named}, report, spelling=spelling)
-    job.ignore([_INCLUDE], "its options are part of the job")
+    job.ignore([INCLUDE], "the options of the included files are part of the job")
     return job

@@ -295,6 +295,11 @@ JOB = (
 )
 
 
+def write_script(folder: Path, text: str) -> Path:
+    (folder / "run.sh").write_text(text, encoding="utf-8")
+    return folder / "run.sh"
+
+
 def test_consumer_options_of_a_job_are_those_of_the_source(importer: Any, tmp_path: Path) -> None:
     options = {"isolation.level": "read_committed", "fetch.max.bytes": "1", "client.rack": "x"}
     text = JOB + " ".join(f"--hoodie-conf {key}={value}" for key, value in options.items())
@@ -334,6 +339,29 @@ def test_partition_columns_have_no_types_of_a_key_generator(importer: Any, tmp_p
     (table,) = yaml.safe_load(result.pipeline)["tables"]
     assert table["sink"]["hudi"][option] == "country,at"
     assert option in find_keys(result, Kind.TO_DO)
+
+
+@pytest.mark.parametrize(
+    "generator", ["class=org.apache.hudi.keygen.TimestampBasedKeyGenerator", "type=TIMESTAMP_AVRO"]
+)
+def test_times_of_a_key_generator_are_to_do(generator: str, importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    option, times = "hoodie.datasource.write.partitionpath.field", "hoodie.keygen.timebased.output.dateformat"
+    text = f"{JOB} --hoodie-conf {option}=at --hoodie-conf {times}=yyyy "
+    script = write_script(tmp_path, f"{text} --hoodie-conf hoodie.datasource.write.keygenerator.{generator}")
+    result = importer.run(script)
+    assert yaml.safe_load(result.pipeline)["tables"][0]["sink"]["hudi"] == {"table.type": "COPY_ON_WRITE", option: "at"}
+    assert {option, times} <= find_keys(result, Kind.TO_DO)
+    assert times in find_keys(importer.run(write_script(tmp_path, text)), Kind.NO_MEANING)
+
+
+@pytest.mark.parametrize("generator", ["class=org.apache.hudi.keygen.NonpartitionedKeyGenerator", "type=NON_PARTITION"])
+def test_a_key_generator_may_make_no_partitions(generator: str, importer: Any, tmp_path: Path, find_keys: Any) -> None:
+    option = "hoodie.datasource.write.partitionpath.field"
+    text = f"{JOB} --hoodie-conf {option}=at --hoodie-conf hoodie.datasource.write.keygenerator.{generator}"
+    result = importer.run(write_script(tmp_path, text), take_over=True)
+    options = yaml.safe_load(result.pipeline)["tables"][0]["sink"]["hudi"]
+    assert options == {"table.type": "COPY_ON_WRITE", "hoodie.index.type": "SIMPLE"}
+    assert option in find_keys(result, Kind.NO_MEANING)
 
 
 def test_variables_of_the_shell_are_to_set(importer: Any, tmp_path: Path) -> None:

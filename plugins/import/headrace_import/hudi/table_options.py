@@ -26,9 +26,15 @@ _MERGING = (
     "hoodie.compaction.payload.class",
 )
 _DUPLICATES = ("--filter-dupes", f"{_WRITE}insert.drop.duplicates")
+_GENERATOR = (f"{_WRITE}keygenerator.class", f"{_WRITE}keygenerator.type")
+#: Key generators, by class and type, that make partitions of times, and those that make none.
+_OF_TIMES, _WITHOUT_PARTITIONS = (
+    ("TimestampBased", "TIMESTAMP"),
+    ("Nonpartitioned", "NON_PARTITION", "GlobalDelete", "GLOBAL_DELETE"),
+)
+_TIMED_OPTION = "keygen.timebased."
 _OWN = (
-    f"{_WRITE}keygenerator.class",
-    f"{_WRITE}keygenerator.type",
+    *_GENERATOR,
     "hoodie.populate.meta.fields",
     f"{_WRITE}drop.partition.columns",
 )
@@ -127,19 +133,37 @@ def _report_duplicates(job: Settings, options: Block) -> None:
 
 
 def _add_partition(job: Settings, options: Block) -> None:
-    """Set the partition columns without the types that CustomKeyGenerator has after their names."""
-    fields = [field.strip().partition(":") for field in job.get(_PARTITION).split(",")]
-    if not all(kind.upper() in ("SIMPLE", "TIMESTAMP") for _, _, kind in fields):
-        return
-    if any(kind.upper() == "TIMESTAMP" for _, _, kind in fields):
+    """Set the partition columns, without the types that CustomKeyGenerator has after their names."""
+    columns = _read_partition(job)
+    job.ignore([] if columns else [_PARTITION], "the key generator makes no partitions")
+    timed = [key for key in job.list_keys("hoodie.") if _TIMED_OPTION in key]
+    fields = [field.strip().partition(":") for field in columns.split(",")]
+    kinds = {kind.upper() for _, _, kind in fields}
+    if _has_generator(job, _OF_TIMES) or kinds >= {"TIMESTAMP"}:
         why = "the partitions have the values of the column, not the times that the key generator makes of them"
-        job.add_to_do([_PARTITION], why, "a column with the time of the partition: `compute`")
-    options.add(_PARTITION, ",".join(name for name, _, _ in fields), job.cite(_PARTITION))
+        fix = "a column with the time of the partition: `compute`"
+        job.reject([_PARTITION, *timed], why, fix, Kind.TO_DO)
+    else:
+        job.ignore(timed, "the key generator makes no times")
+    if columns:
+        is_typed = kinds <= {"SIMPLE", "TIMESTAMP"}
+        names = ",".join(name for name, _, _ in fields) if is_typed else job.read(_PARTITION)
+        options.add(_PARTITION, names, job.cite(_PARTITION))
+
+
+def _read_partition(job: Settings) -> str:
+    """Return the partition columns that the job has; a key generator may ignore the option."""
+    return "" if _has_generator(job, _WITHOUT_PARTITIONS) else job.get(_PARTITION)
+
+
+def _has_generator(job: Settings, starts: tuple[str, ...]) -> bool:
+    """Return whether the class or the type of the key generator starts with one of these names."""
+    return any(job.get(key).rpartition(".")[2].startswith(starts) for key in _GENERATOR)
 
 
 def _check_index(job: Settings) -> None:
     key = "hoodie.index.type"
-    if job.get(_PARTITION) and job.get(key) and job.get(key).upper() not in _GLOBAL:
+    if _read_partition(job) and job.get(key) and job.get(key).upper() not in _GLOBAL:
         fix = "without the option, headrace uses GLOBAL_SIMPLE"
         job.reject([key], "the index searches one partition, and a row may move to another", fix)
 
@@ -147,7 +171,7 @@ def _check_index(job: Settings) -> None:
 def _add_index(job: Settings, options: Block, *, take_over: bool) -> None:
     """Set an index for an unpartitioned table that is taken over, because its files are not buckets."""
     key = "hoodie.index.type"
-    if not take_over or job.get(_PARTITION) or (job.get(key) and job.get(key).upper() != "BUCKET"):
+    if not take_over or _read_partition(job) or (job.get(key) and job.get(key).upper() != "BUCKET"):
         return
     options.add(key, "SIMPLE", "--take-over: the files of the table are not headrace's buckets")
     job.ignore(

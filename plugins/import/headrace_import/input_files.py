@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from headrace.sdk import ConfigError
+from headrace_import.import_report import write_key
 
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 _PAIR = re.compile(r"\s*(?P<key>(?:\\.|[^\\\s=:])+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
@@ -94,7 +95,7 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
         key, value = _unescape(match["key"]), _unescape(match["value"]).rstrip()
         if pairs.setdefault(key, value) != value:
             place = f"{where}, line {number}"
-            raise ConfigError(f"the file has two values for `{key}`", where=place, fix="remove one of them")
+            raise ConfigError(f"the file has two values for `{write_key(key)}`", where=place, fix="remove one of them")
     return pairs
 
 
@@ -111,7 +112,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         names: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key.value, str) and key.value in names:
-                raise yaml.MarkedYAMLError(problem=f"the key `{key.value}` is there twice", problem_mark=key.start_mark)
+                problem = f"the key `{write_key(key.value)}` is there twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             names |= {key.value} if isinstance(key.value, str) else set()
         return super().construct_mapping(node, deep)
 
@@ -120,7 +122,7 @@ def _make_object(pairs: list[tuple[str, Any]], where: str) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ConfigError(f"an object has the key `{key}` twice", where=where, fix="remove one of them")
+            raise ConfigError(f"an object has the key `{write_key(key)}` twice", where=where, fix="remove one of them")
         found[key] = value
     return found
 

@@ -161,3 +161,20 @@ def test_sinks_of_different_topics_are_an_error(tmp_path: Path) -> None:
     file.write_text(json.dumps([sink | {"topics": "a"}, sink | {"topics": "b"}]), encoding="utf-8")
     result = run(file)
     assert (result.exit_code, "the sinks read different topics" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{{"connector.class": "x", "{0}": "a", "{0}": "b"}}'),
+        ("a.json", '{{"connector.class": "x", "{0}": ["a"]}}'),
+        ("a.properties", "connector.class=x\n{0}=a\n{0}=b\n"),
+        ("a.yaml", "debezium:\n  {0}: a\n  {0}: b\n"),
+    ],
+)
+def test_errors_do_not_show_salts(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(text.format("column.mask.hash.v2.SHA-256.with.salt.hunter2.name"), encoding="utf-8")
+    result = CliRunner().invoke(cli, ["import", str(file)])
+    assert (result.exit_code, "with.salt.******`" in result.stderr) == (2, True), result.stderr
+    assert "hunter2" not in result.stderr

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.sdk import ConfigError
-from headrace_import.import_report import Report
+from headrace_import.import_report import Report, write_key
 from headrace_import.settings import Settings
 
 _FIX = 'a connector is `{"name": …, "config": {"connector.class": …}}`, or its `config` alone'
@@ -47,8 +47,7 @@ def _make_settings(config: dict[str, Any], place: str, report: Report, name: str
     options = {}
     for key, value in config.items():
         if isinstance(value, dict | list):
-            raise ConfigError(
-                f"the value of `{key}` is not a text, number or boolean", where=place, fix="correct the file"
-            )
+            what = f"the value of `{write_key(key)}` is not a text, number or boolean"
+            raise ConfigError(what, where=place, fix="correct the file")
         options[key] = "" if value is None else value if isinstance(value, str) else json.dumps(value)
     return Settings(place, options, report, name=name or str(config.get("name", "")))

@@ -19,7 +19,7 @@ SECRET_KEYS = (
 _SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
 #: Names of secrets in configurations of other tools, in addition.
 _FOREIGN_KEYS = re.compile(
-    r"passw|(^|[._-])pwd($|[._-])|(^|[._-])(?<!with[.])salt($|[._-])|cookie|authorization|hmac|private"
+    r"passw|(^|[._-])pwd($|[._-])|([._-]|(?-i:[a-z](?=P)))pass$|(^|[._-])(?<!with[.])salt($|[._-])|cookie|authorization|hmac|private"
     r"|credential(?!s?[.](source|provider|profile$|class|path|file))|(access|account|shared|encryption|sas|api)[._-]?key|[._-]sas[._-]"
     r"|connection[._-]string|keystore[.]key|catalog[.](properties[.])?header[.](?!x-\w+-access-delegation)|custom[.]headers$",
     re.IGNORECASE,
@@ -43,7 +43,12 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _DRIVER_LOGIN = re.compile(
-    r"""(\b(?:[a-z]+:){3}[^\s/@:"'<>]+/)(?:"[^"]*"|[^\s"'<>@]+)(?=@(?://|\(|[\w.-]+[:/?]))""", re.IGNORECASE
+    r"""(\b(?:[a-z][a-z0-9]*:){3}[^\s/@:"'<>]+/)(?:"[^"]*"|[^\s"'<>@]{1,1000})(?=@(?://|[(\w]))""", re.IGNORECASE
+)
+#: Name and value within a text: `name=value`, `"name": "value"` or `name: value`.
+_PAIR = re.compile(
+    r"""(?<![\w.-])([\w.-]+)(?=(?:=|\\?["'][ \t]*[:=]|:(?=[ \t]))[ \t]*\\?["']?(?!(?:true|false|null)\b)[^\s"'\\,;&)}\]])""",
+    re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL)
 
@@ -92,6 +97,11 @@ def _is_login(text: str) -> bool:
 def has_secret_name(key: str, *, is_foreign: bool = False) -> bool:
     """Return whether a key's name indicates a secret value. ``is_foreign``: it is an option of another tool, whose names vary more."""
     return bool(_SECRET_KEYS.search(key) or (is_foreign and _FOREIGN_KEYS.search(key)))
+
+
+def has_named_secret(text: str) -> bool:
+    """Return whether a text has a value whose name in the text indicates a secret, as in ``user=app&apiToken=…``."""
+    return any(has_secret_name(match[1], is_foreign=True) for match in _PAIR.finditer(text))
 
 
 def show_value(key: str, value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pydantic import Field, SecretStr
 
 from headrace.sdk import Config
 from headrace.sdk.options import option_text
-from headrace.secret_values import Secret, has_secret_name, restore_secrets
+from headrace.secret_values import Secret, has_named_secret, has_secret_name, hide_credentials, restore_secrets
 
 
 class Login(Config):
@@ -37,12 +38,23 @@ class Login(Config):
         ("basic.auth.credentials.source", False, False),
         ("gcp.credentials", False, True),
         ("jdbc.pwd", False, True),
+        ("jdbc.pass", False, True),
+        ("userPass", False, True),
+        ("bypass", False, False),
         ("column.mask.hash.v2.SHA-256.with.salt.x", False, False),
         ("message.key.columns", False, False),
     ],
 )
 def test_names_of_secrets(key: str, is_secret: bool, is_foreign_secret: bool) -> None:
     assert (has_secret_name(key), has_secret_name(key, is_foreign=True)) == (is_secret, is_foreign_secret)
+
+
+@pytest.mark.parametrize("start", ["a=", '"token"', "a:b:c:d/", "x.password", "password:", 'a"=\\"'])
+def test_search_for_secrets_in_texts_takes_linear_time(start: str) -> None:
+    begin = time.process_time()
+    has_named_secret(start * 30_000)
+    hide_credentials(start * 30_000)
+    assert time.process_time() - begin < 3
 
 
 def secret() -> Secret:

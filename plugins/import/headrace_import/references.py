@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from headrace.sdk.http import hide_credentials
-from headrace.sdk.options import has_secret_name
+from headrace.sdk.options import has_named_secret, has_secret_name
 
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
@@ -15,7 +15,7 @@ _SAME = ("env", "file", "secretManager", "ssm")
 _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
 #: The password may contain a slash. Digits before a slash, a comma or the end are a port.
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{1,5}(?:[/,?\s]|$))[^\s\"'<>@]+@")
-#: A query parameter or property with a secret inside of a value.
+#: A name of a secret with blanks before its value, as in a statement, or the signature of a URL.
 _INNER_SECRET = re.compile(
     r"(passw(or)?d|\bpwd|api_?-?key|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
     re.IGNORECASE,
@@ -34,7 +34,11 @@ def find_clear_secret(key: str, value: str) -> bool:
         return False
     if any(pattern.search(text) for pattern in (_URL_PASSWORD, _INNER_SECRET)) or _LOGIN.match(text):
         return True
-    if hide_credentials(text) != text or (_OBJECT_KEY.search(name) and _AES_KEY.fullmatch(text)):
+    if (
+        has_named_secret(text)
+        or hide_credentials(text) != text
+        or (_OBJECT_KEY.search(name) and _AES_KEY.fullmatch(text))
+    ):
         return True
     if "jaas" in name.lower() and text != value:  # a login module with references
         return False

@@ -41,7 +41,12 @@ class Settings:
         self._cited: list[str] = []
 
     def get(self, key: str, default: str = "") -> str:
-        """Return the value of an option, without marking it as imported."""
+        """Return the value of an option, without marking it as imported. A foreign reference becomes one to a variable."""
+        value = self.get_written(key, default)
+        return f"${{env:{self._name_variable(key, value)}}}" if "${" in value and _list_foreign(value) else value
+
+    def get_written(self, key: str, default: str = "") -> str:
+        """Return the value of an option as it is in the file."""
         return self._options.get(key, default).strip()
 
     def has(self, key: str) -> bool:
@@ -61,6 +66,9 @@ class Settings:
         names = set(map(self.spell, present))  # One option of the file may be several options of the connector.
         self._accounted.update(key for key in self._options if self.spell(key) in names)
         self._cited += present
+        for key in present:
+            if foreign := _list_foreign(self.get_written(key)):
+                self._report_foreign(key, foreign, self._name_variable(key, self.get_written(key)))
         return (
             f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""
         )
@@ -71,7 +79,7 @@ class Settings:
         ``note``: what the report adds about the value of the variable; ``of``: another name of the value; ``variable``: the name
         that the variable gets in place of the option's.
         """
-        value = self.get(key)
+        value = self.get_written(key)
         if find_clear_secret(key, value) or find_clear_secret(of, value):
             name = self.report.name_variable(variable or self.spell(key), value)
             why = "the secret in clear text is not copied"
@@ -80,10 +88,28 @@ class Settings:
         text, foreign = translate_references(value)
         if foreign:
             name = self.report.name_variable(variable or self.spell(key), value)
-            why = f"headrace has no config provider {', '.join(foreign)}"
-            self.add_to_do([key], why, f"set the environment variable {name}{note}")
+            self._report_foreign(key, foreign, name, note)
             return f"${{env:{name}}}"
         return text
+
+    def _name_variable(self, key: str, value: str) -> str:
+        return self.report.name_variable(self.spell(key), value)
+
+    def _report_foreign(self, key: str, foreign: Iterable[str], variable: str, note: str = "") -> None:
+        """Report the config providers of an option once."""
+        why = f"headrace has no config provider {', '.join(foreign)}"
+        if not any(
+            (finding.place, finding.why) == (self.place, why) and self.spell(key) in finding.keys
+            for finding in self.report.findings
+        ):
+            self.add_to_do([key], why, f"set the environment variable {variable}{note}")
+
+    def report_references(self, keys: Iterable[str], why: str) -> None:
+        """Report lists that are references, whose names are not known."""
+        fix = "write the names in the file, or give the variable one name"
+        for key in keys:
+            if "${" in self.get_written(key):
+                self.add_to_do([key], why, fix)
 
     def read_new_folder(self, key: str) -> tuple[str, str]:
         """Return a folder next to that of an option, and its comment. The report has the variable of a folder without a known parent."""
@@ -167,6 +193,11 @@ class Settings:
         while start and spelled and start[-1] == spelled[-1]:
             start, spelled = start[:-1], spelled[:-1]
         return spelled + name.removeprefix(start) if name.startswith(start) else name
+
+
+def _list_foreign(value: str) -> list[str]:
+    """Return the config providers in a value that headrace does not have."""
+    return translate_references(value)[1]
 
 
 def name_new_folder(path: str) -> str:

@@ -23,6 +23,7 @@ _PLACEHOLDER = ("unavailable.value.placeholder", "toasted.value.placeholder")
 _DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 #: An item of a list of regular expressions.
 _ITEM = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
+_REFERENCE_LIST = "the regular expression of the topics has the reference: separate its names with `|`, not with commas"
 _INCLUDED, _EXCLUDED = ("table.include.list", "table.whitelist"), ("table.exclude.list", "table.blacklist")
 
 
@@ -85,6 +86,7 @@ def _read_lists(settings: Settings, prefix_key: str) -> Topics:
         names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
         return Topics(names, comment=settings.cite(*keys, included))
     pattern, more = _make_pattern(settings, included)
+    settings.report_references([*more, *keys[2:]], _REFERENCE_LIST)
     between = quote_pattern(delimiter)
     if delimiter != ".":  # The lists match names with a dot.
         pattern = pattern.replace("\\.", between).replace("[.]", between)

@@ -107,6 +107,7 @@ def read_rules(settings: Settings) -> list[Block]:
         settings.reject([_TABLES], "several tables without rules for topics", fix, Kind.TO_DO)
         _reject_table_options(settings)
         return []
+    settings.report_references([_TABLES], "the rule of all topics has one table")
     rule = Block()
     rule.add("source", "*", "all topics of the connector")
     rule.add("target", tables[0], settings.cite(_TABLES))

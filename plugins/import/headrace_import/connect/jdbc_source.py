@@ -59,7 +59,7 @@ def read_topics(settings: Settings) -> Topics:
     prefix = settings.get("topic.prefix")
     if settings.get("query"):
         return Topics((prefix,), comment=settings.cite("topic.prefix", "query"))
-    if tables := settings.find(*_NAMES, *_PATTERNS):
+    if (tables := settings.find(*_NAMES, *_PATTERNS)) and "${" not in settings.get(tables):
         names = [prefix + _last(table) for table in split_list(settings.get(tables))]
         if tables in _NAMES or all(re.fullmatch(r"[\w.]+", table) for table in split_list(settings.get(tables))):
             return Topics(tuple(names), comment=settings.cite("topic.prefix", tables))
@@ -70,8 +70,9 @@ def report_connector(settings: Settings) -> None:
     """Report the limits of a connector that continues to write topics."""
     why = "a JDBC source does not see deletes, and may miss changes between two polls"
     settings.add_to_do(["connector.class"], why, "replace it with a Debezium connector")
-    keys = ["table.blacklist", *_PATTERNS, *_EXCLUDED]
-    settings.ignore(keys, "the pattern of topics includes all tables")
+    why = "the pattern of topics includes all tables"
+    settings.report_references(_NAMES, why)
+    settings.ignore([*_NAMES, "table.blacklist", *_PATTERNS, *_EXCLUDED], why)
 
 
 def read_source(settings: Settings, topics: Topics, *, appends_only: bool) -> Block:
@@ -118,7 +119,7 @@ def remove_places(settings: Settings, steps: Sequence[Block]) -> list[Block]:
 
 def _write_connection(settings: Settings, jdbc: Block) -> None:
     """Add the address and the login, which the address may contain."""
-    address, question, text = settings.get(_URL).partition("?")
+    address, question, text = settings.get_written(_URL).partition("?")
     pairs = {part: part.partition("=")[::2] for part in text.split("&") if part}
     login = {f"connection.{name.lower()}": value for name, value in pairs.values() if name.lower() in _LOGIN}
     if match := _HOST_LOGIN.fullmatch(address):
@@ -172,9 +173,11 @@ def _write_tables(settings: Settings, jdbc: Block, topics: Topics) -> None:
         jdbc.add("table.whitelist", chosen, comment)
         settings.ignore([*_PATTERNS], "the topics of the sink name the tables")
     elif listed:
-        jdbc.add("table.whitelist", names, settings.cite(listed))
+        has_reference = "${" in settings.get(listed)  # Its value may have commas.
+        jdbc.add("table.whitelist", settings.read(listed) if has_reference else names, settings.cite(listed))
     elif patterns:
-        jdbc.add("table.include.list", split_list(settings.get(patterns)), settings.cite(patterns))
+        text = settings.get(patterns)
+        jdbc.add("table.include.list", text if "${" in text else split_list(text), settings.cite(patterns))
     if is_limited and topics.pattern:
         fix = "name the tables in `table.whitelist` or `table.include.list`"
         settings.add_to_do(

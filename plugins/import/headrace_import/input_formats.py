@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.sdk import ConfigError
+from headrace_import.connect.class_aliases import expand_aliases
 from headrace_import.connect.connect_import import ConnectInputs
 from headrace_import.connect.connector_files import read_connectors
 from headrace_import.connect.debezium_server import is_debezium_server, read_server
@@ -106,7 +107,7 @@ def _add_connector(file: InputFile, inputs: Inputs) -> None:
 
 
 def _add_worker(file: InputFile, inputs: Inputs) -> None:
-    settings = Settings(file.place, file.properties, inputs.report)
+    settings = Settings(file.place, expand_aliases(file.properties), inputs.report)
     check_worker(settings)
     inputs.connect.workers.append(settings)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.sdk import ConfigError
 from headrace_import.connect import debezium_source, iceberg_sink, jdbc_source, lenses_sink, s3_sink
+from headrace_import.connect.class_aliases import make_class_error
 from headrace_import.connect.converters import ignore_converters, read_formats
 from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
@@ -61,10 +62,7 @@ class ConnectInputs:
         elif kind in (s3_sink.CLASS, *iceberg_sink.CLASSES):
             self.sinks.append(settings)
         else:
-            known = (*debezium_source.CLASSES, *jdbc_source.CLASSES, s3_sink.CLASS, iceberg_sink.CLASSES[0])
-            names = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in known))
-            what, fix = "headrace imports no connector of this class", f"known classes: {names}"
-            raise ConfigError(what, where=f"{settings.place}, {settings.spell('connector.class')}", fix=fix)
+            raise make_class_error(settings)
 
 
 def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep_transforms: bool) -> Block:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.sdk import ConfigError
+from headrace_import.connect.class_aliases import expand_aliases
 from headrace_import.import_report import Report, write_key
 from headrace_import.settings import Settings
 
@@ -50,4 +51,4 @@ def _make_settings(config: dict[str, Any], place: str, report: Report, name: str
             what = f"the value of `{write_key(key)}` is not a text, number or boolean"
             raise ConfigError(what, where=place, fix="correct the file")
         options[key] = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return Settings(place, options, report, name=name or str(config.get("name", "")))
+    return Settings(place, expand_aliases(options), report, name=name or str(config.get("name", "")))

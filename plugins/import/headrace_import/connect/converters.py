@@ -71,6 +71,9 @@ _WITHOUT_MEANING = (
 )
 _TEXT = ("org.apache.kafka.connect.storage.StringConverter", "org.apache.kafka.connect.converters.ByteArrayConverter")
 
+#: Classes of the converters that headrace replaces.
+CLASSES = (*_WITH_REGISTRY, _JSON, _GLUE, *_TEXT)
+
 
 def read_formats(inputs: Sequence[Settings], report: Report) -> Block:
     """Return ``value:`` and ``key:`` from the first input that names a converter: of sinks, then sources, then workers."""

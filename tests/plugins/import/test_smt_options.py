@@ -109,3 +109,26 @@ def test_documented_option(package: str, smt: str, option: str, here: str, impor
         assert is_cited
         assert not any(finding.kind in kinds.values() for finding in findings)
         assert has_part(yaml.safe_load(result.pipeline), yaml.safe_load(f"{{{here.strip('`')}}}"))
+
+
+@pytest.mark.parametrize(
+    ("smt", "option", "value", "step"),
+    [
+        ("Flatten$Value", "delimiter", "1", "flatten"),
+        ("InsertField$Value", "topic.field", "true", "insert"),
+        ("InsertField$Value", "timestamp.field", "1", "insert"),
+        ("TimestampConverter$Value", "field", "7", "timestamp"),
+    ],
+)
+def test_texts_that_look_like_numbers_stay_texts(smt: str, option: str, value: str, step: str, importer: Any) -> None:
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "topic.prefix": "shop",
+        "transforms": "u,t",
+        "transforms.u.type": f"{DEBEZIUM}ExtractNewRecordState",
+        "transforms.u.drop.tombstones": "false",
+        "transforms.t.type": KAFKA + smt,
+        **{f"transforms.t.{name}": text for name, text in {**REQUIRED.get(smt, {}), option: value}.items()},
+    }
+    unwrap, made = importer.load(config)["transforms"]
+    assert (unwrap["unwrap"]["drop.tombstones"], made[step][option]) == (False, value)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from urllib.parse import unquote
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import unquote, unquote_plus
 
 from headrace.sdk import ConfigError
 from headrace_import.connect.smt import split_list, typed
@@ -17,6 +17,8 @@ CLASSES = ("io.confluent.connect.jdbc.JdbcSourceConnector", "io.aiven.connect.jd
 #: Databases of the source ``jdbc``.
 _POSTGRESQL = "jdbc:postgresql:"
 _DATABASES = (_POSTGRESQL, "jdbc:mariadb:", "jdbc:mysql:")
+#: Functions that decode parameters of an address as the driver does. The driver of MariaDB takes them as they are.
+_DECODERS: Mapping[str, Callable[[str], str]] = {_POSTGRESQL: unquote_plus, "jdbc:mysql:": unquote}
 _URL, _USER, _PASSWORD = "connection.url", "connection.user", "connection.password"
 _LOGIN = ("user", "password")
 #: An address with a login before the host, as those of MySQL and MariaDB may have.
@@ -89,7 +91,7 @@ def read_source(settings: Settings, topics: Topics, *, appends_only: bool) -> Bl
     jdbc.add("topic.prefix", settings.read("topic.prefix"), settings.cite("topic.prefix"))
     for name in _SAME:
         if settings.get(name):
-            jdbc.add(name, typed(settings.read(name)), settings.cite(name))
+            jdbc.add(name, typed(name, settings.read(name)), settings.cite(name))
     _write_numbers(settings, jdbc)
     _report_rest(settings)
     return Block({"jdbc": jdbc})
@@ -121,7 +123,9 @@ def _write_connection(settings: Settings, jdbc: Block) -> None:
     """Add the address and the login, which the address may contain."""
     address, question, text = settings.get_written(_URL).partition("?")
     pairs = {part: part.partition("=")[::2] for part in text.split("&") if part}
-    login = {f"connection.{name.lower()}": value for name, value in pairs.values() if name.lower() in _LOGIN}
+    given = {name.lower(): value for name, value in pairs.values() if name.lower() in _LOGIN}
+    decode = next((_DECODERS[kind] for kind in _DECODERS if address.startswith(kind)), str)
+    login = {f"connection.{name}": _decode(value, decode) for name, value in given.items()}
     if match := _HOST_LOGIN.fullmatch(address):
         address = match["start"] + match["host"]
         login = {_USER: _decode(match["user"]), _PASSWORD: _decode(match["password"] or "")} | login
@@ -231,8 +235,8 @@ def _report_rest(settings: Settings) -> None:
     settings.reject(driver, "an option of the driver", "add it to the address: `?NAME=VALUE`")
 
 
-def _decode(text: str) -> str:
-    return text if "${" in text else unquote(text)
+def _decode(text: str, decode: Callable[[str], str] = unquote) -> str:
+    return text if "${" in text else decode(text)
 
 
 def _last(name: str) -> str:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from headrace_import.connect.predicates import read_condition
 from headrace_import.connect.routing_smts import check_pattern, is_table_name
-from headrace_import.connect.smt import Imported, NotImportableError, Smt, copy_options, make_step, typed
+from headrace_import.connect.smt import Imported, NotImportableError, Smt, copy_options, make_step
 from headrace_import.connect.topics import Topics
 from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block, Line
@@ -38,7 +38,7 @@ def import_event_router(smt: Smt) -> Imported:
     for name, older in _OLDER.items():
         if used := next((option for option in (name, *older) if smt.get(option)), None):
             is_behavior = name == _BEHAVIOR and smt.get(used).lower() in _BEHAVIORS  # Debezium ignores the case.
-            options.add(name, smt.get(used).lower() if is_behavior else typed(smt.read(used)), smt.cite(used))
+            options.add(name, smt.get(used).lower() if is_behavior else smt.read(used), smt.cite(used))
     copy_options(smt, options, "table.fields.additional.error.on.missing", _DELETES)
     _import_placement(smt, options)
     if condition:

@@ -57,7 +57,7 @@ def read_sink(settings: Settings) -> Block:
     _add_topics_dir(settings, options)
     for key in _SAME:
         if settings.get(key):
-            options.add(key, typed(settings.read(key)), settings.cite(key))
+            options.add(key, typed(key, settings.read(key)), settings.cite(key))
     for kind, codec in _CODECS.items():
         if kind == form and settings.get(codec):
             options.add(codec, settings.read(codec), settings.cite(codec))

@@ -10,6 +10,26 @@ from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
+#: Options of transforms, sinks and sources that are numbers or booleans in a pipeline file.
+_TYPED = frozenset(
+    {
+        "drop.fields.keep.schema.compatible",
+        "drop.tombstones",
+        "flush.size",
+        "partition.duration.ms",
+        "poll.interval.ms",
+        "rotate.interval.ms",
+        "rotate.schedule.interval.ms",
+        "route.tombstone.on.empty.payload",
+        "store.kafka.headers",
+        "store.kafka.keys",
+        "table.fields.additional.error.on.missing",
+        "table.poll.interval.ms",
+        "timestamp.delay.interval.ms",
+        "validate.non.null",
+    }
+)
+
 
 class NotImportableError(Exception):
     """An SMT or a predicate has no counterpart. ``fix``: the nearest transform; ``kind``: its section of the report."""
@@ -110,11 +130,13 @@ def copy_options(smt: Smt, options: Block, *names: str) -> None:
     for name in names:
         has_prefix = name.endswith(".prefix") and smt.settings.has(smt.prefix + name)
         if smt.get(name) or has_prefix:
-            options.add(name, typed(smt.read(name)), smt.cite(name))
+            options.add(name, typed(name, smt.read(name)), smt.cite(name))
 
 
-def typed(text: str) -> str | int | bool:
-    """Return an option's text as a YAML scalar: numbers and booleans without quotes."""
+def typed(name: str, text: str) -> str | int | bool:
+    """Return an option's text as a YAML scalar: numbers and booleans without quotes, unless the option is a text."""
+    if name not in _TYPED:
+        return text
     if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
         return int(text)
     return text.lower() == "true" if text.lower() in ("true", "false") else text

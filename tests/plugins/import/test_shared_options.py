@@ -69,3 +69,29 @@ def test_sources_with_the_same_values_are_one_pipeline(
 def test_converter_of_the_sink_names_the_format(importer: Any) -> None:
     pipeline = importer.load(SOURCE | JSON, SOURCE | {"topic.prefix": "q"} | AVRO, ICEBERG | JSON)
     assert pipeline["source"]["value"] == "json"
+
+
+def test_workers_have_the_same_brokers(importer: Any) -> None:
+    paths = [importer.write("a.json", SOURCE | JSON)]
+    for name, brokers in {"b": "b:9092,c:9092", "c": "c:9092, b:9092", "d": "d:9092"}.items():
+        paths.append(importer.folder / f"{name}.properties")
+        paths[-1].write_text(f"bootstrap.servers={brokers}\n", encoding="utf-8")
+    importer.run(*paths[:3])
+    importer.run(*paths, bootstrap_servers="b:9092")
+    with pytest.raises(ConfigError, match=r"different values of `bootstrap[.]servers`"):
+        importer.run(*paths)
+
+
+@pytest.mark.parametrize(
+    ("tables", "partitions"),
+    [("db.a", {"db.a": []}), ("db.a,db.b", {"db.a": [], "*": ["region"]})],
+)
+def test_partitions_of_other_tables_are_not_those_of_a_table(tables: str, partitions: Any, importer: Any) -> None:
+    options = {
+        "topics": "p.public.a",
+        "iceberg.tables": tables,
+        "iceberg.table.db.a.partition-by": "days(ts),truncate(name,4)",
+        "iceberg.tables.default-partition-by": "region",
+    }
+    sink = importer.load(SOURCE | JSON, ICEBERG | options)["sink"]["iceberg"]
+    assert sink.get("partition.by") == partitions

@@ -16,7 +16,7 @@ from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.routed_topics import select_read_topics
 from headrace_import.connect.routing_smts import keep_key_columns
-from headrace_import.connect.shared_options import check_shared_options
+from headrace_import.connect.shared_options import check_brokers, check_shared_options
 from headrace_import.connect.shared_tables import report_shared_tables
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
@@ -71,6 +71,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
         fix = "give the JSON file of a connector as well"
         raise ConfigError("no input is a connector", where=inputs.workers[0].place, fix=fix)
     check_shared_options(inputs.sources, inputs.sinks, inputs.workers)
+    check_brokers([] if bootstrap_servers else inputs.workers)
     if inputs.has_kinesis and len(inputs.sources) > 1:
         fix = "import each source into a pipeline file of its own"
         raise ConfigError("two sources write to Kinesis", where=_list_places(inputs.sources), fix=fix)

@@ -16,6 +16,7 @@ APACHE, TABULAR = "org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular
 CLASSES = (APACHE, TABULAR)
 _CATALOG, _TABLES = "iceberg.catalog.", "iceberg.tables"
 _PROPERTIES, _OF_WRITER = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
+_DEFAULT_PARTITIONS = "iceberg.tables.default-partition-by"
 _CDC, _UPSERT = "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled"
 #: Field with the operation of rows that ExtractNewRecordState has made, and of those of DebeziumTransform.
 _FLAT_OP, _ICEBERG_OP = "__op", "_cdc.op"
@@ -134,9 +135,12 @@ def _reject_table_options(settings: Settings) -> None:
 def _read_partitions(settings: Settings) -> Block:
     """Return table → fields."""
     partitions = Block()
+    tables = split_list(settings.get(_TABLES)) if has_static_tables(settings) else []
+    if tables and all(settings.has(f"iceberg.table.{table}.partition-by") for table in tables):
+        settings.ignore([_DEFAULT_PARTITIONS], "each table has partitions of its own")
     for key in settings.list_keys("iceberg.table"):
         match = re.fullmatch(r"iceberg\.(?:table\.(?P<table>.+)\.|tables\.default-)partition-by", key)
-        if match is None:
+        if match is None or key not in settings.list_remaining():
             continue
         fields = [_translate_field(item) for item in re.split(r",(?![^(]*\))", settings.get(key))]
         named = [field for field in fields if field]
@@ -144,6 +148,8 @@ def _read_partitions(settings: Settings) -> Block:
             partitions.add(match["table"] or "*", named, settings.cite(key))
         else:
             settings.reject([key], "`partition.by` has no such function", "name a column, or use bucket or days")
+            if match["table"] and settings.has(_DEFAULT_PARTITIONS):
+                partitions.add(match["table"], [], f"{settings.cite(key)}; not those of other tables")
     if "*" in partitions.entries:  # The first rule that matches applies.
         partitions.entries["*"] = partitions.entries.pop("*")
     return partitions

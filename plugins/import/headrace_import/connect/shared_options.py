@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.sdk import ConfigError
 from headrace_import.connect import debezium_source
+from headrace_import.connect.smt import split_list
 from headrace_import.settings import Settings
 
 #: Endings of the options that give the format of the values or keys, after the name of the converter.
@@ -26,6 +27,16 @@ def check_shared_options(sources: Sequence[Settings], sinks: Sequence[Settings],
                 if owner
             }
             _check_one_value(formats, f"the sources have different options of `{converter}`")
+
+
+def check_brokers(workers: Sequence[Settings]) -> None:
+    """Raise ConfigError for workers of different brokers."""
+    key = "bootstrap.servers"
+    brokers = {worker.place: frozenset(split_list(worker.get(key))) for worker in workers if worker.get(key)}
+    if len(set(brokers.values())) > 1:
+        fix = "give the properties of the worker whose brokers have the topics, or `--bootstrap-servers`"
+        what = "the files have different values of `bootstrap.servers`"
+        raise ConfigError(what, where=", ".join(brokers), fix=fix)
 
 
 def _check_one_value(values: Mapping[str, object], what: str) -> None:

@@ -133,3 +133,20 @@ def test_operation_in_a_variable_is_to_do(importer: Any, tmp_path: Path, find_ke
     result = run(importer, tmp_path, f"{JOB} --op ${{OP:-INSERT}}")
     assert "--op" in find_keys(result, Kind.TO_DO)
     assert "a variable has the operation" in str(result.report)
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "keys"),
+    [
+        ("CsvDFSSource", {"format": "csv", "sep": ";", "header": True}, set()),
+        ("com.acme.OwnSource", {"format": "avro"}, {"--source-class"}),
+    ],
+)
+def test_format_of_files(source: str, files: dict[str, Any], keys: set[str], importer: Any, tmp_path: Path) -> None:
+    job = JOB.replace("JsonKafkaSource", source).replace("kafka.topic=orders", "dfs.root=s3://in/orders")
+    options = " --hoodie-conf 'hoodie.streamer.csv.sep=;' --hoodie-conf hoodie.deltastreamer.csv.header=TRUE"
+    result = run(importer, tmp_path, job + options)
+    importer.check(result)
+    assert yaml.safe_load(result.pipeline)["source"]["files"] == {"path": "s3://in/orders", **files}
+    found = {key for item in result.report.findings if "no format for the files" in item.why for key in item.keys}
+    assert found == keys

@@ -18,7 +18,20 @@ from headrace_import.settings import Settings
 _ROOT, _TOPIC, _REGISTRY = "source.dfs.root", "source.kafka.topic", "schemaprovider.registry.url"
 _LIMITS = {"kafka.source.maxEvents": "maxOffsetsPerTrigger", "source.kafka.maxEvents": "maxOffsetsPerTrigger"}
 _STARTS = {"earliest": "earliest", "latest": "latest"}
-_FORMATS = (("avro", "avro"), ("json", "json"), ("parquet", "parquet"))
+_FORMATS = ("avro", "csv", "json", "parquet")
+#: Options of Spark's reader that a source of CSV files also has.
+_CSV = (
+    "sep",
+    "header",
+    "quote",
+    "escape",
+    "comment",
+    "nullValue",
+    "emptyValue",
+    "encoding",
+    "dateFormat",
+    "timestampFormat",
+)
 _PREFIXES = ("hoodie.streamer.", "hoodie.deltastreamer.")
 #: Options of Kafka's consumer with an effect in Spark, which a job has without a prefix.
 _CONSUMER = (
@@ -152,15 +165,29 @@ def _read_files(jobs: Sequence[Settings], rules: Sequence[Block], report: Report
     path = paths[0] if len(folders) == 1 else _find_parent(paths)
     files.add("path", path, "; ".join(comments))
     owner = next((job for job in jobs if job.get("--source-class")), None)
-    kind = owner.get("--source-class").rpartition(".")[2].lower() if owner else "avro"
-    form = next((form for form, start in _FORMATS if start in kind), None)
+    kind = owner.get("--source-class").rpartition(".")[2] if owner else ""
+    form = next((form for form in _FORMATS if kind.lower().startswith(form)), None)
     if owner and form:
         files.add("format", form, owner.cite("--source-class"))
-        return Block({"files": files})
-    files.add("format", form or "avro", "default: the source class is not known")
-    fix = "check `format`, or give the command line with --source-class as well"
-    report.add(Kind.TO_DO, jobs[0].place, (), "the format of the files is not known", fix)
+    elif owner:
+        files.add("format", "avro", "default: headrace has no format for the files of the source class")
+        why = f"headrace has no format for the files of {kind}"
+        owner.reject(["--source-class"], why, f"check `format`: {', '.join(_FORMATS)}", Kind.TO_DO)
+    else:
+        files.add("format", "avro", "default: the source class is not known")
+        fix = "check `format`, or give the command line with --source-class as well"
+        report.add(Kind.TO_DO, jobs[0].place, (), "the format of the files is not known", fix)
+    if form == "csv":
+        _add_csv_options(jobs, files)
     return Block({"files": files})
+
+
+def _add_csv_options(jobs: Sequence[Settings], files: Block) -> None:
+    for job in jobs:
+        for name in _CSV:
+            if (key := find_option(job, f"csv.{name}")) and name not in files.entries:
+                value = job.get(key).lower() == "true" if name == "header" else job.read(key)
+                files.add(name, value, job.cite(key))
 
 
 def _read_kafka(

@@ -39,6 +39,8 @@ ICEBERG = {
         (POSTGRES | {"table.include.list": "^public\\.a$,public\\.b$"}, ["shop.public.a", "shop.public.b"]),
         (POSTGRES | {"table.include.list": "^public\\.a$,^public.b.*"}, "shop[.](?i:public\\.a|public.b.*)"),
         (POSTGRES | {"schema.include.list": "public", "table.include.list": "public.a"}, ["shop.public.a"]),
+        (POSTGRES | {"schema.include.list": "pub.*", "table.include.list": "public.a,b.c"}, ["shop.public.a"]),
+        (POSTGRES | {"schema.exclude.list": "B", "table.include.list": "public.a,b.c"}, ["shop.public.a"]),
         (POSTGRES | {"topic.delimiter": "-", "table.include.list": r"public\.a,x[.]b.*"}, r"shop-(?i:public-a|x-b.*)"),
         (
             POSTGRES | {"table.include.list": r"public\.a{1\,2},public.b\\,c"},

@@ -8,6 +8,7 @@ from headrace.sdk import ConfigError
 from headrace_import.connect.naming_strategy import apply_strategy
 from headrace_import.connect.smt import split_list
 from headrace_import.connect.topics import Topics, quote_pattern
+from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
 
@@ -74,17 +75,18 @@ def _read_lists(settings: Settings, prefix_key: str) -> Topics:
     delimiter, prefix, databases = _read_delimiter(settings), settings.get(prefix_key), list_databases(settings)
     keys = [prefix_key, "topic.delimiter", *(["database.names"] if databases else [])]
     included = settings.find(*_INCLUDED)
-    if included:
-        outer = [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
-        settings.ignore(outer, f"`{included}` names the tables of the topics")
     if included and all(map(_is_name, _list_names(settings.get(included)))):
         _report_case(settings, included)
-        tables = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
+        named = [item.replace("\\.", ".") for item in _list_names(settings.get(included))]
+        tables = _apply_outer_lists(settings, included, named)
         parts = [
             [prefix, *([base] if base else []), *table.split(".")] for base in databases or [""] for table in tables
         ]
         names = tuple(dict.fromkeys(_sanitize(delimiter.join(part)) for part in parts))
         return Topics(names, comment=settings.cite(*keys, included))
+    if included:
+        why = f"Debezium applies it, too: the topics of `{included}` may have tables that it leaves out"
+        settings.reject(_list_used_outer(settings), why, "check that each table has a topic", Kind.TO_DO)
     pattern, more = _make_pattern(settings, included)
     settings.report_references([*more, *keys[2:]], _REFERENCE_LIST)
     between = quote_pattern(delimiter)
@@ -120,6 +122,37 @@ def _list_outer_keys(settings: Settings) -> tuple[tuple[str, str], tuple[str, st
     """Return the options that include and exclude whole schemas or databases, each with its older name."""
     level = CLASSES[settings.get("connector.class")]
     return (f"{level}.include.list", f"{level}.whitelist"), (f"{level}.exclude.list", f"{level}.blacklist")
+
+
+def _list_used_outer(settings: Settings) -> list[str]:
+    return [key for keys in _list_outer_keys(settings) for key in keys if settings.get(key)]
+
+
+def _apply_outer_lists(settings: Settings, included: str, tables: list[str]) -> list[str]:
+    """Return the tables that the lists of schemas or databases do not leave out, and report these lists."""
+    outer, listed = _list_used_outer(settings), [table for table in tables if _is_in_outer(settings, table)]
+    if listed == tables:
+        settings.ignore(outer, f"`{included}` names the tables of the topics")
+    elif listed:
+        settings.ignore(outer, f"it leaves out tables of `{included}`, which have no topic")
+    else:
+        why = f"it leaves out all tables of `{included}`"
+        settings.reject(outer, why, "correct the lists of the connector", Kind.TO_DO)
+    return listed or tables
+
+
+def _is_in_outer(settings: Settings, table: str) -> bool:
+    """Return whether the lists of schemas or databases have that of a table; True for lists that cannot be evaluated here."""
+    name = table.split(".")[-2]
+    included, excluded = (settings.find(*keys) for keys in _list_outer_keys(settings))
+    try:
+        matches = [
+            any(re.fullmatch(item, name, re.IGNORECASE) for item in _list_names(settings.get(key))) if key else None
+            for key in (included, excluded)
+        ]
+    except re.error:
+        return True
+    return matches[0] is not False and not matches[1]
 
 
 def list_databases(settings: Settings) -> list[str]:

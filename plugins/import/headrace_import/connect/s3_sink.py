@@ -110,7 +110,7 @@ def _add_topics_dir(settings: Settings, options: Block) -> None:
     folder = settings.read(key)
     names = [name for name in folder.split("/") if name]
     if any(name.startswith("_") or name in (".", "..") for name in names):
-        why = "readers skip folders whose names start with `_`, so objects are in the default folder `topics`"
+        why = "readers skip folders whose names start with `_`, and `.` and `..` are no folders: objects are in the default folder `topics`"
         settings.reject([key], why, "set `topics.dir` to a folder with another name", Kind.TO_DO)
         return
     options.add(key, "/".join(names), settings.cite(key))

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from headrace.http_client import RedirectError, Response, ResponseTooLargeError, send
-from headrace.secret_values import hide_credentials
+from headrace.secret_values import has_named_secret, hide_credentials
 
-__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "hide_credentials", "send"]
+__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "has_named_secret", "hide_credentials", "send"]

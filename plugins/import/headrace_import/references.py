@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk.http import hide_credentials
-from headrace.sdk.options import has_named_secret, has_secret_name
+from headrace.sdk.http import has_named_secret, hide_credentials
+from headrace.sdk.options import has_secret_name
 
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")

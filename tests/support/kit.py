@@ -17,6 +17,15 @@ _ROW_COUNT_TESTS = {
     "test_empty_batch_changes_nothing",
     "test_reappending_a_batch_changes_nothing",
 }
+#: Tests that `make test` runs for Iceberg, and not for the other table formats, whose histories it runs.
+ICEBERG_CASES = (
+    "test_failed_write_changes_nothing",
+    "test_reappending_a_batch_changes_nothing",
+    "test_rewriting_a_batch_changes_nothing",
+    "test_truncated_table_rejects_older_rows",
+    "test_unavailable_value_keeps_the_stored_value",
+    "test_wider_type_is_stored_or_rejected",
+)
 #: Tests that `make test` runs for one sink.
 ONE_SINK_CASES = (
     # Rare cases.

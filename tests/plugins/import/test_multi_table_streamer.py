@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,18 @@ import pytest
 import yaml
 
 from headrace import ConfigError
+
+
+def write_job(folder: Path, options: str, tables: str, topics: Mapping[str, str]) -> None:
+    """Write the command and the properties of a job. ``topics``: name of a table's file, before `_config.properties` → its topic."""
+    main_class = "org.apache.hudi.utilities.streamer.HoodieMultiTableStreamer"
+    command = f"spark-submit --class {main_class} hudi.jar --props main.properties {options}"
+    (folder / "run.sh").write_text(command, encoding="utf-8")
+    main = f"hoodie.streamer.ingestion.tablesToBeIngested={tables}\nbootstrap.servers=broker:9092\n"
+    (folder / "main.properties").write_text(main, encoding="utf-8")
+    for name, topic in topics.items():
+        text = f"hoodie.streamer.source.kafka.topic={topic}\nhoodie.datasource.write.recordkey.field=id\n"
+        (folder / f"{name}_config.properties").write_text(text, encoding="utf-8")
 
 
 def test_multi_table_streamer(importer: Any, tmp_path: Path) -> None:
@@ -40,16 +53,9 @@ def test_tables_of_multi_table_streamer_have_their_own_names_and_folders(
     take_over: bool, importer: Any, tmp_path: Path
 ) -> None:
     """Hudi ignores --target-table for several tables; one without a database is in the database `default`."""
-    command = (
-        "spark-submit --class org.apache.hudi.utilities.streamer.HoodieMultiTableStreamer hudi.jar --props main.properties "
-        "--config-folder ./ --base-path-prefix s3://lake/hudi/ --target-table default.orders --op UPSERT"
-    )
-    (tmp_path / "run.sh").write_text(command, encoding="utf-8")
-    main = "hoodie.streamer.ingestion.tablesToBeIngested=orders,people\nbootstrap.servers=broker:9092\n"
-    (tmp_path / "main.properties").write_text(main, encoding="utf-8")
-    for name in ("orders", "people"):
-        text = f"hoodie.streamer.source.kafka.topic=shop.{name}\nhoodie.datasource.write.recordkey.field=id\n"
-        (tmp_path / f"default_{name}_config.properties").write_text(text, encoding="utf-8")
+    options = "--config-folder ./ --base-path-prefix s3://lake/hudi/ --target-table default.orders --op UPSERT"
+    topics = {"default_orders": "shop.orders", "default_people": "shop.people"}
+    write_job(tmp_path, options, "orders,people", topics)
     with (tmp_path / "default_people_config.properties").open("a", encoding="utf-8") as file:
         file.write("hoodie.streamer.ingestion.targetBasePath=s3://lake/hudi/default/persons\n")
     result = importer.run(tmp_path / "run.sh", tmp_path / "main.properties", take_over=take_over)
@@ -110,16 +116,8 @@ def test_database_of_the_catalog_is_the_folder(database: str, is_reported: bool,
 
 
 def test_databases_below_one_prefix_are_taken_over(importer: Any, tmp_path: Path) -> None:
-    command = (
-        "spark-submit --class org.apache.hudi.utilities.streamer.HoodieMultiTableStreamer hudi.jar --props main.properties "
-        "--base-path-prefix s3://lake/hudi"
-    )
-    (tmp_path / "run.sh").write_text(command, encoding="utf-8")
-    main = "hoodie.streamer.ingestion.tablesToBeIngested=shop.orders,crm.people\nbootstrap.servers=broker:9092\n"
-    (tmp_path / "main.properties").write_text(main, encoding="utf-8")
-    for name in ("shop_orders", "crm_people"):
-        text = f"hoodie.streamer.source.kafka.topic={name}\nhoodie.datasource.write.recordkey.field=id\n"
-        (tmp_path / f"{name}_config.properties").write_text(text, encoding="utf-8")
+    topics = {"shop_orders": "shop_orders", "crm_people": "crm_people"}
+    write_job(tmp_path, "--base-path-prefix s3://lake/hudi", "shop.orders,crm.people", topics)
     result = importer.run(tmp_path / "run.sh", tmp_path / "main.properties", take_over=True)
     importer.check(result)
     pipeline = yaml.safe_load(result.pipeline)

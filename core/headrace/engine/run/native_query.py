@@ -27,7 +27,7 @@ class NativeQuery(Query):
     _watches_answers = True
     #: The stream that the next ``_run_batches`` follows, if it has started already.
     _stream: StreamingQuery | None = None
-    #: Kind of the error of the last acknowledgement.
+    #: Error of the last acknowledgement.
     _commit_error: str | None = None
 
     def _open_source(self) -> None:
@@ -84,10 +84,11 @@ class NativeQuery(Query):
         try:
             source.commit(SourceContext(self._spark, checkpoint.schemas, batch, checkpoint.stream))
         except Exception as raised:  # noqa: BLE001 - the tables have the records
-            if self._commit_error != (kind := type(raised).__name__):
-                text = self._plan.redact(str(self._translate(raised)))
+            error = self._translate(raised)
+            if self._commit_error != error.what:
+                text = self._plan.redact(str(error))
                 self.warnings.append(f"batch {batch} is applied, but the source was not told so: {text}")
-            self._commit_error = kind
+            self._commit_error = error.what
         else:
             self._commit_error = None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.kit import ONE_SINK_CASES, skip_type_independent_tests
+from tests.support.kit import ICEBERG_CASES, ONE_SINK_CASES, skip_type_independent_tests
 from tests.support.tiers import nightly_tests
 
 from headrace.testing.sinks import SinkConformance
@@ -14,23 +14,17 @@ from headrace_sinks.delta import DeltaSink
 pytestmark = pytest.mark.spark
 
 
-#: Guarantees that `make test` checks with the histories of all sinks, with batches of test_delta_sink.py, and with this kit for Iceberg.
-ICEBERG_CASES = (
+#: More tests of Iceberg, whose guarantees `make test` also checks with batches of test_delta_sink.py.
+_CASES = (
     "test_append_keeps_every_row",
-    "test_observations_count_the_written_rows",
-    "test_failed_write_changes_nothing",
     "test_new_column_is_added",
-    "test_reappending_a_batch_changes_nothing",
+    "test_observations_count_the_written_rows",
     "test_replay_does_not_replace_its_batch",
-    "test_rewriting_a_batch_changes_nothing",
-    "test_truncated_table_rejects_older_rows",
-    "test_unavailable_value_keeps_the_stored_value",
     "test_upsert_survives_a_fault_at_any_step",
-    "test_wider_type_is_stored_or_rejected",
 )
 
 
-@nightly_tests(*ONE_SINK_CASES, *ICEBERG_CASES)
+@nightly_tests(*ONE_SINK_CASES, *ICEBERG_CASES, *_CASES)
 class TestDeletionVectors(SinkConformance):
     plugin_class = DeltaSink
     faults = 4

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import ONE_SINK_CASES, skip_type_independent_tests
+from tests.support.kit import ICEBERG_CASES, ONE_SINK_CASES, skip_type_independent_tests
 from tests.support.tiers import nightly_after, nightly_tests
 
 from headrace import ConfigError, DataError, RetriableError
@@ -30,15 +30,6 @@ pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
 TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
-#: Cases of the kit that `make test` runs for Iceberg.
-_CASES_OF_ALL_TABLE_FORMATS = (
-    "test_failed_write_changes_nothing",
-    "test_reappending_a_batch_changes_nothing",
-    "test_rewriting_a_batch_changes_nothing",
-    "test_truncated_table_rejects_older_rows",
-    "test_unavailable_value_keeps_the_stored_value",
-    "test_wider_type_is_stored_or_rejected",
-)
 
 
 @pytest.fixture(params=nightly_after(1, TYPES))
@@ -69,7 +60,7 @@ def test_writes_print_nothing(tmp_path: Path, sessions: Sessions, capfd: pytest.
     assert capfd.readouterr().out == ""
 
 
-@nightly_tests(*ONE_SINK_CASES, *_CASES_OF_ALL_TABLE_FORMATS)
+@nightly_tests(*ONE_SINK_CASES, *ICEBERG_CASES)
 class TestMergeOnRead(SinkConformance):
     plugin_class = HudiSink
     faults = 4

@@ -51,6 +51,9 @@ class TableProgress(TableCounts):
     latency_ms: int | None = None
     #: The same from the oldest change's commit: the maximum of the batch.
     latency_max_ms: int | None = None
+    #: Parts of ``latency_ms``: ``transport``, from the commit in the database to the record's time in the transport; ``read``, until
+    #: the write began; ``write``, until the row was readable. Empty if records have no time. Clocks that differ make parts negative.
+    stages_ms: dict[str, int] = field(default_factory=dict, hash=False)
     bytes: int | None = None
     #: Snapshot id, instant or batch folder, for ``show --as-of``.
     version: str | None = None
@@ -70,9 +73,12 @@ class TableProgress(TableCounts):
     def join(self, later: TableProgress) -> TableProgress:
         """Return the progress of two parts of the table's batch, of which ``later`` was written later."""
         notes = dict.fromkeys(filter(None, [self.note, later.note]))
+        known = [part for part in (self, later) if part.latency_ms is not None]
+        newest = min(known, key=lambda part: part.latency_ms or 0, default=self)
         return replace(
             self + later,
-            latency_ms=min(_list_known(self.latency_ms, later.latency_ms), default=None),
+            latency_ms=newest.latency_ms,
+            stages_ms=newest.stages_ms,
             latency_max_ms=max(_list_known(self.latency_max_ms, later.latency_max_ms), default=None),
             bytes=_add(self.bytes, later.bytes),
             version=later.version or self.version,
@@ -85,7 +91,8 @@ class TableProgress(TableCounts):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in the order of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
-        rare = {"lag_ms": self.lag_ms, "filtered": self.filtered or None, "reasons": self.reasons or None}
+        rare = {"stages_ms": self.stages_ms or None, "lag_ms": self.lag_ms}
+        rare |= {"filtered": self.filtered or None, "reasons": self.reasons or None}
         return fields | {name: value for name, value in rare.items() if value is not None}
 
 
@@ -111,11 +118,15 @@ class BatchProgress:
     notices: dict[str, str] = field(default_factory=dict)
     #: Number of records of these topics, when it could be counted.
     left_out: dict[str, int] = field(default_factory=dict)
+    #: Parts of ``seconds``: ``plan`` reads schemas and routes topics, ``write`` writes the tables, ``views`` refreshes the views, and
+    #: ``measure`` reads the lag.
+    steps: dict[str, float] = field(default_factory=dict)
 
     def json(self) -> str:
         data = {**vars(self), "tables": [table.to_dict() for table in self.tables]}
-        if not self.left_out:
-            del data["left_out"]
+        for name in ("left_out", "steps"):
+            if not data[name]:
+                del data[name]
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.progress.model import BatchProgress, TableProgress
@@ -36,6 +36,8 @@ class TableStatus:
     #: Milliseconds from commit to readable in the table's last batch: of its newest and of its oldest change.
     latency_ms: int | None = None
     latency_max_ms: int | None = None
+    #: Parts of ``latency_ms``: ``transport``, ``read`` and ``write``; empty if unknown.
+    stages_ms: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: Records that wait in the source, and the minimum delay of the table in seconds.
     lag: int | None = None
     lag_seconds: float | None = None
@@ -103,6 +105,7 @@ def _status(name: TableInSink, history: _TableHistory, rate: float, now: float) 
             status,
             latency_ms=progress.latency_ms,
             latency_max_ms=progress.latency_max_ms,
+            stages_ms=progress.stages_ms,
             lag=progress.lag,
             lag_seconds=_lag_seconds(progress, now - ended.timestamp()),
             batch=batch.batch,
@@ -110,7 +113,7 @@ def _status(name: TableInSink, history: _TableHistory, rate: float, now: float) 
         )
     if failure := history.failure:
         # Latency and lag of the last successful batch are outdated.
-        status = replace(status, latency_ms=None, latency_max_ms=None, lag=None, lag_seconds=None)
+        status = replace(status, latency_ms=None, latency_max_ms=None, stages_ms={}, lag=None, lag_seconds=None)
         status = replace(status, error=failure.error, failing_since=failure.since, backlog=failure.backlog)
     return status
 

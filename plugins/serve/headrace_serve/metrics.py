@@ -125,6 +125,9 @@ class Metrics(Collector):
         batches.add_metric(["failed"], counts[RunEventKind.BATCH_FAILED])
         duration = HistogramMetricFamily("headrace_batch_seconds", "Duration of batches whose tables were processed.")
         duration.add_metric([], record.batch_seconds.buckets, record.batch_seconds.sum)
+        parts = CounterMetricFamily("headrace_batch_step_seconds", "Time of batches by step.", labels=["step"])
+        for step, spent in record.step_seconds.items():
+            parts.add_metric([step], spent)
         steps = CounterMetricFamily(
             "headrace_maintenance_steps", "Maintenance steps by result.", labels=["step", "result"]
         )
@@ -133,7 +136,7 @@ class Metrics(Collector):
         seconds = CounterMetricFamily("headrace_maintenance_seconds", "Time of maintenance steps.", labels=["step"])
         for step, spent in record.maintenance_seconds.items():
             seconds.add_metric([step], spent)
-        yield from (batches, duration, steps, seconds)
+        yield from (batches, duration, parts, steps, seconds)
         for name, (text, kind) in _EVENT_COUNTERS.items():
             yield CounterMetricFamily(name, text, counts[kind])
 
@@ -141,10 +144,18 @@ class Metrics(Collector):
         families: dict[str, Any] = {
             name: GaugeMetricFamily(name, text, labels=_TABLE) for name, (text, _) in _TABLE_GAUGES.items()
         }
+        stages = GaugeMetricFamily(
+            "headrace_table_last_stage_seconds",
+            "Part of the latency of the newest change of the last batch: from its commit to the record's time in the transport, to "
+            "the begin of the write, to the readable row.",
+            labels=[*_TABLE, "stage"],
+        )
         for table in status.tables[: self._max_tables]:
+            for stage, milliseconds in table.stages_ms.items():
+                stages.add_metric((table.table, table.sink, stage), milliseconds / 1000)
             for name, (_, read) in _TABLE_GAUGES.items():
                 value = read(table)
                 if value is not None:
                     families[name].add_metric((table.table, table.sink), value)
-        yield from families.values()
+        yield from (*families.values(), stages)
         yield GaugeMetricFamily("headrace_tables", "Tables and sinks of the run.", len(status.tables))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
 from headrace.sdk import RejectReason
-from headrace.sdk.observer import RunEvent, Status, TableStatus
+from headrace.sdk.observer import RunEvent, Status
 from headrace_serve.hide_values import hide_values
-from headrace_serve.run_record import RunRecord
+from headrace_serve.run_record import RunRecord, TableRecord
+from headrace_serve.sparkline import draw_sparkline
 
 _UNKNOWN = "–"
+#: Parts of the latency, in their order.
+_STAGES = ("transport", "read", "write")
+#: Record of a table without a batch in this run.
+_NO_RECORD = TableRecord()
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -76,21 +81,34 @@ def _render_failures(status: Status, record: RunRecord) -> str:
 def _render_tables(status: Status, record: RunRecord) -> str:
     rows = []
     for table in sorted(status.tables, key=lambda table: (table.error is None, table.table, table.sink)):
-        counts = record.tables.get((table.table, table.sink))
+        counts = record.tables.get((table.table, table.sink), _NO_RECORD)
         state = '<span class="bad">set aside</span>' if table.error else '<span class="good">written</span>'
-        applied = counts.rows["applied"] if counts and "applied" in counts.rows else None
+        applied = counts.rows.get("applied")
         numbers = (applied, table.lag, table.backlog if table.error else 0)
         rows.append(
             (
                 _text(table.table),
                 _text(table.sink),
                 state,
-                *(_number(_seconds(value)) for value in (table.lag_seconds, _to_seconds(table))),
-                _number(f"{table.rows_per_second:,.1f}"),
+                _number(_seconds(table.lag_seconds)),
+                _number(_seconds(_to_seconds(table.latency_ms)), counts.latencies, "latency of the last batches"),
+                *(_number(_seconds(_to_seconds(table.stages_ms.get(stage)))) for stage in _STAGES),
+                _number(f"{table.rows_per_second:,.1f}", counts.rates, "records per second of the last batches"),
                 *(_number(_UNKNOWN if value is None else f"{value:,}") for value in numbers),
             )
         )
-    heads = ("table", "sink", "state", "behind", "latency", "rows/s", "applied", "waiting records", "waiting batches")
+    heads = (
+        "table",
+        "sink",
+        "state",
+        "behind",
+        "latency",
+        *_STAGES,
+        "rows/s",
+        "applied",
+        "waiting records",
+        "waiting batches",
+    )
     return _table("Tables", heads, rows) or "<h2>Tables</h2><p>No table has received a record in this run.</p>"
 
 
@@ -110,14 +128,16 @@ def _render_batches(record: RunRecord) -> str:
         applied = sum(table.applied or 0 for table in tables if table.error is None)
         seconds = _seconds(event.progress.seconds) if event.progress else _UNKNOWN
         result = "failed" if event.error else "committed"
+        steps = event.progress.steps if event.progress else {}
+        parts = ", ".join(f"{step} {_seconds(spent)}" for step, spent in steps.items())
         numbers = (str(event.batch), seconds, f"{applied:,}", str(len(tables)))
-        rows.append((_time(event), *map(_number, numbers), _text(result)))
-    return _table("Last batches", ("time", "batch", "took", "applied", "tables", "result"), rows)
+        rows.append((_time(event), *map(_number, numbers), _text(parts or _UNKNOWN), _text(result)))
+    return _table("Last batches", ("time", "batch", "took", "applied", "tables", "steps", "result"), rows)
 
 
 def _render_maintenance(record: RunRecord) -> str:
     rows = []
-    for event in reversed(record.steps):
+    for event in reversed(record.maintained):
         if done := event.maintained:
             result = _error(done.error) if done.error else _text(done.outcome or done.what)
             cells = (_text(f"{done.table} → {done.sink}"), _text(done.step), _number(_seconds(done.seconds)), result)
@@ -140,8 +160,9 @@ def _list_items(texts: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{_text(text)}</li>" for text in texts) + "</ul>"
 
 
-def _number(text: str) -> str:
-    return f"<td class=n>{_text(text)}</td>"
+def _number(text: str, last: Collection[float] = (), label: str = "") -> str:
+    """Return a cell with a number, and with a chart of its ``last`` values."""
+    return f"<td class=n>{_text(text)}{draw_sparkline(list(last), _text(label))}</td>"
 
 
 def _error(text: str | None) -> str:
@@ -152,8 +173,8 @@ def _time(event: RunEvent) -> str:
     return _text(datetime.fromtimestamp(event.time, UTC).strftime("%m-%d %H:%M:%S"))
 
 
-def _to_seconds(table: TableStatus) -> float | None:
-    return None if table.latency_ms is None else table.latency_ms / 1000
+def _to_seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _seconds(value: float | None) -> str:

@@ -32,6 +32,9 @@ class TableRecord:
     seconds: float = 0.0
     #: Seconds since 1970.
     last_success: float | None = None
+    #: Latency in seconds, and records per second, of the last batches.
+    latencies: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def add(self, progress: TableProgress, time: float) -> None:
         """Add a committed batch. Counts that are unknown stay unknown until the first known one."""
@@ -45,6 +48,9 @@ class TableRecord:
                 self.rows[outcome] += count
         if progress.latency_ms is not None:
             self.latency.add(progress.latency_ms / 1000)
+            self.latencies.append(progress.latency_ms / 1000)
+        if progress.rows_in is not None:
+            self.rates.append(progress.rows_in / max(progress.seconds, 0.001))
 
 
 class RunRecord:
@@ -59,11 +65,13 @@ class RunRecord:
         self.dead_letters: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[RunEventKind] = Counter()
         self.batch_seconds = Histogram(BATCH_BOUNDS)
+        #: Step of batches → seconds.
+        self.step_seconds: defaultdict[str, float] = defaultdict(float)
         #: Step and result → number; step → seconds.
         self.maintenance: Counter[tuple[str, str]] = Counter()
         self.maintenance_seconds: defaultdict[str, float] = defaultdict(float)
         self.batches: deque[RunEvent] = deque(maxlen=KEPT)
-        self.steps: deque[RunEvent] = deque(maxlen=KEPT)
+        self.maintained: deque[RunEvent] = deque(maxlen=KEPT)
         self.troubles: deque[RunEvent] = deque(maxlen=KEPT)
 
     @contextmanager
@@ -92,13 +100,15 @@ class RunRecord:
         if progress is None:
             return
         self.batch_seconds.add(progress.seconds)
+        for step, seconds in progress.steps.items():
+            self.step_seconds[step] += seconds
         for table in progress.tables:
             if table.error is None:
                 self._find_record(table.table, table.sink).add(table, time)
 
     def _add_maintenance(self, event: RunEvent) -> None:
         assert event.maintained
-        self.steps.append(event)
+        self.maintained.append(event)
         step, is_failed = event.maintained.step, event.maintained.error is not None
         self.maintenance[step, "failed" if is_failed else "done"] += 1
         self.maintenance_seconds[step] += event.maintained.seconds

@@ -39,9 +39,9 @@ def test_records_left_out_per_topic_are_in_the_file() -> None:
 
 
 def test_all_fields_are_in_the_file() -> None:
-    assert sorted(replace(ORDERS, lag_ms=1, filtered=1, reasons={"key-missing": 2}).to_dict()) == sorted(
-        field.name for field in fields(TableProgress)
-    )
+    assert sorted(
+        replace(ORDERS, stages_ms={"write": 1}, lag_ms=1, filtered=1, reasons={"key-missing": 2}).to_dict()
+    ) == sorted(field.name for field in fields(TableProgress))
 
 
 def test_reasons_of_dead_letters_are_in_the_file_and_add_up() -> None:
@@ -52,6 +52,16 @@ def test_reasons_of_dead_letters_are_in_the_file_and_add_up() -> None:
     batch = BatchProgress("shop", 7, "2026-01-02T03:04:05.000+00:00", 2.5, (one,))
     assert BatchProgress.from_json(batch.json()) == batch
     assert one.join(other).reasons == {"key-missing": 3, "too-large": 1}
+
+
+def test_stages_are_those_of_the_newest_change() -> None:
+    older = replace(ORDERS, latency_ms=4000, stages_ms={"transport": 3000, "read": 600, "write": 400})
+    newer = replace(ORDERS, latency_ms=900, stages_ms={"transport": 100, "read": 600, "write": 200})
+    batch = BatchProgress("shop", 7, "2026-01-02T03:04:05.000+00:00", 2.5, (older,), steps={"plan": 0.2, "write": 2.1})
+    assert BatchProgress.from_json(batch.json()) == batch
+    unknown = replace(ORDERS, latency_ms=None)
+    for joined in (older.join(newer), newer.join(older), newer.join(unknown), unknown.join(newer)):
+        assert (joined.latency_ms, joined.stages_ms) == (900, newer.stages_ms)
 
 
 def test_counts_are_added_separately() -> None:

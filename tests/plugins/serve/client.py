@@ -80,9 +80,12 @@ class ServedRun:
         """Return the current samples."""
         return parse_metrics(self.get("/metrics").text)
 
-    def commit(self, batch: int, *tables: TableProgress, seconds: float = 0.75) -> None:
-        """Send a committed batch."""
-        progress = BatchProgress("shop", batch, "2026-11-21T11:19:40.527+00:00", seconds, tables)
+    def commit(
+        self, batch: int, *tables: TableProgress, seconds: float = 0.75, steps: Mapping[str, float] | None = None
+    ) -> None:
+        """Send a committed batch. ``steps``: step → seconds."""
+        started = "2026-11-21T11:19:40.527+00:00"
+        progress = BatchProgress("shop", batch, started, seconds, tables, steps=dict(steps or {}))
         self.observers.emit_batch(batch, progress)
 
 

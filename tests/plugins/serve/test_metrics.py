@@ -62,6 +62,21 @@ def test_counts_equal_the_committed_batches(run: ServedRun) -> None:
     assert found["headrace_batch_seconds_sum"] == 1.5
 
 
+def test_latency_by_stage_and_batches_by_step(run: ServedRun) -> None:
+    run.commit(0, ONE, steps={"plan": 0.25, "write": 0.5})
+    run.commit(1, ONE, steps={"write": 0.5})
+    run.status = replace(RUNNING, tables=(replace(ORDERS, stages_ms={"transport": -5, "write": 400}),))
+    found = run.metrics()
+    assert found['headrace_batch_step_seconds_total{step="plan"}'] == 0.25
+    assert found['headrace_batch_step_seconds_total{step="write"}'] == 1.0
+    stages = {name: value for name, value in found.items() if "stage_seconds" in name}
+    labels = 'sink="lake",stage="{}",table="shop.orders"'
+    assert stages == {
+        f"headrace_table_last_stage_seconds{{{labels.format('transport')}}}": -0.005,
+        f"headrace_table_last_stage_seconds{{{labels.format('write')}}}": 0.4,
+    }
+
+
 def test_failed_and_repeated_tables_do_not_count(run: ServedRun) -> None:
     failed = TableProgress("shop.people", "lake", error="denied", dead_letters=1, reasons={"key-missing": 1})
     run.observers.emit_batch(0, None, "broker away")

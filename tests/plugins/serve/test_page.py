@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from headrace_serve.hide_values import hide_values
+from headrace_serve.run_record import KEPT
 from tests.plugins.serve.client import ORDERS, RUNNING, ServedRun, serve_run
 from tests.plugins.serve.test_metrics import ONE
 
@@ -29,25 +30,30 @@ def text_of(html: str) -> str:
 
 
 def test_page_shows_the_run_without_a_script(run: ServedRun) -> None:
-    run.commit(7, ONE)
+    run.commit(7, ONE, steps={"plan": 0.05, "write": 0.7})
+    run.commit(8, replace(ONE, rows_in=20, latency_ms=3000))
     done = Maintained("shop.orders", "lake", "compact", "27 files", "27 files became 1", 2.5)
     run.observers.emit(RunEventKind.MAINTENANCE_DONE, table="shop.orders", maintained=done)
     run.observers.emit(RunEventKind.TABLE_SET_ASIDE, table="shop.people", batch=7, error=CAST)
     failed = replace(ORDERS, table="shop.people", error=CAST, backlog=31, failing_since="2026-11-22T11:48:02+00:00")
-    run.status = replace(RUNNING, tables=(replace(ORDERS, lag=12345, lag_seconds=7200.0), failed))
-    shown = text_of(run.get("/").text)
+    behind = replace(ORDERS, lag=12345, lag_seconds=7200.0, stages_ms={"transport": 800, "read": 300, "write": 400})
+    run.status = replace(RUNNING, tables=(behind, failed))
+    html = run.get("/").text
+    shown = text_of(html)
     for expected in (
         "shop is not ready: 2 reasons",
         "shop.orders → lake: 7200 s behind",
         "shop.people → lake 2026-11-22T11:48:02+00:00 table shop.people: [CAST_INVALID_INPUT]",
         "fix: widen it",
         "shop.people lake set aside",
-        "shop.orders lake written 2.0 h 1.5 s 2.5 6 12,345 0",
-        "shop.orders key-missing 2",
-        "7 0.8 s 6 1 committed",
+        "shop.orders lake written 2.0 h 1.5 s 0.8 s 0.3 s 0.4 s 2.5 12 12,345 0",
+        "shop.orders key-missing 4",
+        "7 0.8 s 6 1 plan 0.1 s, write 0.7 s committed",
         "shop.orders → lake compact 2.5 s 27 files became 1",
     ):
         assert expected in shown, expected
+    # The latency doubles, and the rate too: both lines go from the middle to the top.
+    assert html.count('<polyline points="0,8 60,1"/>') == 2
     assert "Arp" not in run.get("/").text
 
 
@@ -75,9 +81,13 @@ def test_page_requests_nothing_from_other_servers(run: ServedRun) -> None:
 
 
 def test_two_hundred_tables_fit(run: ServedRun) -> None:
-    run.status = replace(RUNNING, tables=tuple(replace(ORDERS, table=f"shop.t{n}") for n in range(200)))
+    names = [f"shop.t{n}" for n in range(200)]
+    for batch in range(KEPT):
+        one = replace(ONE, dead_letters=0, reasons={}, latency_ms=1000 + 37 * batch % 500)
+        run.commit(batch, *[replace(one, table=name) for name in names])
+    run.status = replace(RUNNING, tables=tuple(replace(ORDERS, table=name) for name in names))
     page = run.get("/").text
-    assert page.count("<tr>") == 201
+    assert page.count("<tr>") == 201 + 1 + KEPT
     assert len(page) < 200_000
 
 

@@ -23,6 +23,7 @@ from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.write.table_writer import TableWriter
 from headrace.errors import ConfigError, HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
+from headrace.progress.step_clock import StepClock
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
@@ -63,10 +64,10 @@ class ProcessedBatch:
 
 
 class BatchProcessor:
-    """Processor of batches with one plan. A batch id always has the same records; processing it again changes nothing."""
+    """Processor of one batch with one plan. A batch id always has the same records; processing it again changes nothing."""
 
     def __init__(self, plan: Plan, resources: BatchResources) -> None:
-        self._plan, self._resources = plan, resources
+        self._plan, self._resources, self._clock = plan, resources, StepClock()
         self._reader = ChangeReader(plan, inferred_columns=resources.checkpoint.inferred_columns)
 
     def process_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> ProcessedBatch:
@@ -76,9 +77,12 @@ class BatchProcessor:
         self._begin_batch(context)
         self._resources.activity.begin()
         routed, outcomes = self._process_tables(context, frame, batch)
-        tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
-        tables += self._resources.views.refresh(self._plan, self._resources.pool)
-        left_out = self._reader.count_records(context.spark, routed.metadata)
+        with self._clock.measure("measure"):
+            tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
+        with self._clock.measure("views"):
+            tables += self._resources.views.refresh(self._plan, self._resources.pool)
+        with self._clock.measure("measure"):
+            left_out = self._reader.count_records(context.spark, routed.metadata)
         others = routed.unrouted, routed.notices, left_out
         progress = self._batch_progress(batch, started, start, tables, *others)
         return ProcessedBatch(context, routed.targets, outcomes, progress)
@@ -138,14 +142,16 @@ class BatchProcessor:
 
         def route_and_write() -> None:
             nonlocal routed
-            routed = self._route(context, frame, batch)
+            with self._clock.measure("plan"):
+                routed = self._route(context, frame, batch)
+                ranges = self._describe_batch(context, routed.targets)
             remaining = [t for t in routed.targets if t.name not in outcomes or outcomes[t.name].has_unknown_schema]
-            ranges = self._describe_batch(context, routed.targets)
 
             def process(target: Target) -> TableOutcome:
                 return self._process_table(target, context, batch, ranges)
 
-            outcomes.update(self._resources.pool.process(remaining, process))
+            with self._clock.measure("write"):
+                outcomes.update(self._resources.pool.process(remaining, process))
             unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
             for error in unknown:  # The caller notes only the schemas of the error that is raised below.
                 context.schemas.note_unknown(error.schemas)
@@ -281,9 +287,9 @@ class BatchProcessor:
     ) -> BatchProgress:
         """Return the progress. ``started`` and ``start``: the same time, from the wall clock and from the monotonic clock."""
         seconds = round(time.monotonic() - start, 3)
-        return BatchProgress(
-            self._plan.name, batch, started.isoformat(timespec="milliseconds"), seconds, tables, *others
-        )
+        time_text = started.isoformat(timespec="milliseconds")
+        progress = BatchProgress(self._plan.name, batch, time_text, seconds, tables, *others)
+        return replace(progress, steps=self._clock.seconds)
 
     def _check_names(self, batch: int, targets: Sequence[Target]) -> None:
         """Check on the first batch that the columns of transforms exist, if the source could not provide its columns earlier."""

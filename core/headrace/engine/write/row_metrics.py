@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
-from headrace.sdk.changes import COMMITTED, DELETED, ERROR, POSITION, SNAPSHOT
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR, POSITION, SNAPSHOT, TIMESTAMP
 from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import TableMode, WriteResult
 from headrace.spark.observation import Observation
@@ -29,6 +29,8 @@ class Counts:
     #: Commit times of the newest and the oldest change, in milliseconds since 1970.
     newest_ms: int | None = None
     oldest_ms: int | None = None
+    #: Time of the newest record in the transport, likewise.
+    arrived_ms: int | None = None
     #: Upserted rows, and deletes among them.
     upserts: int | None = None
     upsert_deletes: int | None = None
@@ -67,29 +69,29 @@ class Counts:
 class RowCounter:
     """Counter of a table's rows: all that arrive, and those left to upsert after deduplication."""
 
-    def __init__(
-        self,
-        *,
-        origins: Mapping[str, Column] | None = None,
-        has_tombstones: bool = False,
-    ) -> None:
+    def __init__(self, *, origins: Mapping[str, Column] | None = None, has_tombstones: bool = False) -> None:
         """``origins``: ``origin_aggregates``; ``has_tombstones``: changes may include tombstones."""
         from pyspark.sql import functions as F
 
-        self._has_tombstones = has_tombstones
+        self._origins, self._has_tombstones = origins or {}, has_tombstones
         self._is_change = ~is_tombstone(F.col(POSITION)) if has_tombstones else F.lit(True)
-        is_accepted = F.col(ERROR).isNull() & self._is_change
-        self._arrivals = Observation(
-            rows_in=F.count_if(self._is_change) if has_tombstones else F.count(F.lit(1)),
-            errors=F.count(F.col(ERROR)),
-            newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
-            oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
-            **(origins or {}),
-        )
+        self._arrivals: Observation | None = None
         self._upserts: Observation | None = None
 
     def count_arrivals(self, changes: DataFrame) -> DataFrame:
         """Observe the changes when they are read."""
+        from pyspark.sql import functions as F
+
+        is_accepted = F.col(ERROR).isNull() & self._is_change
+        arrived = {"arrived_ms": F.max(F.when(is_accepted, F.unix_millis(TIMESTAMP)))}
+        self._arrivals = Observation(
+            rows_in=F.count_if(self._is_change) if self._has_tombstones else F.count(F.lit(1)),
+            errors=F.count(F.col(ERROR)),
+            newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
+            oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
+            **(arrived if TIMESTAMP in changes.columns else {}),
+            **self._origins,
+        )
         return self._arrivals.observe(changes)
 
     def count_upserts(self, rows: DataFrame) -> DataFrame:
@@ -114,13 +116,14 @@ class RowCounter:
         """
         if not was_read:
             return Counts()
-        arrivals = self._arrivals.result()
+        arrivals = self._arrivals.result() if self._arrivals else {}
         upserts = self._upserts.result() if self._upserts else {}
         return Counts(
             rows_in=arrivals.get("rows_in"),
             errors=arrivals.get("errors"),
             newest_ms=arrivals.get("newest_ms"),
             oldest_ms=arrivals.get("oldest_ms"),
+            arrived_ms=arrivals.get("arrived_ms"),
             upserts=upserts.get("rows"),
             upsert_deletes=upserts.get("deletes"),
             tombstones=upserts.get("tombstones"),
@@ -148,11 +151,15 @@ def table_progress(
     dead_letters: int,
     dropped: int,
     reasons: Mapping[str, int],
+    began: float,
     readable: float,
     seconds: float,
     note: str | None = None,
 ) -> TableProgress:
-    """Return the progress of a table in a sink. ``readable``: when its rows became readable, in seconds since 1970."""
+    """Return the progress of a table in a sink.
+
+    ``began``, ``readable``: when its write began, and when its rows became readable, in seconds since 1970.
+    """
     if mode == "upsert":
         rows, deletes = counts.upserts, counts.upsert_deletes or 0
     else:  # All accepted changes are written, and a delete is a row like any other.
@@ -175,6 +182,7 @@ def table_progress(
         filtered=counts.filtered,
         latency_ms=None if counts.newest_ms is None else now - counts.newest_ms,
         latency_max_ms=None if counts.oldest_ms is None else now - counts.oldest_ms,
+        stages_ms=_measure_stages(counts, int(began * 1000), now),
         bytes=result.bytes,
         version=result.version,
         seconds=round(seconds, 3),
@@ -182,3 +190,11 @@ def table_progress(
         note=note,
         reasons=dict(reasons),
     )
+
+
+def _measure_stages(counts: Counts, began: int, readable: int) -> dict[str, int]:
+    """Return the parts of the latency of the newest change. ``began``, ``readable``: in milliseconds since 1970."""
+    if counts.newest_ms is None or counts.arrived_ms is None:
+        return {}
+    arrived = counts.arrived_ms
+    return {"transport": arrived - counts.newest_ms, "read": began - arrived, "write": readable - began}

@@ -390,6 +390,7 @@ def _progress(
             removed[sink].add_to(result) if sink in removed else result,
             counts.with_removed(removed[sink].rows) if sink in removed else counts,
             **rejected.counts,
+            began=time.time() - seconds,
             readable=readable,
             seconds=seconds,
             note="; ".join(filter(None, [note or table_plan.note, *map(escape_controls, result.schema_changes)]))

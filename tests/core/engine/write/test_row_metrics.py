@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,6 +45,14 @@ class TestRowCounter:
         removed = counts.with_removed(1)
         assert (removed.rows_in, removed.upserts, removed.upsert_deletes, removed.rows_accepted) == (2, 2, 2, 2)
 
+    def test_time_of_the_newest_record_that_is_accepted(self, spark: SparkSession) -> None:
+        times = "timestamp_millis(_headrace_committed_ms + 250) AS _headrace_timestamp"
+        rows = [(1, False, None, 500), (1, True, None, 700), (None, False, "key-missing", 900)]
+        changes = spark.createDataFrame(rows, CHANGES).selectExpr("*", times)
+        counter = RowCounter()
+        assert counter.count_arrivals(changes).count() == 3
+        assert counter.collect(was_read=True).arrived_ms == 950
+
     def test_partial_updates_are_not_counted_as_rows(self, spark: SparkSession) -> None:
         rows = spark.createDataFrame(
             [(1, False, False), (2, False, True)], "id int, _headrace_deleted boolean, _headrace_partial boolean"
@@ -55,6 +63,14 @@ class TestRowCounter:
         assert counter.collect(was_read=True).upserts == 1
 
 
+def test_latency_has_stages_if_records_have_times() -> None:
+    counts = Counts(rows_in=1, errors=0, newest_ms=9_000, oldest_ms=4_000, arrived_ms=9_250)
+    stages = progress("append", WriteResult(), counts)["stages_ms"]
+    assert stages == {"transport": 250, "read": 350, "write": 400}
+    assert progress("append", WriteResult(), replace(counts, arrived_ms=None))["stages_ms"] == {}
+    assert progress("append", WriteResult(), replace(counts, newest_ms=None))["stages_ms"] == {}
+
+
 def test_counts_are_unknown_before_the_rows_are_read() -> None:
     assert Counts().rows_accepted is None
     assert Counts(rows_in=5, errors=2).rows_accepted == 3
@@ -62,7 +78,9 @@ def test_counts_are_unknown_before_the_rows_are_read() -> None:
 
 def progress(mode: TableMode, result: WriteResult, counts: Counts) -> dict[str, Any]:
     rejected = Rejected(1, 2, reasons={"key-missing": 1}).counts
-    made = table_progress("shop.orders", "memory", mode, result, counts, **rejected, readable=10.0, seconds=1.23456)
+    made = table_progress(
+        "shop.orders", "memory", mode, result, counts, **rejected, began=9.6, readable=10.0, seconds=1.23456
+    )
     return {name: value for name, value in asdict(made).items() if value is not None}
 
 
@@ -84,6 +102,7 @@ def test_progress_of_a_write(mode: TableMode, result: WriteResult, expected: dic
         "table": "shop.orders",
         "sink": "memory",
         "rows_in": 12,
+        "stages_ms": {},
         "dead_letters": 1,
         "dropped": 2,
         "filtered": 3,

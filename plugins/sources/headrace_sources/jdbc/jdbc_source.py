@@ -53,7 +53,8 @@ class JdbcSource(RangedSource):
         self._tables: dict[str, JdbcTable] = {}
         self._search_at = self._poll_at = 0.0
         self._is_bounded = False
-        self._lost: set[str] = set()
+        #: Topics that were reported.
+        self._lost, self._slow = set[str](), set[str]()
 
     def notes(self) -> Iterator[str]:
         config = self.config
@@ -92,6 +93,7 @@ class JdbcSource(RangedSource):
         with self._database.connect(self._spark) as session:
             clock = session.read_clock()
             tables = self._find_tables(session)
+            self._report_slow(tables)
             self._report_lost(ranges.keys() - self._tables.keys())
             for table in tables:
                 known = TableRange.of_json(ranges[table.topic]) if table.topic in ranges else None
@@ -118,6 +120,13 @@ class JdbcSource(RangedSource):
             if known is None:
                 return TableRange(None, None, round(clock.timestamp() * 1_000_000), is_unreadable=True)
             return replace(known, after=known.upto, read=known.read + 1, compares_keys=False, is_unreadable=True)
+
+    def _report_slow(self, tables: Iterable[JdbcTable]) -> None:
+        """Log each table that a poll reads as a whole, once."""
+        slow = {table.topic: table for table in tables if table.is_indexed is False}
+        for topic in sorted(slow.keys() - self._slow):
+            _LOG.warning("source jdbc, %s: %s", slow[topic].cursor.name, self._describe(slow[topic]))
+        self._slow |= slow.keys()
 
     def _report_lost(self, topics: Iterable[str]) -> None:
         """Log each topic whose table is no longer in the database, or no longer selected."""
@@ -208,9 +217,6 @@ class JdbcSource(RangedSource):
             wrong_options = [error for error in errors if isinstance(error, ConfigError)]
             if not self._tables and (len(errors) == len(found) or wrong_options):
                 raise (wrong_options or errors)[0]  # A table that is created later does not stop the others.
-            for topic, table in found.items():
-                if table.is_indexed is False and topic not in self._tables:
-                    _LOG.warning("source jdbc, %s: %s", table.cursor.name, self._describe(table))
             self._tables = found
             self._search_at = time.monotonic() + self.config.table_poll_interval / 1000
         return list(self._tables.values())

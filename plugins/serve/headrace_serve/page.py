@@ -131,7 +131,7 @@ def _render_batches(record: RunRecord) -> str:
         steps = event.progress.steps if event.progress else {}
         parts = ", ".join(f"{step} {_seconds(spent)}" for step, spent in steps.items())
         numbers = (str(event.batch), seconds, f"{applied:,}", str(len(tables)))
-        rows.append((_time(event), *map(_number, numbers), _text(parts or _UNKNOWN), _text(result)))
+        rows.append((_time(event), *map(_number, numbers), _number(parts or _UNKNOWN), _text(result)))
     return _table("Last batches", ("time", "batch", "took", "applied", "tables", "steps", "result"), rows)
 
 
@@ -153,7 +153,9 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> s
     body = "\n".join(
         "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows
     )
-    return f"<section><h2>{_text(title)}</h2><div><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></section>"
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    # Keys scroll a table that is wider than the screen.
+    return f'<section><h2>{_text(title)}</h2><div tabindex=0 role="region" aria-label="{_text(title)}">{table}</div></section>'
 
 
 def _list_items(texts: Iterable[str]) -> str:

@@ -54,6 +54,7 @@ def test_page_shows_the_run_without_a_script(run: ServedRun) -> None:
         assert expected in shown, expected
     # The latency doubles, and the rate too: both lines go from the middle to the top.
     assert html.count('<polyline points="0,8 60,1"/>') == 2
+    assert html.count("<table>") == html.count('<div tabindex=0 role="region"') == 5
     assert "Arp" not in run.get("/").text
 
 

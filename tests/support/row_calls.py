@@ -43,6 +43,7 @@ _TEXTS = [
         "'é\\u0000😀'",
         "'\\u0000'",
         "'1e400000000'",
+        "'1e-400000000'",
     ),
     *(
         "CAST(X'FFC0' AS STRING)",
@@ -203,7 +204,7 @@ _OWN = {
     "printf": ["printf('%5.2f%%', d)"],
     "from_csv": ["from_csv(s, 'a INT, b DATE')"],
     "from_json": [
-        *("from_json(j, 'a INT')", "from_json(j, 'MAP<STRING,INT>')", "from_json(j, 'a DECIMAL(10,2)')"),
+        *("from_json(j, 'a INT')", "from_json(j, 'MAP<STRING,INT>')"),
         "from_json(s, 'a TIMESTAMP', map('mode', 'PERMISSIVE'))",
         "from_json(to_json(struct(s AS v)), 'v DATE', map('dateFormat', 'yyyy-MM-dd'))",
     ],

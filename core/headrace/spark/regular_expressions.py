@@ -8,11 +8,13 @@ import re
 MAX_REPETITIONS = 200
 _TOKEN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|.", re.DOTALL)
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[+?]?")
+#: Classes that Java matches as groups: a line break, and a character with its accents.
+_OF_SEVERAL_LENGTHS = (r"\R", r"\X")
 _COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")
 
 
 def find_repetition(pattern: str) -> str | None:
-    """Return how a pattern repeats groups too often; None if it does not."""
+    r"""Return how a pattern repeats groups, ``\R`` or ``\X`` too often; None if it does not."""
     if _COMMENTS.search(pattern):
         return "has the flag x"
     loops, depth, place = [0.0], 0, 0  # The repetitions in each open group, and the number of open character classes.
@@ -22,12 +24,13 @@ def find_repetition(pattern: str) -> str | None:
             depth = max(depth + (1 if token[0] == "[" else -1), 0)
         elif depth == 0 and token[0] == "(":
             loops.append(0.0)
-        elif depth == 0 and token[0] == ")" and len(loops) > 1:
+        elif depth == 0 and (token[0] in _OF_SEVERAL_LENGTHS or (token[0] == ")" and len(loops) > 1)):
             quantifier = _QUANTIFIER.match(pattern, place)
-            inner = loops.pop()
+            inner = loops.pop() if token[0] == ")" else 0.0
             loops[-1] += max(inner, 1) * _count(quantifier[0]) if quantifier and _count(quantifier[0]) > 1 else inner
             if loops[-1] > MAX_REPETITIONS:
-                return f"repeats groups {'without a limit' if loops[-1] == float('inf') else f'{loops[-1]:.0f} times'}"
+                what = "groups" if token[0] == ")" else token[0]
+                return f"repeats {what} {'without a limit' if loops[-1] == float('inf') else f'{loops[-1]:.0f} times'}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ FIX = "use functions of the row's own columns"
 FAILS = "which fails the batch for one invalid value"
 _OPERATORS = {"RLike": "rlike", "Like": "like", "ILike": "ilike"}
 _ARITHMETIC = ("Add", "Subtract", "Multiply", "Divide")
+_DECIMAL = re.compile(r"\b(decimal|dec|numeric)\b", re.IGNORECASE)
 _TRY = "write try_add, try_subtract, try_multiply or try_divide, which return null"
 #: Spark's classes of operators over dates and times that fail for values out of range → what to write instead.
 _INTERVALS = {
@@ -107,6 +109,9 @@ def _check_arguments(text: str, name: str, values: list[Any]) -> None:
         _check_keys(text, values[::2])
     if name in ("regexp_extract", "regexp_extract_all") and len(values) == 2:
         values = [*values, 1]  # the first group
+    if name in ("from_json", "from_csv") and len(values) > 1 and _DECIMAL.search(str(values[1])):
+        fix = "write the type STRING, then CAST(… AS DECIMAL(…)) for the field; or use the transform `expand`"
+        raise ConfigError(f"{text!r} reads a DECIMAL with {name}, which needs hours for some values", fix=fix)
     for position, kind in _list_kinds(name, len(values)):
         value = values[position]
         if value is Computed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigError
 from headrace.spark.columns import fold_name, quote_name
+from headrace.spark.decimal_texts import limit_decimals
 from headrace.spark.row_calls import FAILS, FIX, check_call, check_operator, class_name, items
 from headrace.spark.row_functions import FORBIDDEN, REFUSED, UNSTABLE_NAMES
 
@@ -139,20 +140,20 @@ def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str]
 
     everything = F.struct(*[F.col(quote_name(name)) for name in frame.columns]).alias(_ALL)
     inner = frame.select(everything, *[column.alias(name) for name, column in scope.items()])
-    known = set(map(fold_name, scope))
+    known, limited = set(map(fold_name, scope)), []
     for text in texts:
         if name := next((name for name in _list_names(text) if _is_own(name) and fold_name(name) not in known), None):
             raise ConfigError(f"{text!r} names {name}, which is no column of the row", fix=FIX)
         try:
-            _check_plan(text, inner, inner.select(F.expr(text)))
+            limited.append(limit_decimals(text, _check_plan(text, inner, inner.select(F.expr(text)))))
         except (AnalysisException, ParseException) as error:
             what = str(error).strip().splitlines()[0]
             raise ConfigError(f"{text!r} is not an expression over the row: {what}", fix="correct it") from None
-    return inner.select(f"{_ALL}.*", *[F.expr(text).alias(f"{prefix}{n}") for n, text in enumerate(texts)])
+    return inner.select(f"{_ALL}.*", *[F.expr(text).alias(f"{prefix}{n}") for n, text in enumerate(limited)])
 
 
-def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> None:
-    """Raise ConfigError for an expression that is more than a function of its row."""
+def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> Any:
+    """Return the analyzed expression. ConfigError for one that is more than a function of its row."""
     plan, below = (frame._jdf.queryExecution().analyzed() for frame in (result, inner))  # noqa: SLF001 - PySpark only prints plans
     if plan.nodeName() != "Project" or not plan.child().fastEquals(below):
         raise ConfigError(f"{text!r} needs other rows than its own", fix=f"{FIX}, without aggregates and windows")
@@ -175,6 +176,7 @@ def _check_plan(text: str, inner: DataFrame, result: DataFrame) -> None:
             raise ConfigError(f"{text!r} gives another value when a batch is repeated", fix=_REPEATABLE)
         if parent != _TRY:
             check_operator(text, node)
+    return tree
 
 
 def _is_clock(cast: Any) -> bool:

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from headrace.sdk import Changes, DataError, Transform, TransformConfig
 from headrace.sdk.columns import quote_name
 from headrace.sdk.rows import row_types
+from headrace.sdk.sql import limit_decimal_text
 from headrace.sdk.transform import ColumnName
 from headrace_transforms.row_images import compute_columns
 
@@ -70,7 +71,8 @@ class Cast(Transform):
                     if is_days
                     else "convert it with `timestamp` or `compute`",
                 )
-            texts[column] = f"TRY_CAST({quoted} AS {kind})"
+            is_number_of_text = kind.startswith("decimal") and types[column].typeName() == "string"
+            texts[column] = f"TRY_CAST({limit_decimal_text(quoted) if is_number_of_text else quoted} AS {kind})"
             rejects[f"the column `{column}` does not fit its type {kind}"] = (
                 f"{quoted} IS NOT NULL AND {texts[column]} IS NULL"
             )

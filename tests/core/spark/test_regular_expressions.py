@@ -21,6 +21,7 @@ from headrace.spark.regular_expressions import find_repetition
             "(?x)( a ) *",
             "([)])*",
         ),
+        *(r"\R+", r"a\X*b", r"(\R{0,100}){0,100}"),
         *("(a){201}", "((a|b){0,20}c?){0,20}", "(a){0,150}(b){0,150}", r"\Q(\E(a)*", r"\\(a)*", "(a[b(]c)*"),
     ],
 )
@@ -43,6 +44,7 @@ def test_group_that_may_overflow_the_stack(pattern: str) -> None:
             "[()]*",
             r"\Q(a)*\E",
         ),
+        *(r"\R", r"\X{0,100}", r"\R++", r"[\r\n]+"),
         *("(?i)ab+", "((a|b){0,10}c?){0,10}", "", "(", ")", "[a", r"[\]()]*"),
     ],
 )

@@ -144,6 +144,7 @@ class TestRefused:
             ("map('a', 1, 'a', 2)", "makes a map of keys that may be equal or null"),
             ("from_json(s, 'a INT', map('mode', ' FailFast'))", "FAILFAST fails the batch for one invalid value"),
             ("from_json(s, 'a INT', map('mode', 'FAIL' || 'FAST'))", "computes the options of from_json"),
+            ("from_json(s, 'a ARRAY<Decimal(10,2)>')", "reads a DECIMAL with from_json"),
             ("CAST(s AS INTERVAL DAY)", "casts to an interval"),
             ("t + INTERVAL 1 DAY", "calculates with an interval"),
             ("n - make_interval(i)", "calculates with an interval"),
@@ -172,6 +173,34 @@ class TestRefused:
 
         with pytest.raises(ConfigError, match=message):
             evaluate(frame_of(session, [[0] * len(GOOD)]), {name: F.col(name) for name in GOOD}, [text], "v")
+
+
+@pytest.mark.spark
+def test_text_with_an_extreme_exponent_is_no_decimal(session: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    values = {"s": ["1.255", "1e-400000000", "-1E+99999", "25e-1", "0" * 1001], "w": ["2.5"] * 5}
+    frame = session.createDataFrame(list(zip(values["s"], values["w"], strict=True)), "s STRING, w STRING")
+    texts = [
+        "CAST(s AS DECIMAL(10,2))",
+        "try_cast(trim(s) AS DECIMAL(10,2))",
+        "CAST( s AS DECIMAL(10,2) )",
+        "decimal(s)",
+        "transform(array(s, w), x -> CAST(x AS DECIMAL(5,1)))",
+        "/* é😀 */ CAST((s || '') AS DECIMAL(10,2)) + CAST(w AS DECIMAL(3,1)) - 1",
+        "CAST(CAST(CAST(s AS DECIMAL(10,2)) AS STRING) AS DECIMAL(5,1))",
+    ]
+    result = evaluate(frame, {name: F.col(name) for name in values}, texts, "v").drop(*values)
+    found = [["null" if v is None else str(v) for v in row] for row in result.collect()]
+    none, half = "null", "2.5"
+    extreme = [none, none, none, none, f"[None, Decimal('{half}')]", none, none]
+    assert found == [
+        ["1.26", "1.26", "1.26", "1", "[Decimal('1.3'), Decimal('2.5')]", "2.76", "1.3"],
+        extreme,
+        extreme,
+        ["2.50", "2.50", "2.50", "3", "[Decimal('2.5'), Decimal('2.5')]", "4.00", "2.5"],
+        extreme,
+    ]
 
 
 def frame_of(session: SparkSession, rows: list[list[int]]) -> DataFrame:

@@ -77,7 +77,8 @@ def rows(changes: Changes, *columns: str) -> list[tuple[Any, ...]]:
 
 class TestCast:
     def test_value_that_does_not_fit_is_a_dead_letter_without_the_value(self, spark: SparkSession) -> None:
-        changes = flat(spark, "id int, price string", (1, "1.5"), (2, "a secret"), (3, "999"), (4, None), ops="cudd")
+        values = [(1, "1.5"), (2, "a secret"), (3, "999"), (4, None), (5, "1e-400000000")]
+        changes = flat(spark, "id int, price string", *values, ops="cuddc")
         result = Cast(columns={"price": "decimal(3,1)"}).process(changes)
         reject = "untransformable", "the column `price` does not fit its type decimal(3,1)"
         assert [(str(p), e, d) for p, e, d in rows(result, "price", ERROR, DETAIL)] == [
@@ -85,6 +86,7 @@ class TestCast:
             ("None", *reject),
             ("None", None, None),  # a delete removes its row
             ("None", None, None),
+            ("None", *reject),
         ]
 
     def test_type_that_no_value_has(self, spark: SparkSession) -> None:

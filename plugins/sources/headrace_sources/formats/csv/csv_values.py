@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk.columns import quote_name
+from headrace.sdk.sql import limit_decimal_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -36,7 +37,8 @@ def parse_value(text: str, kind: DataType, options: Mapping[str, str]) -> Column
         reader = {"sep": _SEPARATOR, "locale": options.get("locale", "en-US"), "timeZone": "UTC"}
         reader[_PATTERNS[kind.typeName()]] = pattern
         return F.from_csv(F.col(text), f"value {kind.simpleString()}", reader).getField("value")
-    value = F.expr(f"TRY_CAST({quote_name(text)} AS {kind.simpleString()})")
+    own = limit_decimal_text(quote_name(text)) if kind.typeName() == "decimal" else quote_name(text)
+    value = F.expr(f"TRY_CAST({own} AS {kind.simpleString()})")
     if (form := _FORMS.get(kind.typeName())) is None:
         return value
     if kind.typeName() == "timestamp":

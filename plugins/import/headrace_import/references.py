@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk.http import has_named_secret, hide_credentials
 from headrace.sdk.options import has_secret_name
+from headrace.sdk.secrets import find_named_secrets, hide_credentials
 
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
@@ -13,13 +13,6 @@ _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
 _SAME = ("env", "file", "secretManager", "ssm")
 #: The name that a user gave to a transform or predicate.
 _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
-#: The password may contain a slash. Digits before a slash, a comma or the end are a port.
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{1,5}(?:[/,?\s]|$))[^\s\"'<>@]+@")
-#: A name of a secret with blanks before its value, as in a statement, or the signature of a URL.
-_INNER_SECRET = re.compile(
-    r"(passw(or)?d|\bpwd|api_?-?key|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
-    re.IGNORECASE,
-)
 #: A key of AES-256 for objects. With KMS, the option is the id of a key.
 _OBJECT_KEY, _AES_KEY = re.compile(r"\bsse\.key$"), re.compile(r"\s*[A-Za-z0-9+/]{43}=\s*")
 _LOGIN = re.compile(r"\s*(Basic|Bearer)\s+\S", re.IGNORECASE)
@@ -32,10 +25,9 @@ def find_clear_secret(key: str, value: str) -> bool:
     name, text = _ALIAS.sub("", key), _REFERENCE.sub("", value)
     if not text.strip():
         return False
-    if any(pattern.search(text) for pattern in (_URL_PASSWORD, _INNER_SECRET)) or _LOGIN.match(text):
-        return True
     if (
-        has_named_secret(text)
+        _LOGIN.match(text)
+        or find_named_secrets(text)
         or hide_credentials(text) != text
         or (_OBJECT_KEY.search(name) and _AES_KEY.fullmatch(text))
     ):

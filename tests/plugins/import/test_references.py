@@ -40,6 +40,8 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
         ("iceberg.catalog.extra", '{"user": "u", "password": "AbC"}'),
         ("iceberg.catalog.extra", '{\\"password\\": \\"AbC\\"}'),
         ("iceberg.catalog.extra", "password: AbC"),
+        ("database.initial.statements", "SET ROLE a IDENTIFIED BY 'AbC'"),
+        ("iceberg.catalog.extra", "pwd = AbC"),
         ("iceberg.catalog.extra", "extra=db.pass='AbC'"),
         ("iceberg.catalog.uri", "jdbc:redshift:iam://h/db?a=b&SecretAccessKey=AbC"),
         ("sasl.jaas.config", 'x required clientId="${env:USER}" apiToken: "AbC";'),

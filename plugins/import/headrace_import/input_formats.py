@@ -89,7 +89,7 @@ def _add_streamer(file: InputFile, inputs: Inputs) -> None:
 
 
 def _add_command_line(file: InputFile, inputs: Inputs) -> None:
-    inputs.streamer.commands[file.path] = parse_command_line(file.text, str(file.path), inputs.report)
+    inputs.streamer.add_command(file.path, parse_command_line(file.text, str(file.path), inputs.report))
 
 
 def _add_server(file: InputFile, inputs: Inputs) -> None:

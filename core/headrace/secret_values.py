@@ -19,7 +19,8 @@ SECRET_KEYS = (
 _SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
 #: Names of secrets in configurations of other tools, in addition.
 _FOREIGN_KEYS = re.compile(
-    r"passw|(^|[._-])pwd($|[._-])|([._-]|(?-i:[a-z](?=P)))pass$|(^|[._-])(?<!with[.])salt($|[._-])|cookie|authorization|hmac|private"
+    r"passw|(^|[._-])pwd($|[._-])|([._-]|(?-i:[a-z](?=P)))pass$|(^|[._-])(?<!with[.])salt($|[._-])|cookie|authorization|hmac"
+    r"|private[._-]?(key|pem)|(^|[.])private$|(^|[._-])sig$|shared[._-]?access[._-]?signature"
     r"|credential(?!s?[.](source|provider|profile$|class|path|file))|(access|account|shared|encryption|sas|api)[._-]?key|[._-]sas[._-]"
     r"|connection[._-]string|keystore[.]key|catalog[.](properties[.])?header[.](?!x-\w+-access-delegation)|custom[.]headers$",
     re.IGNORECASE,
@@ -45,10 +46,18 @@ _NAMED = re.compile(
 _DRIVER_LOGIN = re.compile(
     r"""(\b(?:[a-z][a-z0-9]*:){3}[^\s/@:"'<>]+/)(?:"[^"]*"|[^\s"'<>@]{1,1000})(?=@(?://|[(\w]))""", re.IGNORECASE
 )
-#: Name and value within a text: `name=value`, `"name": "value"` or `name: value`.
-_PAIR = re.compile(
-    r"""(?<![\w.-])([\w.-]+)(?=(?:=|\\?["'][ \t]*[:=]|:(?=[ \t]))[ \t]*\\?["']?(?!(?:true|false|null)\b)[^\s"'\\,;&)}\]])""",
+#: Name within a text, before its value: `name=`, `name = `, `"name": ` or `name: `. A hidden value is no secret.
+_NAME = re.compile(
+    r"""(?<![\w.-])([\w.-]++)(?=((?:\s*=|\\?["']\s*[:=]|:(?=[ \t]))[ \t]*)"""
+    r"""\\?["']?(?!(?:true|false|null)\b|\*{6})[^\s"'\\,;&)}\]])""",
     re.IGNORECASE,
+)
+#: Password in a statement of SQL: `IDENTIFIED BY '…'` or `PASSWORD '…'`.
+_STATEMENT = re.compile(r"""\b(?:identified\s+by|password)\s+(?=["'](?!\*{6}))""", re.IGNORECASE)
+#: Value in quotes or without them. A quote within a value follows a backslash, or is double.
+_VALUE = re.compile(
+    r""""((?:[^"\\]|\\.|"")++)"|'((?:[^'\\]|\\.|'')++)'|\\"((?:[^\\]|\\(?!"))++)\\"|\\?["']?((?:[^\s"',;&<>)}\]\\]|\\(?!["']))+)""",
+    re.DOTALL,
 )
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL)
 
@@ -99,9 +108,31 @@ def has_secret_name(key: str, *, is_foreign: bool = False) -> bool:
     return bool(_SECRET_KEYS.search(key) or (is_foreign and _FOREIGN_KEYS.search(key)))
 
 
-def has_named_secret(text: str) -> bool:
-    """Return whether a text has a value whose name in the text indicates a secret, as in ``user=app&apiToken=…``."""
-    return any(has_secret_name(match[1], is_foreign=True) for match in _PAIR.finditer(text))
+def find_named_secrets(text: str) -> list[str]:
+    """Return the values whose names in a text indicate a secret, as in ``user=app&apiToken=…``."""
+    return [text[slice(*span)] for span in _find_named_spans(text)]
+
+
+def hide_named_secrets(text: str) -> str:
+    """Return the text without the values whose names indicate a secret."""
+    parts, end = [], 0
+    for start, stop in _find_named_spans(text):
+        parts += [text[end:start], HIDDEN]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _find_named_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each value with the name of a secret, in order."""
+    names = [(match[1], match.end(2)) for match in _NAME.finditer(text) if has_secret_name(match[1], is_foreign=True)]
+    names += [("", match.end()) for match in _STATEMENT.finditer(text)]
+    end = 0
+    for name, start in sorted(names, key=lambda found: found[1]):
+        match = _VALUE.match(text, start) if start >= end else None
+        # `a.token = b.token` compares columns.
+        if match and match[match.lastindex or 0].partition(".")[2] != (name.rpartition(".")[2] or None):
+            yield match.span(match.lastindex or 0)
+            end = match.end()
 
 
 def show_value(key: str, value: str) -> str:

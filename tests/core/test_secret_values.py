@@ -13,7 +13,14 @@ from pydantic import Field, SecretStr
 
 from headrace.sdk import Config
 from headrace.sdk.options import option_text
-from headrace.secret_values import Secret, has_named_secret, has_secret_name, hide_credentials, restore_secrets
+from headrace.secret_values import (
+    Secret,
+    find_named_secrets,
+    has_secret_name,
+    hide_credentials,
+    hide_named_secrets,
+    restore_secrets,
+)
 
 
 class Login(Config):
@@ -49,12 +56,50 @@ def test_names_of_secrets(key: str, is_secret: bool, is_foreign_secret: bool) ->
     assert (has_secret_name(key), has_secret_name(key, is_foreign=True)) == (is_secret, is_foreign_secret)
 
 
-@pytest.mark.parametrize("start", ["a=", '"token"', "a:b:c:d/", "x.password", "password:", 'a"=\\"'])
+@pytest.mark.parametrize(
+    "start", ["a=", '"token"', "a:b:c:d/", "x.password", "password:", 'a"=\\"', "password='", "a='token=\"", "token \n"]
+)
 def test_search_for_secrets_in_texts_takes_linear_time(start: str) -> None:
     begin = time.process_time()
-    has_named_secret(start * 30_000)
+    hide_named_secrets(start * 30_000)
     hide_credentials(start * 30_000)
     assert time.process_time() - begin < 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("jdbc:x?a=b&SecretAccessKey=Ab1;c=d", "jdbc:x?a=b&SecretAccessKey=******;c=d"),
+        ("user: app\npassword: Ab1\nport: 1", "user: app\npassword: ******\nport: 1"),
+        ("x required user='a' password='A b,1' c='d';", "x required user='a' password='******' c='d';"),
+        ('{"token": "A \\" b1", "c": "d"}', '{"token": "******", "c": "d"}'),
+        ('{\\"token\\": \\"A b1\\", \\"c\\": 1}', '{\\"token\\": \\"******\\", \\"c\\": 1}'),
+        ("SET PASSWORD = 'A''b1'; SET x = 1", "SET PASSWORD = '******'; SET x = 1"),
+        ("CREATE USER a IDENTIFIED BY 'Ab1' REQUIRE SSL", "CREATE USER a IDENTIFIED BY '******' REQUIRE SSL"),
+        ("ALTER ROLE a PASSWORD 'Ab1'", "ALTER ROLE a PASSWORD '******'"),
+        ("pwd = Ab1 api_key=Ab1", "pwd = ****** api_key=******"),
+        ("sv=2024&sig=Ab1&se=1", "sv=2024&sig=******&se=1"),
+        ("secret='token=Ab1'", "secret='******'"),
+    ],
+)
+def test_values_with_names_of_secrets_are_hidden(text: str, shown: str) -> None:
+    assert hide_named_secrets(text) == hide_named_secrets(shown) == shown
+    assert find_named_secrets(text)
+    assert find_named_secrets(shown) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM a JOIN b ON a.token = b.token WHERE is_private = 1 AND a.private_id = b.id",
+        '{"password": "", "token": null}',
+        "oauth.access.token.is.jwt=false",
+        "shop.token:id;shop.password:id",
+        "the password of the user",
+    ],
+)
+def test_text_without_secrets_is_unchanged(text: str) -> None:
+    assert hide_named_secrets(text) == text
 
 
 def secret() -> Secret:

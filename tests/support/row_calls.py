@@ -54,6 +54,9 @@ _TEXTS = [
         "'=A'",
         "'+999999999-01-01'",
         "'01.01.+999999999'",
+        "'-999999999-01-01'",
+        "'0101+999999999'",
+        "'1.1.999999999'",
     ),
 ]
 #: Column → values for which functions of Spark may fail.
@@ -126,6 +129,10 @@ _ALIKE = {
     "startswith coalesce concat_ws charindex btrim ltrim rtrim trim greatest least get_json_object hash",
     "s, 'dd.MM.yy'": "to_date to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp try_to_timestamp unix_timestamp "
     "try_to_date",
+    **dict.fromkeys(
+        ("s, 'yyyy-MM-dd'", "s, 'dd.MM.yyyy'", "s, 'ddMMyyyy'", "j, 'yyyyMMdd-HHmmss'", "n, 'yyyy'"),
+        "to_date to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp try_to_timestamp unix_timestamp",
+    ),
     "d, d": "atan2 hypot log nanvl pow power pmod mod try_mod",
     "k, k": "mod pmod try_add try_divide try_mod try_multiply try_subtract greatest least",
     "m, m": "mod pmod try_add try_divide try_multiply try_subtract",
@@ -261,6 +268,8 @@ _OWN = {
     "to_varchar": ["to_varchar(m, 'S999')"],
     "try_add": ["try_add(t, INTERVAL 1 DAY)", "try_add(n, INTERVAL 1 MONTH)", "try_add(t, make_interval(0, 0, 0, i))"],
     "try_subtract": ["try_subtract(n, INTERVAL 1 HOUR)", "try_subtract(t, INTERVAL 1 MONTH)"],
+    "try_multiply": ["try_add(t, try_multiply(INTERVAL 1 DAY, i))"],
+    "try_divide": ["try_add(t, try_divide(INTERVAL 1 DAY, d))"],
     "to_csv": ["to_csv(struct(s, i, t))"],
     "to_json": ["to_json(struct(s, d, t, p, xs))", "to_json(struct(n, m), map('dateFormat', 'MM/dd'))"],
     "transform": ["transform(ns, x -> x + i)"],
@@ -286,6 +295,11 @@ _OWN = {
             "i ^ i",
         ),
         *(
+            "t + INTERVAL 1 DAY",
+            "INTERVAL '1' HOUR + t",
+            "n - INTERVAL 1 MONTH",
+            "n + INTERVAL '1' DAY",
+            "t - make_interval(i, 0, 0, i)",
             "0 - m",
             "-CAST(m AS DECIMAL(30,9))",
             "s IS NOT DISTINCT FROM w",

@@ -1,8 +1,7 @@
-"""HTTP requests with a deadline, and their logins in texts."""
+"""HTTP requests with a deadline."""
 
 from __future__ import annotations
 
 from headrace.http_client import RedirectError, Response, ResponseTooLargeError, send
-from headrace.secret_values import has_named_secret, hide_credentials
 
-__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "has_named_secret", "hide_credentials", "send"]
+__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "send"]

@@ -122,12 +122,30 @@ def _find_error_of_format(text: Any, _: Values) -> str | None:
 
 
 def _find_error_of_parsed_format(text: Any, _: Values) -> str | None:
-    if re.search("yyy|uuu", re.sub("'[^']*'", "", str(text))):
+    years = _list_years(str(text))
+    if any(len(year[0]) not in (2, 4) for year in years) or (years and find_long_year(str(text)) == ""):
         return (
-            "a text such as +999999999-01-01 overflows. Write CAST(… AS DATE) or CAST(… AS TIMESTAMP) for texts of ISO 8601, "
-            "make_date(substr(…), substr(…), substr(…)) for others, or use the transform `timestamp`"
+            "a text such as +999999999-01-01 overflows. Write a year of four digits as yyyy, and not directly behind other digits; or "
+            "CAST(… AS DATE) or CAST(… AS TIMESTAMP) for texts of ISO 8601"
         )
     return None
+
+
+def _list_years(text: str) -> list[re.Match[str]]:
+    return list(re.finditer("[yu]+", re.sub("'[^']*'", lambda quoted: "'" * len(quoted[0]), text)))
+
+
+def find_long_year(text: str) -> str | None:
+    """Return a regular expression of texts that have a year of five digits or more for a format with years of four digits.
+
+    A longer year has a sign. The result is None for a format without such years, and empty if the format may have other signs there.
+    """
+    years = [year.start() for year in _list_years(text) if len(year[0]) == 4]
+    if not years:
+        return None
+    if all(place == 0 or text[place - 1] in " .,:;/_-" for place in years):
+        return "(^|[^0-9])[+-][0-9]{5}"
+    return "" if re.search(r"[-+XxZzVO]", text) else "[+-][0-9]{5}"
 
 
 def _find_error_of_like(pattern: Any, values: Values) -> str | None:
@@ -203,7 +221,7 @@ _LENGTH = Kind("length", "write it as a number", _find_error_of_length)
 _POSITION = Kind("position", "write it as a number", _find_error_of_position)
 _BIT = Kind("position of the bit", "write it as a number", _find_error_of_bit)
 _FORMAT = Kind("format", "write it as a text in quotes", _find_error_of_format)
-_PARSED = Kind("format", "write it as a text in quotes", _find_error_of_parsed_format)
+PARSED = Kind("format", "write it as a text in quotes", _find_error_of_parsed_format)
 _TEMPLATE = Kind("format", "write it as a text in quotes", _find_error_of_template)
 _KEY = Kind("key", "write it as a literal", _find_error_of_key)
 _LITERAL = Kind("option", "write it as a literal")
@@ -252,7 +270,7 @@ LITERALS: Mapping[str, Mapping[int, Kind]] = {
     **_same("date_format from_unixtime to_char to_varchar", {1: _FORMAT}),
     **_same(
         "to_date to_timestamp to_timestamp_ltz to_timestamp_ntz try_to_date try_to_timestamp to_unix_timestamp unix_timestamp",
-        {1: _PARSED},
+        {1: PARSED},
     ),
     "aes_encrypt": {1: _KEY, 2: _LITERAL, 3: _LITERAL, 4: _LITERAL},
     **_same("from_json from_csv", {2: _OPTIONS}),

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import ConfigError
+from headrace.spark.parsed_nodes import class_name, is_interval, items, read_literal
 from headrace.spark.row_arguments import LITERALS, Computed, Kind, find_error_of_types
-from headrace.spark.row_functions import ALLOWED, FORBIDDEN, REFUSED
+from headrace.spark.row_functions import ALLOWED, FORBIDDEN, OTHER_ROWS, REFUSED
+from headrace.spark.row_rewrites import TRIED, find_operator
 from headrace.suggestions import did_you_mean
 
 FIX = "use functions of the row's own columns"
@@ -30,27 +32,19 @@ _INTERVALS = {
 }
 
 
-def class_name(node: Any) -> str:
-    """Return Spark's class of an expression."""
-    return str(node.getClass().getSimpleName())
-
-
-def items(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a sequence of Scala."""
-    return (sequence.apply(n) for n in range(sequence.size()))
-
-
 def check_call(text: str, node: Any) -> None:
     """Raise ConfigError for a function or an operator that fails for some value of a column."""
     kind = class_name(node)
     if kind == "UnresolvedFunction":
         name = ".".join(map(str, items(node.nameParts()))).lower()
         check_name(text, name)
-        _check_arguments(text, name, [_read_literal(argument) for argument in items(node.arguments())])
+        _check_arguments(text, name, [read_literal(argument) for argument in items(node.arguments())])
     elif kind in _OPERATORS:
         escapes = [] if kind == "RLike" else [str(node.escapeChar())]
-        _check_arguments(text, _OPERATORS[kind], [*map(_read_literal, items(node.children())), *escapes])
-    elif kind in _ARITHMETIC and any(_is_interval(child) for child in items(node.children())):
+        _check_arguments(text, _OPERATORS[kind], [*map(read_literal, items(node.children())), *escapes])
+    elif kind in TRIED and find_operator(text, node) is not None:
+        return
+    elif kind in _ARITHMETIC and any(is_interval(child) for child in items(node.children())):
         raise ConfigError(f"{text!r} calculates with an interval, {FAILS}", fix=_TRY)
     else:
         check_operator(text, node)
@@ -79,29 +73,14 @@ def _count_digits(node: Any) -> int:
 def check_name(text: str, name: str) -> None:
     """Raise ConfigError for a function that is not known to return a value or null for every row."""
     if name in FORBIDDEN:
-        raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=FIX)
+        raise ConfigError(f"{text!r} calls {name}, which is not a function of the row", fix=FORBIDDEN[name])
+    if name in OTHER_ROWS:
+        raise ConfigError(f"{text!r} calls {name}, which needs other rows than its own", fix=OTHER_ROWS[name])
     if name in REFUSED:
         raise ConfigError(f"{text!r} calls {name}, {FAILS}", fix=REFUSED[name])
     if name not in ALLOWED and name not in LITERALS and name != "map":
         fix = did_you_mean(name, sorted(ALLOWED | LITERALS.keys()))
         raise ConfigError(f"{text!r} calls {name}, which is no known function of a row", fix=fix)
-
-
-def _is_interval(node: Any) -> bool:
-    if class_name(node) == "UnresolvedFunction":
-        return str(node.nameParts().last()).lower() in ("make_interval", "try_make_interval")
-    return class_name(node) == "Literal" and "interval" in str(node.dataType().typeName())
-
-
-def _read_literal(node: Any) -> Any:
-    """Return a literal as a value of Python, or ``map`` of literals as a list; Computed for another expression."""
-    if class_name(node) == "UnresolvedFunction" and str(node.nameParts().last()).lower() == "map":
-        values = [_read_literal(argument) for argument in items(node.arguments())]
-        return Computed if Computed in values else values
-    if class_name(node) != "Literal":
-        return Computed
-    value = node.value()
-    return value if isinstance(value, bool | int | bytes | bytearray | None) else str(value)
 
 
 def _check_arguments(text: str, name: str, values: list[Any]) -> None:

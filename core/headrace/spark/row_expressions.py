@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import ConfigError
 from headrace.spark.columns import fold_name, quote_name
 from headrace.spark.decimal_texts import limit_decimals
-from headrace.spark.row_calls import FAILS, FIX, check_call, check_operator, class_name, items
-from headrace.spark.row_functions import FORBIDDEN, REFUSED, UNSTABLE_NAMES
+from headrace.spark.parsed_nodes import class_name, items
+from headrace.spark.row_calls import FAILS, FIX, check_call, check_operator
+from headrace.spark.row_functions import FORBIDDEN, REFUSED, UNSTABLE, UNSTABLE_NAMES
+from headrace.spark.row_rewrites import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +62,7 @@ def check_sql(text: str) -> str:
             raise ValueError(f"reads the clock: {literal[0]}")
     for name in _CALLED.findall(_SKIPPED.sub(_shorten, text)):
         if name.lower() in FORBIDDEN:
-            raise ValueError(f"calls {name}, which is not a function of the row: {FIX}")
+            raise ValueError(f"calls {name}, which is not a function of the row: {FORBIDDEN[name.lower()]}")
         if fix := REFUSED.get(name.lower()):
             raise ValueError(f"calls {name}, {FAILS}: {fix}")
     return text
@@ -109,7 +111,9 @@ def _parse_names(text: str, *, is_case_sensitive: bool) -> tuple[str, ...]:
         if kind in ("UnresolvedAttribute", _LAMBDA_NAME):
             names.append(str(node.nameParts().head()))
             if names[-1].lower() in UNSTABLE_NAMES - {"user"}:
-                raise ConfigError(f"{text!r} uses {names[-1]}, which is not a function of the row", fix=FIX)
+                raise ConfigError(
+                    f"{text!r} uses {names[-1]}, which is not a function of the row", fix=UNSTABLE[names[-1].lower()]
+                )
         elif kind in _CLASSES:
             raise ConfigError(f"{text!r} uses {node.nodeName()}, which is not a function of the row", fix=FIX)
         elif kind.startswith(_UNNAMED):
@@ -145,7 +149,8 @@ def evaluate(frame: DataFrame, scope: Mapping[str, Column], texts: Sequence[str]
         if name := next((name for name in _list_names(text) if _is_own(name) and fold_name(name) not in known), None):
             raise ConfigError(f"{text!r} names {name}, which is no column of the row", fix=FIX)
         try:
-            limited.append(limit_decimals(text, _check_plan(text, inner, inner.select(F.expr(text)))))
+            rewritten = rewrite(text)
+            limited.append(limit_decimals(rewritten, _check_plan(text, inner, inner.select(F.expr(rewritten)))))
         except (AnalysisException, ParseException) as error:
             what = str(error).strip().splitlines()[0]
             raise ConfigError(f"{text!r} is not an expression over the row: {what}", fix="correct it") from None

@@ -11,27 +11,43 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-#: Functions whose value changes from run to run, or depends on the session or on the place of a row.
-UNSTABLE = frozenset(
-    _words("""
-    curdate current_catalog current_database current_date current_path current_schema current_time current_timestamp
-    current_timezone current_user input_file_block_length input_file_block_start input_file_name java_method localtimestamp
-    monotonically_increasing_id now rand randn random randstr reflect session_user shuffle spark_partition_id try_reflect uniform
-    user uuid version
-    """)
-)
-#: Functions that Spark also reads without parentheses, if no column has the name.
-UNSTABLE_NAMES = frozenset(
-    _words("current_date current_time current_timestamp current_user localtimestamp session_user user")
-)
-#: Functions that are not functions of the row, and functions that fail by definition.
-FORBIDDEN = UNSTABLE | {"raise_error", "assert_true"}
-
-
 def _alike(names: str, fix: str) -> dict[str, str]:
     return dict.fromkeys(_words(names), fix)
 
 
+#: Functions whose value changes from run to run, or depends on the session or on the place of a row → what to write instead.
+UNSTABLE = {
+    **_alike(
+        "curdate current_date current_time current_timestamp localtimestamp now",
+        "use a time of the record: `_headrace_timestamp`, or `add.fields: source.ts_ms` of `unwrap`",
+    ),
+    **_alike("rand randn random randstr shuffle uniform", "write pmod(xxhash64(…), 100) of the row's own columns"),
+    "uuid": "write md5(concat_ws('|', …)) or sha2(…, 256) of the row's own columns",
+    **_alike(
+        "input_file_block_length input_file_block_start input_file_name monotonically_increasing_id spark_partition_id",
+        "use the record's place: `_headrace_topic`, `_headrace_partition`, `_headrace_offset`",
+    ),
+    **_alike(
+        "current_catalog current_database current_path current_schema current_timezone current_user session_user user version",
+        "write the value as a text in quotes",
+    ),
+    **_alike("java_method reflect try_reflect", "use functions of Spark SQL"),
+}
+#: Functions that Spark also reads without parentheses, if no column has the name.
+UNSTABLE_NAMES = frozenset(
+    _words("current_date current_time current_timestamp current_user localtimestamp session_user user")
+)
+#: Functions that are not functions of the row, and functions that fail by definition → what to write instead.
+FORBIDDEN = {
+    **UNSTABLE,
+    **_alike("raise_error assert_true", "use the transform `filter`, or return null"),
+}
+#: Common functions of several rows → what to write instead.
+OTHER_ROWS = {
+    **_alike("explode explode_outer posexplode posexplode_outer", "use the transform `explode`"),
+    **_alike("max min", "write greatest(…) or least(…) for columns of one row; or use a view"),
+    **_alike("avg collect_list collect_set count first last row_number sum", "use a view"),
+}
 #: Functions that fail for some value of a row → what to write instead.
 REFUSED = {
     **{

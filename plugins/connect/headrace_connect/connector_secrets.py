@@ -8,21 +8,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from headrace.sdk.http import hide_credentials
 from headrace.sdk.options import escape_controls, has_secret_name
+from headrace.sdk.secrets import find_named_secrets, hide_credentials, hide_named_secrets
 
 HIDDEN = "******"
 #: Minimum length of a secret that is replaced anywhere. A shorter one is replaced as a whole word: texts stay readable.
 _LONG = 4
-_REFERENCE = re.compile(r"\$\{[^{}]+\}")
+_REFERENCE = re.compile(r"(\$\{[^{}]+\})")
 #: Debezium's masks have their salt in the name of the option; the value is a list of columns.
 _SALT_IN_NAME = re.compile(r"(column\.mask\.hash\..+?\.with\.salt\.)(.+)", re.IGNORECASE)
-#: A secret within a longer text: `password=…` of a URL, a property or a JAAS login, and a statement that sets a password.
-_PART = re.compile(
-    r"""((?:password|passwd|pwd|passphrase|secret|token|api[._-]?key|private[._-]?key|salt)(?:\s*=\s*|["']\s*:\s*(?=["']))"""
-    r"""|identified\s+by\s+(?:password\s+)?(?=["']))("[^"]+"|'[^']+'|(?!\$\{|\*{6})[^\s;&,"'<>)]+)""",
-    re.IGNORECASE,
-)
+#: Start of a message behind the name of an option: words of letters, as in `database.password: A value is required`.
+_SENTENCE = re.compile(r"(?<=: )(?=[A-Z]?[a-z]* [a-z]+\b(?!\s*[=:]))")
 _URL_LOGIN = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
@@ -64,7 +60,7 @@ class ConnectorSecrets:
             ):
                 pattern = re.escape(spelling) if len(secret) >= _LONG else rf"(?<!\w){re.escape(spelling)}(?!\w)"
                 text = re.sub(pattern, HIDDEN, text)
-        return _hide_parts(text)
+        return _hide_parts(text, _SENTENCE)
 
     def hide_all(self, value: Any) -> Any:
         """Return a value of JSON with its texts hidden. A secret of headrace is a string of another class."""
@@ -86,9 +82,8 @@ class ConnectorSecrets:
         }
 
     def _find(self, key: str, text: str) -> Iterator[str]:
-        parts = [match[2].strip("\"'") for match in _PART.finditer(text)]
-        parts += [match[1] for match in _URL_LOGIN.finditer(text)]
-        found = [part for part in parts if not _REFERENCE.search(part)]
+        found = [secret for part in _REFERENCE.split(text)[::2] for secret in find_named_secrets(part)]
+        found += [match[1] for match in _URL_LOGIN.finditer(text) if not _REFERENCE.search(match[1])]
         is_whole = self._is_secret(key) and not _REFERENCE.search(text)
         if is_whole or (not found and _hide_parts(text) != text):
             yield text
@@ -99,10 +94,13 @@ class ConnectorSecrets:
         return key in self.passwords or is_named
 
 
-def _hide_parts(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        return match[0] if _REFERENCE.search(match[2]) else match[1] + HIDDEN
+def _hide_parts(text: str, break_at: re.Pattern[str] | None = None) -> str:
+    """Return a text without secrets that it names. ``break_at``: a name before it does not name the text behind it."""
 
-    # A reference in the place of a URL's password stays: the worker resolves it.
-    parts = re.split(r"(\$\{[^{}]+\})", _PART.sub(replace, text))
-    return "".join(part if _REFERENCE.fullmatch(part) else hide_credentials(part) for part in parts)
+    def hide(part: str) -> str:
+        pieces = break_at.split(part) if break_at else [part]
+        return hide_credentials("".join(map(hide_named_secrets, pieces)))
+
+    # A reference in the place of a password stays: the worker resolves it.
+    parts = _REFERENCE.split(text)
+    return "".join(part if n % 2 else hide(part) for n, part in enumerate(parts))

@@ -42,6 +42,8 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     #: Environment variables with a default in an input.
     lost_defaults: set[str] = field(default_factory=set)
+    #: Name of a config provider of the worker → the same provider of headrace.
+    providers: dict[str, str] = field(default_factory=dict)
     #: Environment variable → the value that it replaces.
     _variables: dict[str, str] = field(default_factory=dict, repr=False)
 

@@ -20,6 +20,7 @@ from headrace_import.hudi.streamer_files import StreamerFiles
 from headrace_import.hudi.streamer_properties import is_streamer, read_properties
 from headrace_import.import_report import Report
 from headrace_import.input_files import flatten_mapping, parse_json, parse_properties, parse_yaml, read_text
+from headrace_import.references import read_providers
 from headrace_import.settings import Settings
 
 _YAML = (".yaml", ".yml")
@@ -89,7 +90,7 @@ def _add_streamer(file: InputFile, inputs: Inputs) -> None:
 
 
 def _add_command_line(file: InputFile, inputs: Inputs) -> None:
-    inputs.streamer.commands[file.path] = parse_command_line(file.text, str(file.path), inputs.report)
+    inputs.streamer.add_command(file.path, parse_command_line(file.text, str(file.path), inputs.report))
 
 
 def _add_server(file: InputFile, inputs: Inputs) -> None:
@@ -109,6 +110,7 @@ def _add_connector(file: InputFile, inputs: Inputs) -> None:
 def _add_worker(file: InputFile, inputs: Inputs) -> None:
     settings = Settings(file.place, expand_aliases(file.properties), inputs.report)
     check_worker(settings)
+    inputs.report.providers |= read_providers(file.properties)
     inputs.connect.workers.append(settings)
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from headrace.sdk.http import has_named_secret, hide_credentials
 from headrace.sdk.options import has_secret_name
+from headrace.sdk.secrets import find_named_secrets, hide_credentials
 
 #: ``${provider:path:key}`` or ``${provider:key}``, as in Kafka Connect.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?P<rest>[^}]*)\}")
-#: Providers with the same syntax in headrace.
-_SAME = ("env", "file", "secretManager", "ssm")
+#: Class of a config provider → the provider of headrace with the same syntax; DirectoryConfigProvider names a file of a folder.
+_CLASSES = {
+    "DirectoryConfigProvider": "dir",
+    "EnvVarConfigProvider": "env",
+    "FileConfigProvider": "file",
+    "SecretsManagerConfigProvider": "secretManager",
+    "SsmParamStoreConfigProvider": "ssm",
+}
+#: Usual names of these providers.
+_NAMES = {"directory": "dir", **{provider: provider for provider in _CLASSES.values()}}
+_PROVIDER_CLASS = re.compile(r"config\.providers\.([^.]+)\.class")
 #: The name that a user gave to a transform or predicate.
 _ALIAS = re.compile(r"^(transforms|predicates)\.[^.]+\.")
-#: The password may contain a slash. Digits before a slash, a comma or the end are a port.
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?!\d{1,5}(?:[/,?\s]|$))[^\s\"'<>@]+@")
-#: A name of a secret with blanks before its value, as in a statement, or the signature of a URL.
-_INNER_SECRET = re.compile(
-    r"(passw(or)?d|\bpwd|api_?-?key|secret|token|account_?key|shared_?access_?(key|signature)|[?&;]sig)\s*=\s*[\"']?[^\s\"';&]",
-    re.IGNORECASE,
-)
 #: A key of AES-256 for objects. With KMS, the option is the id of a key.
 _OBJECT_KEY, _AES_KEY = re.compile(r"\bsse\.key$"), re.compile(r"\s*[A-Za-z0-9+/]{43}=\s*")
 _LOGIN = re.compile(r"\s*(Basic|Bearer)\s+\S", re.IGNORECASE)
@@ -32,10 +35,9 @@ def find_clear_secret(key: str, value: str) -> bool:
     name, text = _ALIAS.sub("", key), _REFERENCE.sub("", value)
     if not text.strip():
         return False
-    if any(pattern.search(text) for pattern in (_URL_PASSWORD, _INNER_SECRET)) or _LOGIN.match(text):
-        return True
     if (
-        has_named_secret(text)
+        _LOGIN.match(text)
+        or find_named_secrets(text)
         or hide_credentials(text) != text
         or (_OBJECT_KEY.search(name) and _AES_KEY.fullmatch(text))
     ):
@@ -50,24 +52,33 @@ def hide_salt(key: str) -> str:
     return _SALT.sub(r"\1******", key)
 
 
-def translate_references(value: str) -> tuple[str, list[str]]:
-    """Return a value with headrace's references, and the config providers that headrace does not have."""
+def read_providers(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return name → provider of headrace for the config providers of a worker that headrace has under another name."""
+    named = [(_PROVIDER_CLASS.fullmatch(key), value.rpartition(".")[2]) for key, value in worker.items()]
+    return {match[1]: _CLASSES[name] for match, name in named if match and name in _CLASSES}
+
+
+def translate_references(value: str, providers: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return a value with headrace's references, and the config providers that headrace does not have.
+
+    ``providers``: name → provider of headrace, of the worker.
+    """
     foreign: list[str] = []
     parts: list[str] = []
     end = 0
     for match in _REFERENCE.finditer(value):
-        parts += [_escape(value[end : match.start()]), _translate(match, foreign)]
+        provider = {**_NAMES, **providers}.get(match["provider"])
+        foreign += [] if provider else [match["provider"]]
+        reference = _write_reference(provider or match["provider"], match["rest"])
+        parts += [_escape(value[end : match.start()]), reference]
         end = match.end()
     return "".join([*parts, _escape(value[end:])]), foreign
 
 
-def _translate(match: re.Match[str], foreign: list[str]) -> str:
-    provider, rest = match["provider"], match["rest"]
-    if provider == "dir":  # DirectoryConfigProvider: a file of the folder
-        return f"${{file:{rest.replace(':', '/', 1)}}}"
-    if provider not in _SAME:
-        foreign.append(provider)
-    return f"${{{provider}:{rest.removeprefix(':')}}}"
+def _write_reference(provider: str, rest: str) -> str:
+    return (
+        f"${{file:{rest.replace(':', '/', 1)}}}" if provider == "dir" else f"${{{provider}:{rest.removeprefix(':')}}}"
+    )
 
 
 def _escape(text: str) -> str:

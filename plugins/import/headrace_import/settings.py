@@ -43,7 +43,7 @@ class Settings:
     def get(self, key: str, default: str = "") -> str:
         """Return the value of an option, without marking it as imported. A foreign reference becomes one to a variable."""
         value = self.get_written(key, default)
-        return f"${{env:{self._name_variable(key, value)}}}" if "${" in value and _list_foreign(value) else value
+        return f"${{env:{self._name_variable(key, value)}}}" if "${" in value and self._list_foreign(value) else value
 
     def get_written(self, key: str, default: str = "") -> str:
         """Return the value of an option as it is in the file."""
@@ -67,7 +67,7 @@ class Settings:
         self._accounted.update(key for key in self._options if self.spell(key) in names)
         self._cited += present
         for key in present:
-            if foreign := _list_foreign(self.get_written(key)):
+            if foreign := self._list_foreign(self.get_written(key)):
                 self._report_foreign(key, foreign, self._name_variable(key, self.get_written(key)))
         return (
             f"{escape_place(self.place)}: {', '.join(write_key(self.spell(key)) for key in present)}" if present else ""
@@ -85,7 +85,7 @@ class Settings:
             why = "the secret in clear text is not copied"
             self.add_to_do([key], why, f"set the environment variable {name}{note}, or use `${{file:…}}`")
             return f"${{env:{name}}}"
-        text, foreign = translate_references(value)
+        text, foreign = translate_references(value, self.report.providers)
         if foreign:
             name = self.report.name_variable(variable or self.spell(key), value)
             self._report_foreign(key, foreign, name, note)
@@ -187,17 +187,16 @@ class Settings:
             fix = f"did you mean '{self._spell_like(key, name)}'?" if name else None
             self.reject([key], "headrace does not know this option", fix, Kind.UNKNOWN)
 
+    def _list_foreign(self, value: str) -> list[str]:
+        """Return the config providers in a value that headrace does not have."""
+        return translate_references(value, self.report.providers)[1]
+
     def _spell_like(self, key: str, name: str) -> str:
         """Return a name with the start that an option with another spelling in the file has."""
         start, spelled = key, self.spell(key)
         while start and spelled and start[-1] == spelled[-1]:
             start, spelled = start[:-1], spelled[:-1]
         return spelled + name.removeprefix(start) if name.startswith(start) else name
-
-
-def _list_foreign(value: str) -> list[str]:
-    """Return the config providers in a value that headrace does not have."""
-    return translate_references(value)[1]
 
 
 def name_new_folder(path: str) -> str:

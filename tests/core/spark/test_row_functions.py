@@ -12,7 +12,7 @@ from headrace.errors import ConfigError
 from headrace.sdk.sql import evaluate, read_columns
 from headrace.spark.row_arguments import LITERALS
 from headrace.spark.row_expressions import check_sql
-from headrace.spark.row_functions import ALLOWED, FORBIDDEN, REFUSED
+from headrace.spark.row_functions import ALLOWED, FORBIDDEN, OTHER_ROWS, REFUSED
 from headrace.spark.sessions import Sessions
 from headrace.views.sql_functions import AGGREGATES
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 GROUP = 40
 #: Number of parts of the calls. `make test` runs the first part.
 PARTS = 4
-#: Functions that need other rows, or return several of them.
-OTHER_ROWS = {
-    *("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number", "stack"),
-    *("explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "json_tuple"),
+#: More functions that need other rows, or return several of them.
+OTHERS = {
+    *("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "stack"),
+    *("inline", "inline_outer", "json_tuple"),
     *("session_window", "window", "window_time", "range", "sql_keywords", "collations"),
     *("variant_explode", "variant_explode_outer", "python_worker_logs"),
 }
@@ -37,7 +37,15 @@ SYNTAX = {"case", "map"}
 
 
 def test_every_function_has_one_class() -> None:
-    classes = [ALLOWED, FORBIDDEN, REFUSED.keys(), LITERALS.keys(), AGGREGATES, OTHER_ROWS, SYNTAX]
+    classes = [
+        ALLOWED,
+        FORBIDDEN,
+        REFUSED.keys(),
+        LITERALS.keys(),
+        AGGREGATES,
+        {*OTHERS, *OTHER_ROWS} - AGGREGATES,
+        SYNTAX,
+    ]
     assert sum(map(len, classes)) == len(set().union(*classes))
 
 
@@ -57,6 +65,8 @@ class TestWithoutJava:
             ("r'\\' || url_decode(a)", "write try_url_decode"),
             ("now/* ' */()", "calls now, which is not a function of the row"),
             ("map_concat(a, b)", "make a struct or an array"),
+            ("uuid()", r"write md5\(concat_ws\('\|', …\)\)"),
+            ("Current_Timestamp()", "use a time of the record: `_headrace_timestamp`"),
         ],
     )
     def test_name_of_a_function(self, text: str, message: str) -> None:
@@ -81,7 +91,7 @@ class TestRefused:
     def test_every_function_of_spark_has_a_class(self, session: SparkSession) -> None:
         """A function of a new version needs a decision, and a call in ``tests/support/row_calls.py`` if it is allowed."""
         known = {str(row[0]) for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
-        decided = ALLOWED.union(FORBIDDEN, REFUSED, LITERALS, AGGREGATES, OTHER_ROWS, SYNTAX)
+        decided = ALLOWED.union(FORBIDDEN, REFUSED, LITERALS, AGGREGATES, OTHERS, OTHER_ROWS, SYNTAX)
         assert sorted(name for name in known - decided if name.isidentifier()) == []
 
     @pytest.mark.parametrize(
@@ -92,7 +102,11 @@ class TestRefused:
                 "calls to_number, which fails the batch for one invalid value\n  fix: write CAST",
             ),
             ("`Unbase64`(s)", "calls unbase64"),
-            ("max(i)", "calls max, which is no known function of a row"),
+            ("max(i)", "calls max, which needs other rows than its own\n  fix: write greatest(…)"),
+            ("explode(xs)", "use the transform `explode`"),
+            ("row_number() OVER (ORDER BY i)", "use a view"),
+            ("stddev(i)", "calls stddev, which is no known function of a row"),
+            ("i < current_date", "fix: use a time of the record"),
             ("uper(s)", "did you mean 'upper'"),
             ("default.upper(s)", "calls default.upper, which is no known function"),
             ("current_user()", "calls current_user, which is not a function of the row"),
@@ -129,8 +143,9 @@ class TestRefused:
             ("array_sort(ns, (x, y) -> NULL)", "computes the order of array_sort"),
             ("date_format(t, w)", "computes the format of date_format"),
             ("to_date(s, w)", "computes the format of to_date"),
-            ("to_timestamp(s, 'dd.MM.yyyy')", "a text such as +999999999-01-01 overflows"),
-            ("try_to_timestamp(s, 'uuuu')", "a text such as +999999999-01-01 overflows"),
+            ("to_timestamp(s, 'ddMMyyyy-HHmmss')", "a text such as +999999999-01-01 overflows"),
+            ("try_to_timestamp(s, 'uuuuuu')", "a text such as +999999999-01-01 overflows"),
+            ("to_date(s, 'd.M.y')", "Write a year of four digits as yyyy"),
             ("substring_index(s, w, i)", "computes the count of substring_index"),
             ("date_format(t, 'DD')", "DD fails for the 100th day"),
             ("add_months(n, i)", "computes the number of months of add_months"),
@@ -146,8 +161,8 @@ class TestRefused:
             ("from_json(s, 'a INT', map('mode', 'FAIL' || 'FAST'))", "computes the options of from_json"),
             ("from_json(s, 'a ARRAY<Decimal(10,2)>')", "reads a DECIMAL with from_json"),
             ("CAST(s AS INTERVAL DAY)", "casts to an interval"),
-            ("t + INTERVAL 1 DAY", "calculates with an interval"),
-            ("n - make_interval(i)", "calculates with an interval"),
+            ("t /* + */ + INTERVAL 1 DAY", "calculates with an interval"),
+            ("t + INTERVAL 1 DAY * i", "calculates with an interval"),
         ],
     )
     def test_call_that_fails_for_some_value(self, spark: SparkSession, text: str, message: str) -> None:
@@ -163,6 +178,7 @@ class TestRefused:
         [
             ("t - t", "SubtractTimestamps"),
             ("n - n", "SubtractDates"),
+            ("t + -INTERVAL 1 DAY", "write try_add"),
             ("t + ns[0] * (n - n)", "calculates with dates and times"),
             ("negative(m)", "negates a decimal of more than 34 digits"),
             ("format_string('%d', s)", "has a format for other types than those of its values"),
@@ -201,6 +217,50 @@ def test_text_with_an_extreme_exponent_is_no_decimal(session: SparkSession) -> N
         ["2.50", "2.50", "2.50", "3", "[Decimal('2.5'), Decimal('2.5')]", "4.00", "2.5"],
         extreme,
     ]
+
+
+#: Expression → its value as a text.
+VALUES = {
+    "t + INTERVAL '1' DAY": "2024-03-01 12:00:00",
+    "n + INTERVAL 1 MONTH": "2024-03-29",
+    "n + INTERVAL '1' DAY": "2024-03-01",
+    "INTERVAL 1 DAY + t": "2024-03-01 12:00:00",
+    "(t) - (INTERVAL 1 DAY) + INTERVAL '02:00' HOUR TO MINUTE": "2024-02-28 14:00:00",
+    "timestamp_micros(9223372036854775807L) + INTERVAL 1 DAY": None,
+    "to_date('31.12.2024', 'dd.MM.yyyy') + INTERVAL 1 DAY": "2025-01-01",
+    "to_date(concat(to_date('😀2024', '😀yyyy'), ''), 'yyyy-MM-dd')": "2024-01-01",
+    "to_timestamp('20240101-123456', 'yyyyMMdd-HHmmss')": "2024-01-01 12:34:56",
+    "to_date('01022024', 'ddMMyyyy')": "2024-02-01",
+    "unix_timestamp(t, 'yyyy') - unix_timestamp(t)": "0",
+    "to_date('01.01.+999999999', 'dd.MM.yyyy')": None,
+    # what messages advise
+    "greatest(i, k)": "2",
+    "pmod(xxhash64(s), 100) < 100": "true",
+    "length(md5(concat_ws('|', s, w)))": "32",
+    "try_to_binary('YQ==', 'base64')": "a",
+    "CAST(replace('1,000.5', ',', '') AS DECIMAL(6,1))": "1000.5",
+    "CAST(k AS TIMESTAMP)": "1970-01-01 00:00:02",
+    "timestamp_micros(try_multiply(k, 1000))": "1970-01-01 00:00:00.002",
+    "date_add(n, i)": "2024-03-01",
+    "try_add(t, make_interval(0, 0, 0, i))": "2024-03-01 12:00:00",
+    "try_add(t, try_multiply(INTERVAL 1 DAY, 2))": "2024-03-02 12:00:00",
+    "datediff(n, date_sub(n, 2))": "2",
+    "unix_micros(t) - unix_micros(t)": "0",
+    "get(split(s, ','), i)": "b c",
+    "contains(s, w)": "false",
+    "sort_array(ns, false)[0]": "2",
+    "CAST('2024-12-31' AS DATE)": "2024-12-31",
+}
+
+
+@pytest.mark.spark
+def test_values_of_common_forms_and_of_those_that_messages_advise(session: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    frame = frame_of(session, [[0] * len(GOOD)])
+    result = evaluate(frame, {name: F.col(name) for name in GOOD}, [*VALUES], "v")
+    [row] = result.selectExpr(*[f"CAST(v{n} AS STRING)" for n in range(len(VALUES))]).collect()
+    assert dict(zip(VALUES, row, strict=True)) == VALUES
 
 
 def frame_of(session: SparkSession, rows: list[list[int]]) -> DataFrame:

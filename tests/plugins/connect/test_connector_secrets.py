@@ -29,11 +29,13 @@ SECRETS = {
     "transforms.h.private_key": (SECRET, "******"),
     "value.converter.schema.registry.url": (f"http://u:{SECRET}@reg:8081", "http://u:******@reg:8081"),
     "database.url": (f"jdbc:x?user=a&password={SECRET}&ssl=true", "jdbc:x?user=a&password=******&ssl=true"),
-    "database.initial.statements": (f"SET PASSWORD = '{SECRET}'; SET x = 1", "SET PASSWORD = ******; SET x = 1"),
+    "database.initial.statements": (f"SET PASSWORD = '{SECRET}'; SET x = 1", "SET PASSWORD = '******'; SET x = 1"),
     "storage.connection": (f"AccountName=a;AccountKey={SECRET};X=y", "AccountName=a;AccountKey=******;X=y"),
     "http.headers": (f"X-Api-Key: {SECRET}", "X-Api-Key: ******"),
     "oracle.url": (f"jdbc:oracle:thin:scott/{SECRET}@//h:1521/x", "jdbc:oracle:thin:scott/******@//h:1521/x"),
-    "driver.options": (f'{{"password": "{SECRET}"}}', '{"password": ******}'),
+    "driver.options": (f'{{"password": "{SECRET}"}}', '{"password": "******"}'),
+    "redshift.url": (f"jdbc:x?a=b&SecretAccessKey={SECRET}", "jdbc:x?a=b&SecretAccessKey=******"),
+    "extra.options": (f"user: a, password: {SECRET}, x: 1", "user: a, password: ******, x: 1"),
 }
 SALTED = "column.mask.hash.v2.SHA-256.with.salt."
 
@@ -59,6 +61,7 @@ def test_references_are_shown(server: FakeConnect, write_pipeline: Write) -> Non
         "database.url": "jdbc:x?password=${file:/s:password}",
         "value.converter.schema.registry.url": "http://u:${file:/s:login}@reg",
         "basic.auth.credentials.source": "USER_INFO",
+        "driver.options": 'password: "${file:/s:password}", token = ${file:/s:token};',
     }
     result = run("deploy", write_pipeline(server.endpoint_url, options), "--dry-run")
     assert "plain text" not in result.stderr
@@ -102,6 +105,10 @@ def test_errors_of_a_validation_are_whole(server: FakeConnect, write_pipeline: W
     server.answer(VALIDATE, make_validation(**{"database.password": "A value is required"}))
     result = run("validate", write_pipeline(server.endpoint_url))
     assert "database.password: A value is required" in result.stderr
+    hide = ConnectorSecrets({}).hide
+    for said in ("Invalid value null for database.password: String must not be empty", "no token: it is missing"):
+        assert hide(said) == said
+    assert hide(f"cannot use password: {SECRET}, token: {SECRET} or") == "cannot use password: ******, token: ****** or"
 
 
 def test_short_secret_leaves_texts_readable() -> None:

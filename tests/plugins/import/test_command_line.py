@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from headrace import ConfigError
-from headrace_import.hudi.shell_words import split_commands
+from headrace_import.hudi.shell_words import parse_script
 from headrace_import.import_report import Kind
 
 JOB = (
@@ -39,14 +39,16 @@ def run(importer: Any, folder: Path, text: str) -> Any:
         ("a \\\n b\\\r\n c # d \\\n --e", ["a", "b", "c", "--e"]),
         ("a 2>&1 >x <<< y b &> z", ["a", "b"]),
         ("a s3://<bucket>/b <table>", ["a", "s3://<bucket>/b", "<table>"]),
+        ("a <<'b c'>d e # f\n'g\nb c\n --h", ["a", "e", "--h"]),
+        ("a $((1<<2)) e", ["a", "${env:}", "e"]),
     ],
 )
 def test_words_are_those_of_a_shell(text: str, words: list[str]) -> None:
-    assert [[str(word) for word in command] for command in split_commands(text)] == [words]
+    assert [[str(word) for word in command] for command in parse_script(text).commands] == [words]
 
 
 def test_commands_end_at_operators_and_brackets() -> None:
-    found = split_commands("(a b; c) && d | e 'f;g' & out=$(h \"$(i)\") `j`\nk\n -l;")
+    found = parse_script("(a b; c) && d | e 'f;g' & out=$(h \"$(i)\") `j`\nk\n -l;").commands
     assert [" ".join(map(str, command)) for command in found if "${env:}" not in map(str, command)][:3] == [
         "j",
         "i",
@@ -55,16 +57,86 @@ def test_commands_end_at_operators_and_brackets() -> None:
     assert "k -l" in [" ".join(map(str, command)) for command in found]
 
 
-@pytest.mark.parametrize("text", ["'a", '"a', "$'a", "${a", "$(a", "`a"])
+@pytest.mark.parametrize("text", ["'a", '"a', "$'a", "${a", "$(a", "`a", "a <<b\nc"])
 def test_quotes_and_brackets_have_an_end(text: str) -> None:
-    with pytest.raises(ValueError, match="no closing"):
-        split_commands(text)
+    with pytest.raises(ValueError, match=r"no (closing|line)"):
+        parse_script(text)
 
 
 def test_long_words_take_linear_time() -> None:
     start = time.process_time()
-    split_commands(f"{'a' * 300_000} '{'b' * 300_000}' \"{'c' * 300_000}\"")
+    parse_script(f"{'a' * 300_000} '{'b' * 300_000}' \"{'c' * 300_000}\"")
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "body"),
+    [
+        ("cat <<EOF > x.json", "x.json", "${env:A}\"\\b'$C\n\tEOF\n"),
+        ("cat > x.json <<'EOF'", "x.json", "$A\"\\b'\\$C\n\tEOF\n"),
+        ("cat <<- EOF >> $D/x.json 2>&1", "${env:D}/x.json", "${env:A}\"\\b'$C\n"),
+        ('cat <<"EOF" | sudo tee -a x.json > /dev/null', "x.json", "$A\"\\b'\\$C\n\tEOF\n"),
+        ("x=$(cat <<\\EOF >| x.json; y", "x.json", "$A\"\\b'\\$C\n\tEOF\n"),
+        ("cat <<EOF", "", "${env:A}\"\\b'$C\n\tEOF\n"),
+    ],
+)
+def test_here_documents(command: str, file: str, body: str) -> None:
+    end = "\n)" if "(" in command else ""
+    script = parse_script(f"{command}\n\t$A\"\\b'\\$C\n\tEOF\nEOF{end}\nz".replace("\t$A", "$A"))
+    assert [(document.file, str(document.body)) for document in script.documents] == [(file, body)]
+    assert script.documents[0].is_appended == (">>" in command or "-a" in command)
+    assert ["z"] in [list(map(str, words)) for words in script.commands]
+    assert not any("b" in str(word) for words in script.commands for word in words if str(word) != "sub")
+
+
+def test_here_document_of_a_shell_has_commands() -> None:
+    script = parse_script("ssh host bash -s <<'EOF'\na 'b c'\nd <<X\ne\nX\nEOF\n")
+    assert [list(map(str, words)) for words in script.commands] == [["ssh", "host", "bash", "-s"], ["a", "b c"], ["d"]]
+    assert [document.text for document in script.documents] == ["e\n"]
+
+
+def test_properties_in_a_here_document(importer: Any, tmp_path: Path) -> None:
+    text = """usage() {
+    cat <<EOF
+Don't call `x` with HoodieStreamer --op
+EOF
+}
+cat <<-EOF > /tmp/$NAME.properties
+\tinclude=base.properties
+\thoodie.datasource.write.recordkey.field=id
+\thoodie.z=${FIELD:-ts}
+EOF
+cat >> /tmp/$NAME.properties <<'EOF'
+hoodie.y=a$b
+EOF
+"""
+    (tmp_path / "base.properties").write_text("hoodie.x=5\n", encoding="utf-8")
+    job = JOB.replace(
+        "--hoodie-conf hoodie.datasource.write.recordkey.field=id", "--props file:///tmp/$NAME.properties"
+    )
+    result = run(importer, tmp_path, text + job)
+    rule = yaml.safe_load(result.pipeline)["tables"][0]
+    assert rule["key"] == ["id"]
+    assert (rule["sink"]["hudi"]["hoodie.x"], rule["sink"]["hudi"]["hoodie.y"]) == ("5", "a$b")
+    report = " ".join(str(result.report).split())
+    assert "run.sh, line 2 the here-document is not imported" in report
+    assert report.count("here-document") == 1
+    assert "no default for FIELD" in report
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("cat <<EOF > x.properties\na=hunter2$(b)\nEOF\n" + JOB + "--props x.properties", "the shell replaces $(…)"),
+        ("cat <<EOF > x.sh\n" + JOB + "\nEOF\n", "the file has no commands of Hudi Streamer"),
+        (JOB + "<<EOF", "not a command line: no line EOF"),
+    ],
+)
+def test_here_document_that_is_not_known(text: str, what: str, importer: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        run(importer, tmp_path, text)
+    assert error.value.what.startswith(what)
+    assert "hunter2" not in str(error.value)
 
 
 @pytest.mark.parametrize(

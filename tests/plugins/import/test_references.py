@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import yaml
 
 from headrace_import.import_report import write_key
 from headrace_import.references import find_clear_secret
@@ -40,6 +43,8 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
         ("iceberg.catalog.extra", '{"user": "u", "password": "AbC"}'),
         ("iceberg.catalog.extra", '{\\"password\\": \\"AbC\\"}'),
         ("iceberg.catalog.extra", "password: AbC"),
+        ("database.initial.statements", "SET ROLE a IDENTIFIED BY 'AbC'"),
+        ("iceberg.catalog.extra", "pwd = AbC"),
         ("iceberg.catalog.extra", "extra=db.pass='AbC'"),
         ("iceberg.catalog.uri", "jdbc:redshift:iam://h/db?a=b&SecretAccessKey=AbC"),
         ("sasl.jaas.config", 'x required clientId="${env:USER}" apiToken: "AbC";'),
@@ -102,3 +107,44 @@ def test_salt_in_the_name_of_an_option_is_hidden() -> None:
 )
 def test_new_folder_is_next_to_that_of_the_table(path: str, folder: str) -> None:
     assert name_new_folder(path) == folder
+
+
+WORKER = {
+    "bootstrap.servers": "b:9092",
+    "config.providers": "aws,folder,own",
+    "config.providers.aws.class": "com.amazonaws.kafka.config.providers.SecretsManagerConfigProvider",
+    "config.providers.folder.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+    "config.providers.own.class": "com.acme.OwnConfigProvider",
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("${file:/etc/a.properties:token}", "${file:/etc/a.properties:token}"),
+        ("${directory:/etc/a:token}", "${file:/etc/a/token}"),
+        ("${dir:/etc/a:token}", "${file:/etc/a/token}"),
+        ("${env:TOKEN}", "${env:TOKEN}"),
+        ("${env::TOKEN}", "${env:TOKEN}"),
+        ("${ssm::/a/token}", "${ssm:/a/token}"),
+        ("${secretManager:shop:token}", "${secretManager:shop:token}"),
+        ("${aws:shop:token}", "${secretManager:shop:token}"),
+        ("${folder:/etc/a:token}", "${file:/etc/a/token}"),
+        ("${vault:secret/shop:token}", None),
+        ("${own:shop:token}", None),
+    ],
+)
+def test_reference_to_a_config_provider(value: str, written: str | None, importer: Any) -> None:
+    sink = {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "topics": "orders",
+        "iceberg.catalog.type": "rest",
+        "iceberg.catalog.token": value,
+    }
+    result = importer.run(importer.write("sink.json", sink), importer.write_properties(WORKER))
+    [options] = yaml.safe_load(result.pipeline)["sink"].values()
+    assert options["catalog.properties"]["token"] == (written or "${env:ICEBERG_CATALOG_TOKEN}")
+    report = " ".join(str(result.report).split())
+    provider = value[2:].partition(":")[0]
+    assert (f"headrace has no config provider {provider}" in report) is (written is None)
+    assert ("set the environment variable ICEBERG_CATALOG_TOKEN" in report) is (written is None)

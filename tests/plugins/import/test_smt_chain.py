@@ -45,8 +45,8 @@ def make_config(*smts: dict[str, str], **others: str) -> dict[str, str]:
             [{"drop": {"columns": ["b"]}}, {"rename": {"columns": {"a": "y"}}}],
         ),
         (
-            {"type": "InsertField$Value", "offset.field": "o!", "static.field": "s", "static.value": "7"},
-            [{"insert": {"static.field": "s", "offset.field": "o!", "static.value": "7"}}],
+            {"type": "InsertField$Value", "offset.field": "o!", "static.field": "s?", "static.value": "7"},
+            [{"insert": {"static.field": "s?", "offset.field": "o!", "static.value": "7"}}],
         ),
         (
             {"type": "TimestampConverter$Value", "field": "at", "target.type": "Date", "format": "dd.MM.yyyy"},
@@ -153,6 +153,18 @@ def test_logical_tables(importer: Any) -> None:
     }
 
 
+def test_key_columns_of_several_smts(importer: Any, find_keys: Any) -> None:
+    smts = (
+        {"type": f"{KAFKA}ValueToKey", "fields": "a"},
+        {"type": f"{KAFKA}ValueToKey", "fields": "id,b"},
+        {"type": f"{KAFKA}ExtractField$Key", "field": "id"},
+        {"type": f"{KAFKA}ReplaceField$Key", "renames": "id:pk"},
+    )
+    result = importer.run(importer.write("a.json", make_config(*smts)))
+    assert yaml.safe_load(result.pipeline)["tables"] == [{"source": "*", "key": ["id", "b"]}]
+    assert {"transforms.t2.type", "transforms.t3.type"} <= find_keys(result, Kind.NOT_IMPORTED)
+
+
 def test_key_columns(importer: Any) -> None:
     smts = (
         {"type": f"{KAFKA}ValueToKey", "fields": "id"},
@@ -177,6 +189,12 @@ def test_key_columns(importer: Any) -> None:
         ({"type": f"{DEBEZIUM}outbox.EventRouter", "predicate": "header"}, "tables"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "(", "replacement": "x"}, "tables"),
         ({"type": f"{KAFKA}RegexRouter", "regex": "a", "replacement": "a/b"}, "target"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "(a)", "replacement": "$2"}, "target"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "(a)", "replacement": "a\\$1"}, "target"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "(a)", "replacement": "${env:PREFIX}.$1"}, "target"),
+        ({"type": f"{KAFKA}RegexRouter", "regex": "(?<name>a)", "replacement": "${name}"}, "tables"),
+        ({"type": f"{KAFKA}InsertField$Key", "topic.field": "t!"}, "without `$Key`"),
+        ({"type": f"{KAFKA}ValueToKey"}, "`key:`"),
         ({"type": f"{DEBEZIUM}ExtractNewRecordState", "predicate": "header"}, "tables"),
         (
             {"type": f"{CONFLUENT}Filter$Value", "filter.condition": "$[?(@.a == 1)]", "filter.type": "include"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from headrace.cli.main import cli
 from headrace.config.model import PipelineConfig, Tags
 from headrace.engine.plan.column_tags import ColumnTags
 from headrace_transforms import Mask
+from headrace_transforms.scan import samples
 from headrace_transforms.scan.findings import find_personal_data
 from headrace_transforms.scan.samples import Sample
 
@@ -141,6 +143,20 @@ def test_quoted_lines_are_one_field(end: str, tmp_path: Path) -> None:
     rows = "\n".join(f'"x\ny",canary{n}@example.org' for n in range(9))
     (tmp_path / "a.csv").write_text(f"notes,email\n{rows}{end}", newline="")
     assert scan(tmp_path / "a.csv").output.startswith("email  email        100%  9 of 9 values")
+
+
+def test_quote_that_closes_after_too_many_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "_LONGEST_FIELD", 1000)
+    rows = "".join(f"{n},canary\n" for n in range(200))
+    (tmp_path / "a.csv").write_text(f'id,name\n1,"a\nb"\n2,"c\n{rows}')
+    result = scan(tmp_path / "a.csv")
+    assert result.exit_code != 0
+    assert "a.csv: the row that begins in line 4 has a value of more than 1,000 characters" in result.output
+    assert "if a quote does not close, close it" in result.output
+    assert "canary" not in result.output
+    (tmp_path / "a.csv").write_text("id,name\n1,a\rb\n")
+    assert "its content is damaged (Error)" in scan(tmp_path / "a.csv").output
+    csv.field_size_limit(1 << 17)  # the default
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -184,7 +184,7 @@ def _no_such_field(events: Events, rules: SplitRules, path: str) -> DataError:
 
 
 def _part_column(events: Events, rules: SplitRules) -> Column:
-    """Return the values of the fields, joined with dots; null if a value is missing."""
+    """Return the values of the fields, joined with dots; null if a value is missing or blank."""
     from pyspark.sql import functions as F
 
     columns = []
@@ -203,7 +203,7 @@ def _part_column(events: Events, rules: SplitRules) -> Column:
             raise _no_such_field(events, rules, path)
         column = F.col(E.VALUE).getField(top)
         columns.append((column.getField(field) if field else column).cast("string"))
-    has_all = reduce(lambda a, b: a & b, [column.isNotNull() & (column != "") for column in columns])
+    has_all = reduce(lambda a, b: a & b, [column.isNotNull() & column.rlike(r"\S") for column in columns])
     return F.when(has_all, F.concat_ws(".", *columns))
 
 

@@ -40,7 +40,7 @@ def import_value_to_key(smt: Smt) -> Imported:
     """Import the key columns."""
     columns = smt.list_items("fields")
     if not columns:
-        raise NotImportableError("it names no fields")
+        raise NotImportableError("it names no fields", "name the key columns with `key:` in `tables:`")
     smt.settings.ignore_matches([f"{smt.prefix}replace.null.with.default"], "a key column is not null")
     return Imported(key=Block({"key": Line(columns, smt.cite("type", "fields"))}))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from headrace.sdk import ConfigError
-from headrace_import.hudi.shell_words import Word, split_commands
+from headrace_import.hudi.shell_script import HereDocument, Word
+from headrace_import.hudi.shell_words import parse_script
 from headrace_import.import_report import Report, write_key
 
 #: Argument that gives a property: ``--hoodie-conf name=value``.
@@ -37,35 +39,55 @@ def is_command_line(text: str) -> bool:
     return bool(_STREAMER.search(text)) and "--" in text
 
 
-def parse_command_line(text: str, where: str, report: Report) -> dict[str, str]:
+class CommandLine(NamedTuple):
+    """Arguments of Hudi Streamer, and the here-documents of their script."""
+
+    options: dict[str, str]
+    documents: list[HereDocument]
+
+
+def parse_command_line(text: str, where: str, report: Report) -> CommandLine:
     """Return arguments by their names, properties of ``--hoodie-conf``, and Spark's settings.
 
     Variables of the shell become references; the report gets those with a default. ConfigError for several commands of Hudi
     Streamer, and for arguments that the shell inserts.
     """
     try:
-        found = split_commands(text)
+        script = parse_script(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"not a command line: {error}", where=where, fix="close the quotes and brackets") from None
-    commands = [command for command in found if any(_STREAMER.search(str(word)) for word in command)]
-    if len(commands) > 1:
-        raise ConfigError(
-            f"the file has {len(commands)} commands of Hudi Streamer", where=where, fix="write each command to a file"
-        )
-    words = [word for command in commands for word in command]
-    _check_expansions(words, where)
-    report.lost_defaults.update(part.variable for word in words for part in word.expansions if part.has_default)
-    return _parse_arguments([str(word) for word in words])
+        fix = "close the quotes, brackets and here-documents"
+        raise ConfigError(f"not a command line: {error}", where=where, fix=fix) from None
+    commands = [command for command in script.commands if any(_STREAMER.search(str(word)) for word in command)]
+    if len(commands) != 1:
+        what = f"the file has {len(commands) or 'no'} commands of Hudi Streamer"
+        fix = "write each command to a file" if commands else "write the command to a file, outside of here-documents"
+        raise ConfigError(what, where=where, fix=fix)
+    _check_expansions(commands[0], where)
+    report.lost_defaults.update(_list_defaults(commands[0]))
+    return CommandLine(_parse_arguments([str(word) for word in commands[0]]), script.documents)
+
+
+def read_document(document: HereDocument, where: str, report: Report) -> str:
+    """Return the text of a here-document, with references in place of variables. ConfigError for other text that the shell inserts."""
+    if shown := next((part.shown for part in document.body.expansions if not part.variable), ""):
+        raise _insertion_error(shown, f"{where}, line {document.line}")
+    report.lost_defaults.update(_list_defaults([document.body]))
+    return str(document.body)
+
+
+def _list_defaults(words: Sequence[Word]) -> Iterator[str]:
+    return (part.variable for word in words for part in word.expansions if part.has_default)
+
+
+def _insertion_error(shown: str, where: str) -> ConfigError:
+    what = f"the shell replaces {shown} with text that is not in the command"
+    return ConfigError(what, where=where, fix="write the text in its place")
 
 
 def _check_expansions(words: Sequence[Word], where: str) -> None:
     """Raise ConfigError for arguments and texts that the shell inserts. The error shows no text of the value, which may be a secret."""
     for option, expansion in _list_inserted(words):
-        raise ConfigError(
-            f"the shell replaces {expansion} with text that is not in the command",
-            where=f"{where}, {write_key(option)}" if option else where,
-            fix="write the text in its place",
-        )
+        raise _insertion_error(expansion, f"{where}, {write_key(option)}" if option else where)
 
 
 def _list_inserted(words: Sequence[Word]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from headrace_import.hudi.shell_script import Expansion, HereDocument, Script, Word
 
 _BLANK, _ENDS = " \t\r", ";&|\n"
 #: Characters without a meaning outside of quotes, and inside of double quotes.
@@ -20,59 +21,30 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", 
 _REDIRECTION = re.compile(r"&?[<>]+[&|]?[ \t]*")
 #: Name to fill in, such as ``<bucket>``, which is no redirection.
 _BLANK_NAME = re.compile(r"<[^\s<>]+>")
+#: Start of a here-document. ``<<<`` is a redirection of one word.
+_HERE = re.compile(r"<<(?P<tabs>-?)[ \t]*(?P<end>(?:'[^'\n]*'|\"[^\"\n]*\"|\\[^\n]|[^\s;&|<>()'\"\\`$])+)")
+#: ``$((1 << 2))``, which is a number.
+_ARITHMETIC = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """Text that the shell inserts. ``shown``: its form without contents, which may be secrets.
-
-    ``variable``: name of the variable whose value it is; empty for other expansions, such as the output of a command.
-    """
-
-    shown: str
-    variable: str = ""
-    has_default: bool = False
-
-
-@dataclass
-class Word:
-    """Word of a command: literal texts, without their quotes, and expansions."""
-
-    parts: list[str | Expansion] = field(default_factory=list)
-
-    def add(self, text: str) -> None:
-        """Append a literal text, also an empty one."""
-        if self.parts and isinstance(self.parts[-1], str):
-            self.parts[-1] += text
-        else:
-            self.parts.append(text)
-
-    @property
-    def expansions(self) -> list[Expansion]:
-        return [part for part in self.parts if isinstance(part, Expansion)]
-
-    @property
-    def start(self) -> str:
-        """Literal text before the first expansion."""
-        return self.parts[0] if self.parts and isinstance(self.parts[0], str) else ""
-
-    @property
-    def is_variable(self) -> bool:
-        return len(self.parts) == len(self.expansions) == 1 and bool(self.expansions[0].variable)
-
-    def __str__(self) -> str:
-        """Return the text, with references in place of variables."""
-        return "".join(part if isinstance(part, str) else f"${{env:{part.variable}}}" for part in self.parts)
-
-
-def split_commands(text: str) -> list[list[Word]]:
-    """Return the words of each command, also of those in ``$(…)``. ValueError for a quote or a bracket without its end.
+def parse_script(text: str) -> Script:
+    """Return the commands and here-documents of a script. ValueError for a quote, a bracket or a here-document without its end.
 
     A line that begins with an argument continues the previous line.
     """
     reader = _Reader(text.replace("\r\n", "\n"))
     reader.read()
-    return [command for command in reader.commands if command]
+    if reader.unread:
+        raise ValueError(f"no line {reader.unread[0].end}")
+    script = Script([command for command in reader.commands if command], [])
+    for document in reader.documents:
+        if document.has_commands:
+            inner = parse_script(document.text)
+            script.commands += inner.commands
+            script.documents += inner.documents
+        else:
+            script.documents.append(document)
+    return script
 
 
 class _Reader:
@@ -83,6 +55,12 @@ class _Reader:
         self.commands: list[list[Word]] = [[]]
         self.word: Word | None = None
         self._is_new_line = self._is_file = False
+        #: Here-documents, and those whose text begins at the next line.
+        self.documents: list[HereDocument] = []
+        self.unread: list[HereDocument] = []
+        #: Commands with the files that they write, and whether they append to them.
+        self._outputs: list[tuple[list[Word], str, bool]] = []
+        self._operator = ""
         #: For each open bracket, whether it begins commands of their own.
         self._brackets: list[bool] = []
         self._actions: dict[str, Callable[[], None]] = {
@@ -135,6 +113,8 @@ class _Reader:
             return
         if self._is_file:
             self._is_file = False
+            if self._operator in (">", ">>", ">|"):
+                self._outputs.append((self.commands[-1], str(word), self._operator == ">>"))
             return
         if self._is_new_line and not word.start.startswith("-"):
             self.commands.append([])
@@ -153,6 +133,8 @@ class _Reader:
             self._is_new_line = char == "\n"
             self.commands += [] if self._is_new_line else [[]]
         self.end += 1
+        if char == "\n":
+            self._read_documents()
 
     def _open_bracket(self) -> None:
         is_group = self.word is None
@@ -181,11 +163,59 @@ class _Reader:
         if match := _BLANK_NAME.match(self.text, self.end):
             self._add(match[0], len(match[0]))
             return
-        if self.word is not None and str(self.word).isdigit():
+        number = str(self.word) if self.word is not None and str(self.word).isdigit() else ""
+        if number:
             self.word = None
         self._end_word()
+        if match := _HERE.match(self.text, self.end):
+            self._open_document(match)
+            return
         match = _REDIRECTION.match(self.text, self.end)
-        self.end, self._is_file = match.end() if match else self.end + 1, True
+        operator = match[0] if match else self.text[self.end]
+        self.end, self._is_file = self.end + len(operator), True
+        self._operator = operator.strip() if number in ("", "1") else ""
+
+    def _open_document(self, match: re.Match[str]) -> None:
+        """Note the here-document, whose text begins at the next line."""
+        end = re.sub(r"\\(.)|['\"]", r"\1", match["end"])
+        line = self.text.count("\n", 0, self.end) + 1
+        is_literal, is_indented = end != match["end"], bool(match["tabs"])
+        self.unread.append(HereDocument(line, end, self.commands[-1], is_literal, is_indented))
+        self.end = match.end()
+
+    def _read_documents(self) -> None:
+        """Read the texts of the here-documents of the line before."""
+        while self.unread:
+            document, lines = self.unread[0], list[str]()
+            while self.end < len(self.text):
+                stop = self.text.find("\n", self.end)
+                line = self.text[self.end : stop if stop >= 0 else None]
+                self.end += len(line) + (stop >= 0)
+                line = line.lstrip("\t") if document.is_indented else line
+                if line == document.end:
+                    self._close_document(document, "".join(lines))
+                    break
+                lines.append(f"{line}\n")
+            else:
+                return
+            self.documents.append(self.unread.pop(0))
+
+    def _close_document(self, document: HereDocument, text: str) -> None:
+        """Set the text of a here-document, and its file."""
+        document.text, document.body = text, Word([text])
+        if not document.is_literal:
+            inner = _Reader(text)
+            inner.read_text()
+            self.commands = [*inner.commands, *self.commands]
+            document.body = inner.word or Word()
+        place = next(n for n, command in enumerate(self.commands) if command is document.command)
+        for command in self.commands[place:]:  # `cat <<EOF | tee file`
+            names = [str(word) for word in command]
+            if "tee" in names and not names[-1].startswith("-"):
+                document.file, document.is_appended = names[-1], "-a" in names
+        for command, file, is_appended in self._outputs:
+            if command is document.command and file != "/dev/null":
+                document.file, document.is_appended = file, is_appended
 
     def _read_escape(self) -> None:
         """Read the character behind a backslash. A backslash at the end of a line continues it."""
@@ -200,29 +230,36 @@ class _Reader:
         self._add(self.text[self.end + 1 : end], end + 1 - self.end)
 
     def _read_double(self) -> None:
-        """Read a text in which only variables, commands and some escapes have a meaning."""
         self._add("", 1)
-        while not self.text.startswith('"', self.end):
+        self.read_text('"')
+        self.end += 1
+
+    def read_text(self, closing: str = "") -> None:
+        """Read a text in which only variables, commands and some escapes have a meaning, up to ``closing`` or its end."""
+        while not closing or not self.text.startswith(closing, self.end):
             char, following = self.text[self.end : self.end + 1], self.text[self.end + 1 : self.end + 2]
             if not char:
-                raise ValueError("no closing quotation")
+                if closing:
+                    raise ValueError("no closing quotation")
+                return
             if char == "\\" and following == "\n":
                 self.end += 2
-            elif char == "\\" and following and following in '$`"\\':
+            elif char == "\\" and following and following in f"$`\\{closing}":
                 self._add(following, 2)
             elif char == "`":
                 self._read_backticks()
             elif char == "$" and following not in ("'", '"'):
                 self._read_dollar()
-            elif char in "$\\":
+            elif char in '$\\"':
                 self._add(char, 1)
             else:
                 self._add_plain(_QUOTED)
-        self.end += 1
 
     def _read_dollar(self) -> None:
         following = self.text[self.end + 1 : self.end + 2]
-        if following == "(":
+        if match := _ARITHMETIC.match(self.text, self.end):
+            self._add(Expansion("$((…))"), len(match[0]))
+        elif following == "(":
             self.end += 2
             self._read_commands("$(…)")
         elif following == "{":
@@ -277,7 +314,8 @@ class _Reader:
             if end >= len(self.text):
                 raise ValueError("no closing `")
             end += 2 if self.text[end] == "\\" else 1
-        self.commands = [*split_commands(self.text[self.end + 1 : end]), *self.commands]
+        inner = parse_script(self.text[self.end + 1 : end])
+        self.commands, self.documents = [*inner.commands, *self.commands], [*self.documents, *inner.documents]
         self._add(Expansion("`…`"), end + 1 - self.end)
 
     def _read_commands(self, shown: str) -> None:
@@ -285,7 +323,8 @@ class _Reader:
         inner = _Reader(self.text)
         inner.end = self.end
         inner.read(")")
-        self.commands = [*inner.commands, *self.commands]
+        self.commands, self.documents = [*inner.commands, *self.commands], [*self.documents, *inner.documents]
+        self.unread += inner.unread
         self._add(Expansion(shown), inner.end + 1 - self.end)
 
     def _find(self, char: str, start: int) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace_import.hudi.command_line import CommandLine, read_document
+from headrace_import.hudi.shell_script import HereDocument
 from headrace_import.hudi.streamer_properties import INCLUDE, find_file, read_properties
 from headrace_import.import_report import Kind, Report
 from headrace_import.settings import Settings
@@ -24,6 +26,12 @@ class StreamerFiles:
 
     properties: dict[Path, dict[str, str]] = field(default_factory=dict)
     commands: dict[Path, dict[str, str]] = field(default_factory=dict)
+    #: Here-documents of the command lines that no job has.
+    _documents: dict[Path, list[HereDocument]] = field(default_factory=dict)
+
+    def add_command(self, path: Path, command: CommandLine) -> None:
+        """Add a command line, with the here-documents of its script."""
+        self.commands[path], self._documents[path] = command
 
     def list_jobs(self, report: Report) -> list[Settings]:
         """Return one job for each properties file, joined with its command line, or for each table of several."""
@@ -38,6 +46,13 @@ class StreamerFiles:
         for path, options in self.commands.items():
             if path not in joined:
                 jobs += self._read_command(path, options, report)
+        for path, documents in self._documents.items():
+            for document in documents:
+                why, fix = (
+                    "the here-document is not imported",
+                    "if the job reads its text, write the text to a file and import it",
+                )
+                report.add(Kind.TO_DO, f"{path.name}, line {document.line}", (), why, fix)
         return jobs
 
     def _find_command(self, path: Path) -> Path | None:
@@ -48,15 +63,24 @@ class StreamerFiles:
         return named[0] if named else None
 
     def _read_command(self, path: Path, options: dict[str, str], report: Report) -> list[Settings]:
-        """Return the jobs of a command line whose properties are next to it, or that has all of them itself."""
+        """Return the jobs of a command line whose properties are in its script or next to it, or that has all of them itself."""
         props = find_file(path.parent, options.get("--props") or "none")
-        if not props.is_file():
+        text = self._read_document(path, props.name, report)
+        if text is None and not props.is_file():
             jobs = list(_split_tables([path], options, report))
             if options.get("--props"):
                 why, fix = "the properties file was not given", f"give {props.name} to `headrace import` as well"
                 report.add(Kind.TO_DO, path.name, ["--props"], why, fix)
             return jobs
-        return list(_split_tables([path, props], {**read_properties(props), **options}, report))
+        return list(_split_tables([path, props], {**read_properties(props, text=text), **options}, report))
+
+    def _read_document(self, path: Path, name: str, report: Report) -> str | None:
+        """Return the text of a file that the script of a command line writes; None if it does not."""
+        found = [document for document in self._documents[path] if Path(document.file).name == name]
+        if not found or not all(document.is_appended for document in found[1:]):
+            return None
+        self._documents[path] = [document for document in self._documents[path] if document not in found]
+        return "".join(read_document(document, str(path), report) for document in found)
 
 
 def _split_tables(paths: Sequence[Path], options: dict[str, str], report: Report) -> Iterator[Settings]:

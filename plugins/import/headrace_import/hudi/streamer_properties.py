@@ -16,16 +16,17 @@ def is_streamer(text: str) -> bool:
     return any(key.startswith("hoodie.") or key == INCLUDE for key, _ in _iterate_pairs(text))
 
 
-def read_properties(path: Path, *including: Path) -> dict[str, str]:
+def read_properties(path: Path, *including: Path, text: str | None = None) -> dict[str, str]:
     """Return the options of a file and of the files that it includes, in place: a later line replaces an earlier one.
 
-    ``including``: files that include this one. ConfigError if a file cannot be read, or includes itself.
+    ``including``: files that include this one; ``text``: the text of the file, which the path may not have. ConfigError if a file
+    cannot be read, or includes itself.
     """
     if path in including:
         what, fix = "the file includes itself, or a file that includes it", "remove the `include` of one of the files"
         raise ConfigError(what, where=str(path), fix=fix)
     options: dict[str, str] = {}
-    for key, value in _iterate_pairs(read_text(path)):
+    for key, value in _iterate_pairs(read_text(path) if text is None else text):
         if key == INCLUDE and value:
             options |= read_properties(find_file(path.parent, value), *including, path)
         options[key] = value

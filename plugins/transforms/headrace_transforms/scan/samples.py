@@ -19,6 +19,8 @@ _LIBRARY = "pip install 'headrace[scan]'"
 _DELIMITERS = ",;\t|"
 #: Characters of the longest field of a CSV file.
 _LONGEST_FIELD = 1 << 27
+#: How to correct a quote without its end.
+_CLOSE = "close it; within a quoted value, write each quote twice"
 #: Line after the last one of a CSV file.
 _END = "\0end of the file\0"
 #: Name of the fields of an object whose own names are values.
@@ -179,14 +181,24 @@ def _read_csv(file: IO[bytes]) -> Iterator[Any]:
 def _split_lines(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     """Yield the fields of each row. A quote that does not close makes one field of all lines behind it."""
     reader = csv.reader(chain(lines, [_END]), delimiter=delimiter)
-    for row in reader:
-        if row == [_END]:
-            return
+    start = 1
+    while (row := _read_row(reader, start)) != [_END]:
         if row and row[-1].endswith(_END):
             number = reader.line_num - row[-1].count("\n")
-            what = f"the quote that opens in line {number} does not close"
-            raise _ContentError(what, "close it; within a quoted value, write each quote twice")
+            raise _ContentError(f"the quote that opens in line {number} does not close", _CLOSE)
         yield row
+        start = reader.line_num + 1
+
+
+def _read_row(reader: Iterator[list[str]], start: int) -> list[str]:
+    """Return the fields of the row that begins in line ``start``."""
+    try:
+        return next(reader)
+    except csv.Error as error:
+        if "limit" not in str(error):
+            raise
+        what = f"the row that begins in line {start} has a value of more than {_LONGEST_FIELD:,} characters"
+        raise _ContentError(what, f"if a quote does not close, {_CLOSE}") from None
 
 
 def _check_header(names: Sequence[str]) -> None:

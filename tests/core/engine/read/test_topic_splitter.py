@@ -286,6 +286,21 @@ def test_record_with_an_invalid_table_name_is_a_dead_letter(spark: SparkSession,
     assert list_dead_letters(pipeline, spark) == [("shop.all", "table-name", n) for n in (2, 3, 4)]
 
 
+def test_record_without_the_name_of_a_table_is_a_row_of_the_topic(spark: SparkSession, tmp_path: Path) -> None:
+    """As with Debezium's option, whose topic stays if the value is null or blank."""
+    source = {"files": {"path": str(tmp_path / "bronze"), "format": "json"}}
+    insert = {"static.field": "kind", "static.value": "person", "tables": ["shop.people"]}
+    pipeline = pipelines.pipeline(
+        tmp_path, "iceberg", source=source, tables=[ROUTED], transforms=[{"unwrap": {}}, {"insert": insert}]
+    )
+    found = [event("c", name, n, id=n) for n, name in enumerate(("people", "", " \t", "x"), 1)]
+    found[3]["source"]["table"] = None
+    deliver(tmp_path, 0, *found)
+    run(pipeline, spark)
+    assert rows(pipeline, spark, "shop.people") == [{"id": 1, "kind": "person"}]
+    assert rows(pipeline, spark, "shop.all") == [{"id": 2}, {"id": 3}, {"id": 4}]
+
+
 class BrokenSink(FilesSink):
     """Sink that rejects the orders while a file exists."""
 

@@ -156,10 +156,10 @@ def test_end_of_a_trouble_can_be_omitted() -> None:
         until(lambda: receiver.messages == [[about("other")]], "the other alone")
 
 
-def test_end_of_the_run_tries_once_more() -> None:
+def test_end_of_the_run_tries_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = Recorder()
     receiver.is_down = True
-    outbox_module.FIRST_PAUSE_SECONDS = 1000.0
+    monkeypatch.setattr(outbox_module, "FIRST_PAUSE_SECONDS", 1000.0)
     with opened(receiver) as box:
         box.put([FIRING])
         until(lambda: receiver.attempts == 1, "the attempt")

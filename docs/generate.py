@@ -79,7 +79,7 @@ def options_page() -> str:
             parts += [f"### {kind} `{name}`", *_block(plugin.Config)]
     parts.append("## Blocks of commands")
     for name, command in list_block_commands().items():
-        if registry().find("command", name).is_own:
+        if registry().find("command", str(command.name)).is_own:
             parts += [f"### `{name}`", *_block(command.model)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

@@ -69,10 +69,21 @@ def test_pipeline_files_load(
 ) -> None:
     """Complete files load without changes. Fragments replace keys of a complete pipeline."""
     monkeypatch.setenv("SALT", "pepper")
-    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN", "KEY", "MASK_KEY"):
+    for name in (
+        "KAFKA_PASSWORD",
+        "REGISTRY_PASSWORD",
+        "EXTERNAL_ID",
+        "PASSWORD",
+        "TOKEN",
+        "KEY",
+        "MASK_KEY",
+        "PAGERDUTY_KEY",
+    ):
         monkeypatch.setenv(name, "secret")
     for name in ("SERVE_TOKEN", "SERVE_PASSWORD"):
         monkeypatch.setenv(name, "secret-of-20-letters")
+    for name in ("SLACK_URL", "PING_URL"):
+        monkeypatch.setenv(name, "https://example.com/secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= {*PipelineConfig.keys(), *list_plugin_keys()}, "not a part of a pipeline file"
     if "${secretManager:" in block.body:

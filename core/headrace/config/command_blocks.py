@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 
 def list_block_commands() -> dict[str, BlockCommand]:
-    """Return the commands of plugins that read a block, by the key of the block."""
+    """Return the commands of plugins that read a block of their own, by the key of the block. A run reads the block of an observer."""
     from headrace.sdk.commands import BlockCommand
 
-    return {name: command for name, command in registry().all("command") if isinstance(command, BlockCommand)}
+    commands = [command for _, command in registry().all("command") if isinstance(command, BlockCommand)]
+    observers = registry().names("observer")
+    return {command.block: command for command in commands if command.block not in observers}
 
 
 def read_block(
     document: Document, command: BlockCommand, providers: Mapping[str, SecretProvider]
 ) -> tuple[Any, dict[str, Any], Callable[[str], str]]:
     """Return the block as its model, the other keys of the file as they are written, and a function that hides the block's secrets."""
-    key = str(command.name)
+    key = command.block
     others = dict(document.data) if isinstance(document.data, dict) else {}
     block = others.pop(key, {} if command.is_optional else None)
     if not isinstance(block, dict):

@@ -35,6 +35,14 @@ class Status:
     #: Whether the source has answered in this run.
     has_answered: bool = False
 
+    def find_delay(self, table: TableStatus) -> float | None:
+        """Return the delay of a table in seconds; None if it is unknown."""
+        has_lag = table.lag_seconds is not None or table.lag is not None
+        if not has_lag and self.applying is not None and table.latency_ms is not None:
+            # The source reports no lag, and more records are being applied: the last batch is the best estimate.
+            return table.latency_ms / 1000
+        return table.lag_seconds
+
 
 @dataclass(frozen=True)
 class CheckpointStatus:

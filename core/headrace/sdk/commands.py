@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class BlockCommand(click.Command):
-    """Command that reads a block of the pipeline file: the block has the name of the command. A run ignores it.
+    """Command that reads a block of the pipeline file. A run ignores the block, unless it is the one of an observer.
 
-    ``model``: the options of the block; ``kept``: options whose values keep their references, which another program resolves;
-    ``is_optional``: a file without the block has one without options.
+    ``model``: the options of the block; ``block``: its key, by default the name of the command; ``kept``: options whose values keep
+    their references, which another program resolves; ``is_optional``: a file without the block has one without
+    options.
     """
 
     def __init__(
@@ -26,11 +27,12 @@ class BlockCommand(click.Command):
         model: type[Config],
         kept: tuple[str, ...] = (),
         *,
+        block: str | None = None,
         is_optional: bool = False,
         **attributes: Any,
     ) -> None:
         super().__init__(name, **attributes)
-        self.model, self.kept, self.is_optional = model, kept, is_optional
+        self.model, self.kept, self.is_optional, self.block = model, kept, is_optional, block or name
 
     def load(self, file: str) -> tuple[Any, dict[str, Any]]:
         """Return the block of a pipeline file as its model, and the other keys of the file with their references.

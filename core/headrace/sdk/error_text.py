@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.spark.error_text import causes, find_missing_file, first_line, full_text, text_after_raised
+from headrace.spark.error_text import causes, find_missing_file, first_line, full_text, hide_values, text_after_raised
 from headrace.spark.known_error import KnownError, explain_known_error
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "find_missing_file",
     "first_line",
     "full_text",
+    "hide_values",
     "text_after_raised",
 ]

@@ -26,7 +26,7 @@ def _check_interval(text: str) -> str:
     try:
         seconds_of(text)
     except ConfigError as error:
-        raise ValueError(f"{error.what}: {error.fix}") from None
+        raise ValueError(error.what, error.fix) from None
     return text
 
 

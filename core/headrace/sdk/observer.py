@@ -75,11 +75,15 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """Run of a pipeline. Any thread may call ``status``, and ``count_dropped``: the events that this observer has missed."""
+    """Run of a pipeline. Any thread may call ``status``, ``warn``, and ``count_dropped``: the events that this observer has missed.
+
+    ``warn`` adds a warning to those of the run, which ``headrace run`` prints.
+    """
 
     pipeline: str
     status: Callable[[], Status]
     count_dropped: Callable[[], int]
+    warn: Callable[[str], None]
 
 
 class Observer(Plugin, ABC):

@@ -13,6 +13,7 @@ _MISSING_FILE = re.compile(
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 #: Code that Spark 4 adds to its messages, which would become a part of the name or the value before it.
 _SQL_STATE = re.compile(r"\.? SQLSTATE: [0-9A-Z]{5}\b")
+_QUOTED = re.compile(r"'(?:[^'\n]|'')*'|\"[^\"\n]*\"")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 #: Regular expression of the text before the message of ``raise_error``, on Spark 3.5 and 4.
 RAISED = r"RuntimeException: |\[USER_RAISED_EXCEPTION\] "
@@ -82,3 +83,9 @@ def find_missing_file(error: BaseException) -> str | None:
     """Return the file or folder that an error reports as missing."""
     match = _MISSING_FILE.search(full_text(error))
     return next(filter(None, match.groups())) if match else None
+
+
+def hide_values(text: str) -> str:
+    """Return an error text; without quoted texts if a message of Spark is in it, because Spark quotes values of rows."""
+    found = _ERROR_CLASS.search(text)
+    return text if found is None else text[: found.end()] + _QUOTED.sub("'…'", text[found.end() :])

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 
+from headrace.sdk.error_text import hide_values
 from headrace.sdk.observer import ObservedRun, Status
 from headrace_serve.cached import Cached
-from headrace_serve.hide_values import hide_values
 from headrace_serve.metrics import CONTENT_TYPE, Metrics
 from headrace_serve.page import render_page
 from headrace_serve.probes import Readiness, find_death

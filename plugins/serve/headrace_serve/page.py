@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 
 from headrace.sdk import RejectReason
+from headrace.sdk.error_text import hide_values
 from headrace.sdk.observer import RunEvent, Status
-from headrace_serve.hide_values import hide_values
 from headrace_serve.run_record import RunRecord, TableRecord
 from headrace_serve.sparkline import draw_sparkline
 

@@ -44,10 +44,7 @@ class Readiness:
 
     def _describe_delay(self, table: TableStatus, status: Status) -> str | None:
         """Return the delay of a table that is too late; None within the limit."""
-        delay = table.lag_seconds
-        if delay is None and status.applying is not None and table.lag is None and table.latency_ms is not None:
-            # The source reports no lag, and more records are being applied: the last batch is the best estimate.
-            delay = table.latency_ms / 1000
+        delay = status.find_delay(table)
         if table.error or delay is None or delay <= self._config.seconds:
             return None
         return f"{table.table} → {table.sink}: {delay:.0f} s behind"

@@ -118,7 +118,7 @@ class TestFile:
     @pytest.mark.parametrize("key", ["trigger", "min.sync.interval", "delete.retention"])
     def test_invalid_interval_is_rejected(self, key: str) -> None:
         assert error_text(SHORTEST + f"{key}: often\n") == (
-            f"pipeline.yaml:5 {key}: 'often' is not an interval: write it like \"10 seconds\""
+            f"pipeline.yaml:5 {key}: 'often' is not an interval\n  fix: write it like \"10 seconds\""
         )
 
 

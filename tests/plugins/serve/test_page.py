@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from headrace_serve.hide_values import hide_values
 from headrace_serve.run_record import KEPT
 from tests.plugins.serve.client import ORDERS, RUNNING, ServedRun, serve_run
 from tests.plugins.serve.test_metrics import ONE
@@ -90,8 +89,3 @@ def test_two_hundred_tables_fit(run: ServedRun) -> None:
     page = run.get("/").text
     assert page.count("<tr>") == 201 + 1 + KEPT
     assert len(page) < 200_000
-
-
-def test_only_messages_of_spark_lose_their_quoted_texts() -> None:
-    assert hide_values("the disk 'a' is full [x]") == "the disk 'a' is full [x]"
-    assert hide_values("'t': [DIVIDE_BY_ZERO.X] 'it''s' \"b\"") == "'t': [DIVIDE_BY_ZERO.X] '…' '…'"

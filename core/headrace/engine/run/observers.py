@@ -102,7 +102,7 @@ class _ObserverThread:
 
     def open(self, pipeline: str, status: Callable[[], Status]) -> None:
         with as_plugin_error(f"the observer {self._observer.name!r} cannot be opened", HeadraceError):
-            self._observer.open(ObservedRun(pipeline, status, lambda: self._dropped))
+            self._observer.open(ObservedRun(pipeline, status, lambda: self._dropped, self._warn_of_own))
         self._thread.start()
 
     def put(self, event: RunEvent) -> None:
@@ -115,9 +115,7 @@ class _ObserverThread:
             self._dropped += 1
             is_first = self._dropped == 1
         if is_first:
-            self._warn(
-                f"{self._observer.name}: misses events, because {QUEUED_EVENTS:,} wait for it; the run continues"
-            )
+            self._warn_of_own(f"misses events, because {QUEUED_EVENTS:,} wait for it; the run continues")
 
     def end(self) -> None:
         with self._changed:
@@ -128,7 +126,7 @@ class _ObserverThread:
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(max(seconds, 0))
             if self._thread.is_alive():
-                self._warn(f"{self._observer.name}: does not close; the run ends without it")
+                self._warn_of_own("does not close; the run ends without it")
 
     def _run(self) -> None:
         while (event := self._next()) is not None:
@@ -149,6 +147,9 @@ class _ObserverThread:
             self._is_calling = bool(self._events)
             return self._events.popleft() if self._events else None
 
+    def _warn_of_own(self, text: str) -> None:
+        self._warn(f"{self._observer.name}: {text}")
+
     def _call(self, call: Callable[[], None]) -> None:
         """Call the observer. Its first error is a warning."""
         try:
@@ -156,4 +157,4 @@ class _ObserverThread:
         except BaseException as raised:  # noqa: BLE001 - the run and the other events continue
             if not self._has_failed:
                 self._has_failed = True
-                self._warn(f"{self._observer.name}: raises {describe_error(raised)}; the run continues")
+                self._warn_of_own(f"raises {describe_error(raised)}; the run continues")

@@ -189,3 +189,17 @@ def test_events_of_tables_schemas_and_secrets_are_sent() -> None:
         (KIND.SECRETS_RENEWED, None, None, None),
         (KIND.RUN_STOPPED, None, None, None),
     ]
+
+
+def test_observer_adds_warnings_to_those_of_the_run() -> None:
+    class Warner(Listener):
+        name = "alerts"
+
+        def open(self, run: ObservedRun) -> None:
+            run.warn("hush: nobody listens")
+
+    warnings = list[str]()
+    observers = Observers([Warner()], lambda text: text.replace("hush", "******"), warnings.append)
+    observers.open("orders", make_status)
+    observers.end(None)
+    assert warnings == ["alerts: ******: nobody listens"]

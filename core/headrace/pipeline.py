@@ -148,11 +148,13 @@ class Pipeline(PipelineSpec):
         """Start a run of the available records, and return its handle immediately."""
         return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
-    def session(self, reporter: Reporter | None = None) -> SparkSession:
-        """Return a SparkSession for the pipeline. ``reporter`` shows the steps until the session has started."""
+    def session(self, reporter: Reporter | None = None, others: Sequence[Pipeline] = ()) -> SparkSession:
+        """Return a session for the pipeline, and for ``others``, whose settings it overrides. ``reporter`` shows the steps of the start."""
         with redacted_errors(self.plan):
             make = build_submitted_session if is_submitted() else build_session
-            return make(self.plan.plugins, self.plan.spark_conf, reporter)
+            plans = [*(other.plan for other in others), self.plan]
+            plugins = [plugin for plan in reversed(plans) for plugin in plan.plugins]
+            return make(plugins, {key: value for plan in plans for key, value in plan.spark_conf.items()}, reporter)
 
     def read(
         self,

@@ -32,20 +32,32 @@ class Comparison:
 
     #: Rows of the database.
     rows: int = 0
+    #: Kind of a difference → its number of rows.
+    counts: Counter[str] = field(default_factory=Counter)
+    #: Column → its number of rows that differ.
+    columns: Counter[str] = field(default_factory=Counter)
+    #: Keys that differ. Against a stored table, at most MAX_KEYS of them.
     differences: list[Difference] = field(default_factory=list)
     #: Keys whose rows changed each time they were looked at.
     unsettled: list[Key] = field(default_factory=list)
     #: There are more candidates than MAX_KEYS.
     has_more: bool = False
 
-    def count(self, kind: str) -> int:
-        """Return the number of differences of a kind."""
-        return sum(difference.kind == kind for difference in self.differences)
+    def add(self, difference: Difference) -> None:
+        """Count and keep a difference of one row."""
+        self.counts[difference.kind] += 1
+        self.columns.update(difference.columns)
+        self.differences.append(difference)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether rows differ."""
+        return self.counts.total() > 0
 
     @property
     def equal(self) -> int:
         """Rows of the database that the table has with the same values."""
-        return self.rows - self.count("missing") - self.count("different") - len(self.unsettled)
+        return self.rows - self.counts["missing"] - self.counts["different"] - len(self.unsettled)
 
 
 def count_digits(rows: int) -> int:
@@ -126,7 +138,7 @@ class Settlement:
             if _is_equal(copy, row) or _is_equal(copy, now):
                 continue
             if row == now and seen.get(key) == (now, copy):
-                result.differences.append(self._describe(key, now, copy))
+                result.add(self._describe(key, now, copy))
                 continue
             if row == now:
                 different[key] = (now, copy)
@@ -142,8 +154,3 @@ class Settlement:
 
 def _is_equal(one: Row | None, other: Row | None) -> bool:
     return (one and one.digests) == (other and other.digests)
-
-
-def count_columns(differences: Sequence[Difference]) -> dict[str, int]:
-    """Return column → number of rows that differ in it, the most frequent first."""
-    return dict(Counter(column for difference in differences for column in difference.columns).most_common())

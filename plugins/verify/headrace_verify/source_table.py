@@ -41,6 +41,7 @@ class SourceDatabase(ABC):
     ``options``: those of the connector; ``read_offsets``: returns the offsets that the connector has committed.
     """
 
+    noun: ClassVar[str] = "the database"
     #: SQL of a text's length in bytes.
     byte_length: ClassVar[str]
 

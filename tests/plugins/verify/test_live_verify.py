@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from headrace_verify.source_connection import KINDS
-from headrace_verify.table_verification import TableVerifier, VerifyOptions
+from headrace_verify.table_verification import DatabaseVerifier, VerifyOptions
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline
@@ -150,5 +150,5 @@ def explain_failure(pipeline: Pipeline, spark: SparkSession, config: dict[str, s
     database, find_form = KINDS[config["connector.class"]]
     with open_database(resolve_options(config, {}), 60) as query:
         connection = database(query, config, lambda: [{"offset": {"file": "binlog.999999", "pos": 0}}])
-        [result] = TableVerifier(pipeline, spark, connection, find_form, VerifyOptions(timeout=15)).verify([])
+        [result] = DatabaseVerifier(pipeline, spark, connection, find_form, VerifyOptions(timeout=15)).verify([])
     return str(result.error)

@@ -84,8 +84,8 @@ def _compare_stored(
     from headrace_verify.stored_verification import OtherTables, StoredVerifier
 
     is_same = os.path.realpath(against) == os.path.realpath(file)
-    if is_same and against_sink == options.sink:
-        raise click.UsageError("The tables would be compared with themselves: name another file or --against-sink.")
+    if is_same and (options.sink is None or against_sink == options.sink):
+        raise click.UsageError("Name another file, or two sinks of FILE with --sink and --against-sink.")
     files = [file] if is_same else [file, against]
     with verify.open_pipelines(files, _STEP) as (pipelines, spark):
         other = OtherTables(pipelines[-1], against, against_sink)

@@ -85,7 +85,7 @@ def _print_number(kind: DataType) -> str | None:
 def _array_form(item: TextForm | None, variable: str) -> TextForm | None:
     if item is None:
         return None
-    return _form(_join_items("{c}", variable, text) for text in _write_both(item, variable))
+    return _form(join_items("{c}", variable, text) for text in _write_both(item, variable))
 
 
 def _map_form(key: TextForm | None, value: TextForm | None, variable: str) -> TextForm | None:
@@ -94,7 +94,7 @@ def _map_form(key: TextForm | None, value: TextForm | None, variable: str) -> Te
         return None
     keys, values = _write_both(key, f"{variable}.key"), _write_both(value, f"{variable}.value")
     entries = (f"concat({one}, '=', {other})" for one, other in zip(keys, values, strict=True))
-    return _form(_join_items("map_entries({c})", variable, entry, sort=True) for entry in entries)
+    return _form(join_items("map_entries({c})", variable, entry, sort=True) for entry in entries)
 
 
 def _struct_form(other: StructType, stored: StructType, depth: int) -> TextForm | None:
@@ -117,7 +117,7 @@ def _form(texts: Iterable[str]) -> TextForm:
     return TextForm(source, stored)
 
 
-def _join_items(items: str, variable: str, text: str, *, sort: bool = False) -> str:
+def join_items(items: str, variable: str, text: str, *, sort: bool = False) -> str:
     """Return the SQL for the joined texts of an array's items; null for null."""
     texts = f"transform({items}, {variable} -> {text})"
     return f"concat('[', array_join({f'array_sort({texts})' if sort else texts}, ','), ']')"

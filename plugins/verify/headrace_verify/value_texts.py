@@ -79,8 +79,8 @@ _PLAIN_SCALE = 6
 _MAX_DIGITS = 38
 
 
-def find_postgresql_form(column: SourceColumn, stored: DataType) -> TextForm | None:
-    """Return the form of a column of PostgreSQL."""
+def find_postgresql_scalar(column: SourceColumn, stored: DataType) -> TextForm | None:
+    """Return the form of a column of PostgreSQL that is not an array."""
     if column.kind in ("numeric", "money") and stored.typeName() == "decimal":
         scale = 2 if column.kind == "money" else column.scale
         cast = "({{c}}::numeric)::numeric(1000, {scale})::text"

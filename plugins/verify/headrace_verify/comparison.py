@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -75,12 +75,21 @@ def find_candidates(source: Side, lake: Side, result: Comparison) -> list[Key]:
     names = sorted(name for name in {*wanted, *stored} if wanted.get(name) != stored.get(name))
     found: list[Key] = []
     for some in _group(names, wanted, stored):
-        ours, theirs = dict(source.list_rows(some)), dict(lake.list_rows(some))
+        ours, theirs = _sum_rows(source.list_rows(some)), _sum_rows(lake.list_rows(some))
         found += sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
         if len(found) > MAX_KEYS:
             result.has_more = True
             break
     return found[:MAX_KEYS]
+
+
+def _sum_rows(rows: Iterable[tuple[Key, int]]) -> dict[Key, tuple[int, int]]:
+    """Return key → its number of rows, and the sum of their digests."""
+    sums: dict[Key, tuple[int, int]] = {}
+    for key, digest in rows:
+        count, total = sums.get(key, (0, 0))
+        sums[key] = (count + 1, total + digest)
+    return sums
 
 
 def _group(names: Sequence[str], *sides: Buckets) -> Iterator[list[str]]:
@@ -146,11 +155,13 @@ class Settlement:
         return different, waiting
 
     def _describe(self, key: Key, row: Row | None, copy: Row | None) -> Difference:
-        if row is None or copy is None:
-            return Difference(key, "missing" if copy is None else "extra")
+        if copy is None:
+            return Difference(key, "missing")
+        if row is None or copy.copies > row.copies:
+            return Difference(key, "extra")
         pairs = zip(self._columns, row.digests, copy.digests, strict=True)
         return Difference(key, "different", tuple(name for name, ours, theirs in pairs if ours != theirs))
 
 
 def _is_equal(one: Row | None, other: Row | None) -> bool:
-    return (one and one.digests) == (other and other.digests)
+    return (one and (one.digests, one.copies)) == (other and (other.digests, other.copies))

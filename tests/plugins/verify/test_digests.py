@@ -209,7 +209,7 @@ def test_planted_errors_are_named(case: Case, spark: SparkSession) -> None:
         inner = changed[column].removesuffix(f" as `{column}`")
         changed[column] = f"case when id = {row} then cast({value} as {stored}) else {inner} end as `{column}`"
     broken = frame.selectExpr(*changed.values()).where("id <> 7")
-    extra = broken.where("id = 8").withColumn("id", broken["id"] + 100)
+    extra = broken.where("id = 8").selectExpr("explode(array(8, 108)) as id", *(f"`{v.name}`" for v in case.values))
     # Two rows with each other's values.
     swapped = broken.selectExpr(
         "case id when 9 then 10 when 10 then 9 else id end as id", *(f"`{v.name}`" for v in case.values)
@@ -220,5 +220,6 @@ def test_planted_errors_are_named(case: Case, spark: SparkSession) -> None:
         columns = tuple(v.name for v in case.values if (row, v.name) in planted)
         assert named.pop((str(row),)) == ("different", columns)
     assert named.pop(("7",)) == ("missing", ())
+    assert named.pop(("8",)) == ("extra", ())  # a second row
     assert named.pop(("108",)) == ("extra", ())
     assert set(named) <= {("9",), ("10",)}

@@ -223,11 +223,8 @@ class Pipeline(PipelineSpec):
     def _require_batches(self, spark: SparkSession) -> None:
         """Raise ConfigError if the pipeline has never applied a batch."""
         if not Folder(spark, self.checkpoint).exists() or self._open_folders(spark).next_batch == 0:
-            raise ConfigError(
-                "the pipeline has not applied a batch yet",
-                where=f"checkpoint {self.checkpoint}",
-                fix="run the pipeline until it has applied the snapshot",
-            )
+            what, fix = "the pipeline has not applied a batch yet", "run it until it has applied the snapshot"
+            raise ConfigError(what, where=f"checkpoint {self.checkpoint}", fix=fix)
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
         """Return a session for reads. It is kept: table formats change its settings, and catalogs connect once."""
@@ -282,6 +279,10 @@ class Pipeline(PipelineSpec):
         """Return the commands that somebody ran on the pipeline, oldest first, or the ``last`` ones. Spark starts as for ``history``."""
         with redacted_errors(self.plan):
             return read_log(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}", self.name, last)
+
+    def record(self, command: str, spark: SparkSession | None = None, **arguments: Any) -> AbstractContextManager[None]:
+        """Return a block in which a command runs that ``log`` shows. ``arguments``: as the user gave them."""
+        return record_for(self.plan, self._session(spark), command, **arguments)
 
     def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
         """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""

@@ -45,6 +45,7 @@ def _verify(
     sink: str | None,
     against: str | None,
     against_sink: str | None,
+    repair: bool,
 ) -> None:
     """Compare tables with their source database, without stopping either; or with the tables of another pipeline or sink.
 
@@ -56,9 +57,11 @@ def _verify(
 
     options = VerifyOptions(sample, timeout, sink, keys=keys or as_json)
     if against or against_sink:
+        if repair:
+            raise click.UsageError("--repair reads rows of the database again: leave out --against and --against-sink.")
         results = _compare_stored(file, against or file, against_sink or sink, tables, options)
     else:
-        results = _compare_with_database(file, tables, options)
+        results = _compare_with_database(file, tables, options, repair=repair)
     if as_json:
         click.echo(json.dumps(describe_all(results), ensure_ascii=False))
     else:
@@ -66,7 +69,10 @@ def _verify(
     click.get_current_context().exit(choose_exit_code(results))
 
 
-def _compare_with_database(file: str, tables: tuple[str, ...], options: VerifyOptions) -> list[Verified]:
+def _compare_with_database(
+    file: str, tables: tuple[str, ...], options: VerifyOptions, *, repair: bool
+) -> list[Verified]:
+    from headrace_verify.repair import Repair
     from headrace_verify.source_connection import open_source
     from headrace_verify.table_verification import DatabaseVerifier
 
@@ -75,7 +81,14 @@ def _compare_with_database(file: str, tables: tuple[str, ...], options: VerifyOp
         open_source(file, config, others) as (database, find_form),
         verify.open_session(file, _STEP) as (pipeline, spark),
     ):
-        return list(DatabaseVerifier(pipeline, spark, database, find_form, options).verify(tables))
+        results = list(DatabaseVerifier(pipeline, spark, database, find_form, options).verify(tables))
+        if repair:
+            Repair(database, options.timeout, _report).repair(results, pipeline, spark)
+        return results
+
+
+def _report(line: str) -> None:
+    click.echo(escape_controls(line), err=True)
 
 
 def _compare_stored(
@@ -127,6 +140,9 @@ verify = BlockCommand(
             help="Seconds to wait until the pipeline has applied the changes.",
         ),
         click.Option(["--sink"], metavar="NAME", help="Sink to read when there are several. Default: the first."),
+        click.Option(
+            ["--repair"], is_flag=True, help="Let the connector read the rows again that are missing or different."
+        ),
         click.Option(
             ["--against"], metavar="OTHER_FILE", help="Compare with the tables of another pipeline, not the database."
         ),

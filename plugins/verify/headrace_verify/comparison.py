@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -48,6 +48,13 @@ class Comparison:
         self.counts[difference.kind] += 1
         self.columns.update(difference.columns)
         self.differences.append(difference)
+
+    def drop(self, keys: Collection[Key]) -> None:
+        """Remove the differences of some keys, which are equal now."""
+        kept = [difference for difference in self.differences if difference.key not in keys]
+        self.differences, self.counts, self.columns = [], Counter(), Counter()
+        for difference in kept:
+            self.add(difference)
 
     @property
     def is_different(self) -> bool:
@@ -132,7 +139,7 @@ class Settlement:
     def _drop_equal(self, keys: Sequence[Key]) -> list[Key]:
         stored = self._lake.find_rows(keys) if keys else {}
         rows = self._source.find_rows(keys)
-        return [key for key in keys if not _is_equal(stored.get(key), rows.get(key))]
+        return [key for key in keys if not is_equal(stored.get(key), rows.get(key))]
 
     def _look(
         self, keys: Sequence[Key], seen: Mapping[Key, tuple[Row | None, Row | None]], result: Comparison
@@ -144,7 +151,7 @@ class Settlement:
         waiting = []
         for key in keys:
             row, now, copy = before.get(key), after.get(key), stored.get(key)
-            if _is_equal(copy, row) or _is_equal(copy, now):
+            if is_equal(copy, row) or is_equal(copy, now):
                 continue
             if row == now and seen.get(key) == (now, copy):
                 result.add(self._describe(key, now, copy))
@@ -163,5 +170,6 @@ class Settlement:
         return Difference(key, "different", tuple(name for name, ours, theirs in pairs if ours != theirs))
 
 
-def _is_equal(one: Row | None, other: Row | None) -> bool:
+def is_equal(one: Row | None, other: Row | None) -> bool:
+    """Return whether the rows of a key have the same values, or are missing on both sides."""
     return (one and (one.digests, one.copies)) == (other and (other.digests, other.copies))

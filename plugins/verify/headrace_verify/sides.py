@@ -72,14 +72,14 @@ class SourceSide:
         width = len(self._table.key)
         for start in range(0, len(keys), _KEYS):
             some = keys[start : start + _KEYS]
-            where = " or ".join(f"({self._match(key)})" for key in some)
+            where = " or ".join(f"({self.match(key)})" for key in some)
             for row in self._database.query(f"select {parts} {self._from} where {where}"):
                 digests = tuple(map(int, row[width + 1 :]))
                 found[tuple(map(_text, row[:width]))] = Row(digests, int(row[width]))
         return {key: found[key] for key in keys if key in found}
 
-    def _match(self, key: Key) -> str:
-        """Return the condition for a key. It may be true for other keys, by the collation of the database."""
+    def match(self, key: Key) -> str:
+        """Return the condition for a key in SQL of the database. It may be true for other keys, by its collation."""
         conditions = []
         for column, text in zip(self._table.key, read_key(self._table, key), strict=True):
             literal = column.form.literal.replace("{text}", self._database.quote_text(text))

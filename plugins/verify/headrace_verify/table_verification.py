@@ -52,6 +52,10 @@ class Verified:
     compared: ComparedTable | None = None
     comparison: Comparison = field(default_factory=Comparison)
     error: HeadraceError | None = None
+    #: Ids of the signals that were sent to repair it.
+    signals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sides: tuple[SourceSide, LakeSide] | None = None
 
 
 class TableVerifier(ABC):
@@ -120,6 +124,7 @@ class DatabaseVerifier(TableVerifier):
         digits = _SAMPLE_DIGITS if limit else count_digits(self._database.estimate_rows(source))
         ours = SourceSide(self._database, table, digits, limit)
         theirs = LakeSide(lambda: self._read(origin.table), table, digits, limit)
+        result.sides = ours, theirs
         with self._database.snapshot():
             candidates = find_candidates(ours, theirs, result.comparison)
         names = [column.name for column in table.columns]

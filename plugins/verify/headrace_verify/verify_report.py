@@ -29,14 +29,14 @@ def format_table(results: Sequence[Verified]) -> list[str]:
 
 
 def list_notes(result: Verified) -> list[str]:
-    """Return lines about columns that are not compared, and about rows that are not settled."""
+    """Return lines about columns that are not compared, about rows that are not settled, and about a repair."""
     left_out = result.compared.left_out if result.compared else {}
     notes = [f"{result.table}: {column} is left out: {reason}" for column, reason in left_out.items()]
     if unsettled := len(result.comparison.unsettled):
         notes.append(f"{result.table}: {unsettled} rows changed each time they were compared")
     if result.comparison.has_more:
         notes.append(f"{result.table}: more than {MAX_KEYS:,} rows differ; the others were not compared")
-    return notes
+    return [*notes, *(f"{result.table}: {note}" for note in result.notes)]
 
 
 def list_keys(result: Verified) -> list[str]:
@@ -65,6 +65,8 @@ def describe_result(result: Verified) -> dict[str, Any]:
         "has_more": comparison.has_more,
         "columns": dict(comparison.columns.most_common()),
         "left_out": dict(result.compared.left_out) if result.compared else {},
+        "signals": result.signals,
+        "notes": result.notes,
         "seconds": round(result.seconds, 1),
         "keys": [
             {"key": _name_key(result, item), "kind": item.kind, "columns": list(item.columns)}

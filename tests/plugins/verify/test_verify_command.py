@@ -90,6 +90,12 @@ def test_tables_are_not_compared_with_themselves(tmp_path: Path, options: list[s
     assert "Name another file, or two sinks of FILE" in result.stderr
 
 
+def test_other_tables_are_not_repaired(tmp_path: Path) -> None:
+    result = run(tmp_path, "--repair", "--against", "other.yaml")
+    assert result.exit_code == 2
+    assert "--repair reads rows of the database again" in result.stderr
+
+
 def test_other_file_must_exist(tmp_path: Path) -> None:
     result = run(tmp_path, "--against", str(tmp_path / "other.yaml"))
     assert result.exit_code == 2

@@ -148,11 +148,13 @@ class Pipeline(PipelineSpec):
         """Start a run of the available records, and return its handle immediately."""
         return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
-    def session(self, reporter: Reporter | None = None) -> SparkSession:
-        """Return a SparkSession for the pipeline. ``reporter`` shows the steps until the session has started."""
+    def session(self, reporter: Reporter | None = None, others: Sequence[Pipeline] = ()) -> SparkSession:
+        """Return a session for the pipeline, and for ``others``, whose settings it overrides. ``reporter`` shows the steps of the start."""
         with redacted_errors(self.plan):
             make = build_submitted_session if is_submitted() else build_session
-            return make(self.plan.plugins, self.plan.spark_conf, reporter)
+            plans = [*(other.plan for other in others), self.plan]
+            plugins = [plugin for plan in reversed(plans) for plugin in plan.plugins]
+            return make(plugins, {key: value for plan in plans for key, value in plan.spark_conf.items()}, reporter)
 
     def read(
         self,
@@ -221,11 +223,8 @@ class Pipeline(PipelineSpec):
     def _require_batches(self, spark: SparkSession) -> None:
         """Raise ConfigError if the pipeline has never applied a batch."""
         if not Folder(spark, self.checkpoint).exists() or self._open_folders(spark).next_batch == 0:
-            raise ConfigError(
-                "the pipeline has not applied a batch yet",
-                where=f"checkpoint {self.checkpoint}",
-                fix="run the pipeline until it has applied the snapshot",
-            )
+            what, fix = "the pipeline has not applied a batch yet", "run it until it has applied the snapshot"
+            raise ConfigError(what, where=f"checkpoint {self.checkpoint}", fix=fix)
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
         """Return a session for reads. It is kept: table formats change its settings, and catalogs connect once."""
@@ -280,6 +279,10 @@ class Pipeline(PipelineSpec):
         """Return the commands that somebody ran on the pipeline, oldest first, or the ``last`` ones. Spark starts as for ``history``."""
         with redacted_errors(self.plan):
             return read_log(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}", self.name, last)
+
+    def record(self, command: str, spark: SparkSession | None = None, **arguments: Any) -> AbstractContextManager[None]:
+        """Return a block in which a command runs that ``log`` shows. ``arguments``: as the user gave them."""
+        return record_for(self.plan, self._session(spark), command, **arguments)
 
     def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
         """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""

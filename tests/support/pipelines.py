@@ -23,6 +23,11 @@ def sink_block(kind: str, folder: Path | str, **options: Any) -> dict[str, Any]:
 
 def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
     """Return a pipeline from ``folder/bronze`` (Avro) to ``folder/lake/<sink>``; ``changed`` replaces keys of the file."""
+    return Pipeline.from_dict(configure(folder, *sinks, **changed))
+
+
+def configure(folder: Path, *sinks: str, **changed: Any) -> dict[str, Any]:
+    """Return the keys of the file of ``pipeline``."""
     config: dict[str, Any] = {
         "name": "artists",
         "source": {"files": {"path": str(folder / "bronze"), "format": "avro"}},
@@ -31,7 +36,7 @@ def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
         "sinks": [sink_block(kind, folder) for kind in sinks or ("iceberg",)],
         "checkpoint": str(folder / "checkpoint"),
     }
-    return Pipeline.from_dict({**config, **changed})
+    return {**config, **changed}
 
 
 def rows(

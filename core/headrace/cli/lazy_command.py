@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,13 @@ class PluginServices:
         from headrace.cli.startup import open_session
 
         return open_session(file, step)
+
+    @staticmethod
+    def open_pipelines(files: Sequence[str], step: str) -> AbstractContextManager[tuple[list[Pipeline], SparkSession]]:
+        """Yield the pipelines of several files and one session for all."""
+        from headrace.cli.startup import open_pipelines
+
+        return open_pipelines(files, step)
 
 
 def _summary(target: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -58,13 +58,14 @@ def load_pipeline(file: str, options: Mapping[str, Mapping[str, Any]] | None = N
     return pipeline
 
 
-def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
-    """Return a session for the pipeline, after the checks that need no session."""
+def start_session(pipeline: Pipeline, reporter: Reporter, others: Sequence[Pipeline] = ()) -> SparkSession:
+    """Return a session for the pipeline, and for others, after the checks that need no session."""
     from headrace.pipeline import check_before_session
 
-    check_before_session(pipeline)
+    for checked in (pipeline, *others):
+        check_before_session(checked)
     with _jvm_output_on_stderr():
-        spark = pipeline.session(reporter)
+        spark = pipeline.session(reporter, others)
     listen_again()
     return spark
 
@@ -75,16 +76,24 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
 
     The session ends with the command, so that the rows that the block has read can be printed first.
     """
+    with open_pipelines([file], step) as ([pipeline], spark):
+        yield pipeline, spark
+
+
+@contextmanager
+def open_pipelines(files: Sequence[str], step: str) -> Iterator[tuple[list[Pipeline], SparkSession]]:
+    """Yield the pipelines of several files and one session for all, as ``open_session`` does."""
     from headrace.pipeline import redact_errors_of
     from headrace.runtime.java.jvm import without_new_archive
 
-    with Spinner() as spinner:
-        pipeline = load_pipeline(file)
+    with Spinner() as spinner, ExitStack() as stack:
+        pipelines = [load_pipeline(file) for file in files]
         with without_new_archive():
-            spark = start_session(pipeline, spinner)
+            spark = start_session(pipelines[0], spinner, pipelines[1:])
         spinner.step(step)
-        with redact_errors_of(pipeline):
-            yield pipeline, spark
+        for pipeline in pipelines:
+            stack.enter_context(redact_errors_of(pipeline))
+        yield pipelines, spark
     click.get_current_context().call_on_close(spark.stop)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,10 @@ class BlockCommand(click.Command):
     def open_session(self, file: str, step: str) -> AbstractContextManager[tuple[Any, SparkSession]]:
         """Yield the pipeline of a file and a session for it, which ends with the command. On a terminal, ``step`` is shown meanwhile."""
         return click.get_current_context().obj.open_session(file, step)  # type: ignore[no-any-return]
+
+    def open_pipelines(self, files: Sequence[str], step: str) -> AbstractContextManager[tuple[list[Any], SparkSession]]:
+        """Yield the pipelines of several files and one session for all; the settings of the first file override the others'."""
+        return click.get_current_context().obj.open_pipelines(files, step)  # type: ignore[no-any-return]
 
 
 class BlockGroup(BlockCommand, click.Group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,10 @@ from headrace.sdk.options import escape_controls
 from headrace_verify.verify_config import VerifyConfig
 
 if TYPE_CHECKING:
-    from headrace_verify.table_verification import Verified
+    from headrace_verify.table_verification import Verified, VerifyOptions
+
+
+_STEP = "comparing the tables"
 
 
 class _Percent(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -31,29 +35,74 @@ class _Percent(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
 
 def _verify(
-    file: str, tables: tuple[str, ...], *, keys: bool, as_json: bool, sample: float, timeout: float, sink: str | None
+    file: str,
+    tables: tuple[str, ...],
+    *,
+    keys: bool,
+    as_json: bool,
+    sample: float,
+    timeout: float,
+    sink: str | None,
+    against: str | None,
+    against_sink: str | None,
+    repair: bool,
 ) -> None:
-    """Compare tables with their source database, without stopping either.
+    """Compare tables with their source database, without stopping either; or with the tables of another pipeline or sink.
 
     TABLE is a target table; without one, all tables are compared. Rows that change meanwhile are looked at again after the pipeline has
     applied the changes. The exit code is 0 for equal tables, 1 for differences, and 2 if a table could not be verified.
     """
-    from headrace_verify.source_connection import open_source
-    from headrace_verify.table_verification import TableVerifier, VerifyOptions
+    from headrace_verify.table_verification import VerifyOptions
     from headrace_verify.verify_report import choose_exit_code, describe_all
 
-    config, others = verify.load(file)
-    with (
-        open_source(file, config, others) as (database, find_form),
-        verify.open_session(file, "comparing the tables") as (pipeline, spark),
-    ):
-        verifier = TableVerifier(pipeline, spark, database, find_form, VerifyOptions(sample, timeout, sink))
-        results = list(verifier.verify(tables))
+    options = VerifyOptions(sample, timeout, sink, keys=keys or as_json)
+    if against or against_sink:
+        if repair:
+            raise click.UsageError("--repair reads rows of the database again: leave out --against and --against-sink.")
+        results = _compare_stored(file, against or file, against_sink or sink, tables, options)
+    else:
+        results = _compare_with_database(file, tables, options, repair=repair)
     if as_json:
         click.echo(json.dumps(describe_all(results), ensure_ascii=False))
     else:
         _show(results, keys=keys)
     click.get_current_context().exit(choose_exit_code(results))
+
+
+def _compare_with_database(
+    file: str, tables: tuple[str, ...], options: VerifyOptions, *, repair: bool
+) -> list[Verified]:
+    from headrace_verify.repair import Repair
+    from headrace_verify.source_connection import open_source
+    from headrace_verify.table_verification import DatabaseVerifier
+
+    config, others = verify.load(file)
+    with (
+        open_source(file, config, others) as (database, find_form),
+        verify.open_session(file, _STEP) as (pipeline, spark),
+    ):
+        results = list(DatabaseVerifier(pipeline, spark, database, find_form, options).verify(tables))
+        if repair:
+            Repair(database, options.timeout, _report).repair(results, pipeline, spark)
+        return results
+
+
+def _report(line: str) -> None:
+    click.echo(escape_controls(line), err=True)
+
+
+def _compare_stored(
+    file: str, against: str, against_sink: str | None, tables: tuple[str, ...], options: VerifyOptions
+) -> list[Verified]:
+    from headrace_verify.stored_verification import OtherTables, StoredVerifier
+
+    is_same = os.path.realpath(against) == os.path.realpath(file)
+    if is_same and (options.sink is None or against_sink == options.sink):
+        raise click.UsageError("Name another file, or two sinks of FILE with --sink and --against-sink.")
+    files = [file] if is_same else [file, against]
+    with verify.open_pipelines(files, _STEP) as (pipelines, spark):
+        other = OtherTables(pipelines[-1], against, against_sink)
+        return list(StoredVerifier(pipelines[0], spark, other, options).verify(tables))
 
 
 def _show(results: list[Verified], *, keys: bool) -> None:
@@ -91,5 +140,14 @@ verify = BlockCommand(
             help="Seconds to wait until the pipeline has applied the changes.",
         ),
         click.Option(["--sink"], metavar="NAME", help="Sink to read when there are several. Default: the first."),
+        click.Option(
+            ["--repair"], is_flag=True, help="Let the connector read the rows again that are missing or different."
+        ),
+        click.Option(
+            ["--against"], metavar="OTHER_FILE", help="Compare with the tables of another pipeline, not the database."
+        ),
+        click.Option(
+            ["--against-sink"], metavar="NAME", help="Sink to compare with, of OTHER_FILE or of FILE. Default: --sink."
+        ),
     ],
 )

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError
 from headrace_verify.source_table import SourceDatabase, SourceTable, require_key
-from headrace_verify.value_texts import FindForm, TextForm
+from headrace_verify.stored_texts import SparkSql
+from headrace_verify.value_texts import FindForm, Sql, TextForm, write_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-#: Stands for null. A text of other columns begins with its length or has other letters.
-NULL = "N"
 #: Reasons for columns that are left out.
 CHANGED = "a transform changes it"
-_ONLY_SOURCE, _ONLY_LAKE = "only in the database", "only in the table"
+_ONLY_LAKE = "only in the table"
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,12 @@ class ComparedTable:
 
 
 def choose_columns(
-    database: SourceDatabase, find_form: FindForm, table: SourceTable, stored: StructType, changed: Collection[str]
+    source: Sql, find_form: FindForm, table: SourceTable, stored: StructType, changed: Collection[str]
 ) -> ComparedTable:
-    """Return the columns that both sides have in one form. ConfigError if a column of the key is not among them."""
+    """Return the columns that both sides have in one form. ConfigError if a column of the key is not among them.
+
+    ``source``: the SQL of the database, or of Spark for another stored table.
+    """
     require_key(table)
     lake = {field.name.lower(): field for field in stored}
     left_out: dict[str, str] = {}
@@ -54,9 +56,9 @@ def choose_columns(
         if column.name.lower() in touched:
             left_out[column.name] = CHANGED
         elif field is None:
-            left_out[column.name] = _ONLY_SOURCE
+            left_out[column.name] = f"only in {source.noun}"
         elif form := find_form(column, field.dataType):
-            found[column.name] = _make_column(database, column.name, field.name, form)
+            found[column.name] = _make_column(source, column.name, field.name, form)
         else:
             left_out[column.name] = f"{column.kind} is not compared with {field.dataType.simpleString().upper()}"
     left_out |= {field.name: CHANGED if name in touched else _ONLY_LAKE for name, field in lake.items()}
@@ -68,13 +70,10 @@ def choose_columns(
     return ComparedTable(table, key, (*key, *others), left_out)
 
 
-def _make_column(database: SourceDatabase, name: str, stored: str, form: TextForm) -> ComparedColumn:
-    quoted = "`" + stored.replace("`", "``") + "`"
-    source, spark = form.source.replace("{c}", database.quote(name)), form.spark.replace("{c}", quoted)
-    if form.is_free:
-        source = database.concat(f"{database.byte_length}({source})", "':'", source)
-        spark = f"concat(octet_length({spark}), ':', {spark})"
-    return ComparedColumn(name, form, f"coalesce({source}, '{NULL}')", f"coalesce({spark}, '{NULL}')")
+def _make_column(source: Sql, name: str, stored: str, form: TextForm) -> ComparedColumn:
+    spark = SparkSql()
+    wanted = write_text(source, form.source, source.quote(name), is_free=form.is_free)
+    return ComparedColumn(name, form, wanted, write_text(spark, form.spark, spark.quote(stored), is_free=form.is_free))
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,12 @@ def write_spark_digests(table: ComparedTable, digits: int) -> Digests:
         return f"cast(conv(left(md5({text}), 15), 16, 10) as bigint)"
 
     key, texts = [column.spark for column in table.key], [column.spark for column in table.columns]
-    bucket = f"left(md5({_join(key)}), {digits})"
-    return Digests(bucket, digest(_join(texts)), tuple(key), tuple(map(digest, texts)))
+    return Digests(write_bucket(key, digits), digest(_join(texts)), tuple(key), tuple(map(digest, texts)))
+
+
+def write_bucket(key: Sequence[str], digits: int) -> str:
+    """Return the SQL of Spark for the bucket of a key, of which ``key`` are the texts."""
+    return f"left(md5({_join(key)}), {digits})"
 
 
 def _join(texts: Sequence[str]) -> str:

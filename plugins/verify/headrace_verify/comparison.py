@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -32,20 +32,39 @@ class Comparison:
 
     #: Rows of the database.
     rows: int = 0
+    #: Kind of a difference → its number of rows.
+    counts: Counter[str] = field(default_factory=Counter)
+    #: Column → its number of rows that differ.
+    columns: Counter[str] = field(default_factory=Counter)
+    #: Keys that differ. Against a stored table, at most MAX_KEYS of them.
     differences: list[Difference] = field(default_factory=list)
     #: Keys whose rows changed each time they were looked at.
     unsettled: list[Key] = field(default_factory=list)
     #: There are more candidates than MAX_KEYS.
     has_more: bool = False
 
-    def count(self, kind: str) -> int:
-        """Return the number of differences of a kind."""
-        return sum(difference.kind == kind for difference in self.differences)
+    def add(self, difference: Difference) -> None:
+        """Count and keep a difference of one row."""
+        self.counts[difference.kind] += 1
+        self.columns.update(difference.columns)
+        self.differences.append(difference)
+
+    def drop(self, keys: Collection[Key]) -> None:
+        """Remove the differences of some keys, which are equal now."""
+        kept = [difference for difference in self.differences if difference.key not in keys]
+        self.differences, self.counts, self.columns = [], Counter(), Counter()
+        for difference in kept:
+            self.add(difference)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether rows differ."""
+        return self.counts.total() > 0
 
     @property
     def equal(self) -> int:
         """Rows of the database that the table has with the same values."""
-        return self.rows - self.count("missing") - self.count("different") - len(self.unsettled)
+        return self.rows - self.counts["missing"] - self.counts["different"] - len(self.unsettled)
 
 
 def count_digits(rows: int) -> int:
@@ -63,12 +82,21 @@ def find_candidates(source: Side, lake: Side, result: Comparison) -> list[Key]:
     names = sorted(name for name in {*wanted, *stored} if wanted.get(name) != stored.get(name))
     found: list[Key] = []
     for some in _group(names, wanted, stored):
-        ours, theirs = dict(source.list_rows(some)), dict(lake.list_rows(some))
+        ours, theirs = _sum_rows(source.list_rows(some)), _sum_rows(lake.list_rows(some))
         found += sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
         if len(found) > MAX_KEYS:
             result.has_more = True
             break
     return found[:MAX_KEYS]
+
+
+def _sum_rows(rows: Iterable[tuple[Key, int]]) -> dict[Key, tuple[int, int]]:
+    """Return key → its number of rows, and the sum of their digests."""
+    sums: dict[Key, tuple[int, int]] = {}
+    for key, digest in rows:
+        count, total = sums.get(key, (0, 0))
+        sums[key] = (count + 1, total + digest)
+    return sums
 
 
 def _group(names: Sequence[str], *sides: Buckets) -> Iterator[list[str]]:
@@ -111,7 +139,7 @@ class Settlement:
     def _drop_equal(self, keys: Sequence[Key]) -> list[Key]:
         stored = self._lake.find_rows(keys) if keys else {}
         rows = self._source.find_rows(keys)
-        return [key for key in keys if not _is_equal(stored.get(key), rows.get(key))]
+        return [key for key in keys if not is_equal(stored.get(key), rows.get(key))]
 
     def _look(
         self, keys: Sequence[Key], seen: Mapping[Key, tuple[Row | None, Row | None]], result: Comparison
@@ -123,10 +151,10 @@ class Settlement:
         waiting = []
         for key in keys:
             row, now, copy = before.get(key), after.get(key), stored.get(key)
-            if _is_equal(copy, row) or _is_equal(copy, now):
+            if is_equal(copy, row) or is_equal(copy, now):
                 continue
             if row == now and seen.get(key) == (now, copy):
-                result.differences.append(self._describe(key, now, copy))
+                result.add(self._describe(key, now, copy))
                 continue
             if row == now:
                 different[key] = (now, copy)
@@ -134,16 +162,14 @@ class Settlement:
         return different, waiting
 
     def _describe(self, key: Key, row: Row | None, copy: Row | None) -> Difference:
-        if row is None or copy is None:
-            return Difference(key, "missing" if copy is None else "extra")
+        if copy is None:
+            return Difference(key, "missing")
+        if row is None or copy.copies > row.copies:
+            return Difference(key, "extra")
         pairs = zip(self._columns, row.digests, copy.digests, strict=True)
         return Difference(key, "different", tuple(name for name, ours, theirs in pairs if ours != theirs))
 
 
-def _is_equal(one: Row | None, other: Row | None) -> bool:
-    return (one and one.digests) == (other and other.digests)
-
-
-def count_columns(differences: Sequence[Difference]) -> dict[str, int]:
-    """Return column → number of rows that differ in it, the most frequent first."""
-    return dict(Counter(column for difference in differences for column in difference.columns).most_common())
+def is_equal(one: Row | None, other: Row | None) -> bool:
+    """Return whether the rows of a key have the same values, or are missing on both sides."""
+    return (one and (one.digests, one.copies)) == (other and (other.digests, other.copies))

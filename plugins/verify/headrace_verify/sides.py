@@ -22,10 +22,14 @@ _KEYS = 500
 
 @dataclass(frozen=True)
 class Row:
-    """Digests of a row's columns. ``version`` changes with each update in the database; it is not compared."""
+    """Digests of a row's columns. ``version`` changes with each update in the database; it is not compared.
+
+    ``copies``: rows of the key, which should be one.
+    """
 
     digests: tuple[int, ...]
     version: int = 0
+    copies: int = 1
 
 
 class Side(Protocol):
@@ -35,7 +39,7 @@ class Side(Protocol):
         """Return the sums of all rows."""
 
     def list_rows(self, buckets: Sequence[str]) -> Iterator[tuple[Key, int]]:
-        """Return key and digest of the rows in some buckets."""
+        """Return key and digest of the rows in some buckets. A key of several rows is returned several times."""
 
     def find_rows(self, keys: Sequence[Key]) -> dict[Key, Row]:
         """Return the current rows of some keys."""
@@ -68,14 +72,14 @@ class SourceSide:
         width = len(self._table.key)
         for start in range(0, len(keys), _KEYS):
             some = keys[start : start + _KEYS]
-            where = " or ".join(f"({self._match(key)})" for key in some)
+            where = " or ".join(f"({self.match(key)})" for key in some)
             for row in self._database.query(f"select {parts} {self._from} where {where}"):
                 digests = tuple(map(int, row[width + 1 :]))
                 found[tuple(map(_text, row[:width]))] = Row(digests, int(row[width]))
         return {key: found[key] for key in keys if key in found}
 
-    def _match(self, key: Key) -> str:
-        """Return the condition for a key. It may be true for other keys, by the collation of the database."""
+    def match(self, key: Key) -> str:
+        """Return the condition for a key in SQL of the database. It may be true for other keys, by its collation."""
         conditions = []
         for column, text in zip(self._table.key, read_key(self._table, key), strict=True):
             literal = column.form.literal.replace("{text}", self._database.quote_text(text))
@@ -111,10 +115,11 @@ class LakeSide:
         wanted = frame.sparkSession.createDataFrame([("|".join(key),) for key in keys], "headrace_verified_key string")
         joined = f"concat_ws('|', {', '.join(self._sql.key)})"
         rows = frame.join(F.broadcast(wanted), F.expr(joined) == F.col("headrace_verified_key"), "left_semi")
-        return {
-            tuple(row[:width]): Row(tuple(map(int, row[width:])))
-            for row in rows.selectExpr(*self._sql.key, *self._sql.columns).collect()
-        }
+        found: dict[Key, Row] = {}
+        for row in rows.selectExpr(*self._sql.key, *self._sql.columns).collect():
+            key = tuple(row[:width])
+            found[key] = Row(tuple(map(int, row[width:])), copies=found[key].copies + 1 if key in found else 1)
+        return found
 
 
 def read_key(table: ComparedTable, key: Key) -> Key:

@@ -10,10 +10,11 @@ from headrace.sdk import ConfigError
 from headrace.sdk.options import did_you_mean
 from headrace_connect.command import connect, open_target
 from headrace_connect.preflight.source_database import open_database, resolve_options
+from headrace_verify.array_texts import find_postgresql_form
 from headrace_verify.mysql_database import MySqlDatabase
 from headrace_verify.postgresql_database import PostgreSqlDatabase
 from headrace_verify.source_table import SourceDatabase
-from headrace_verify.value_texts import FindForm, find_mysql_form, find_postgresql_form
+from headrace_verify.value_texts import FindForm, find_mysql_form
 from headrace_verify.verify_config import VerifyConfig
 
 #: Seconds for an answer of the database: a sum over a large table takes minutes.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from headrace.sdk import ConfigError
+from headrace.sdk import ConfigError, HeadraceError
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
@@ -41,6 +42,7 @@ class SourceDatabase(ABC):
     ``options``: those of the connector; ``read_offsets``: returns the offsets that the connector has committed.
     """
 
+    noun: ClassVar[str] = "the database"
     #: SQL of a text's length in bytes.
     byte_length: ClassVar[str]
 
@@ -107,6 +109,21 @@ class SourceDatabase(ABC):
     @abstractmethod
     def begin_snapshot(self) -> None:
         """Begin a read-only transaction that sees one state of the database."""
+
+    def send_signal(self, kind: str, data: str) -> str:
+        """Write a row into the connector's signal table, and return its id. ``data``: JSON."""
+        schema, _, table = self.options.get("signal.data.collection", "").partition(".")
+        if not table:
+            fix = "create it, and set `signal.data.collection` in `connect: {config: …}`"
+            raise ConfigError("the connector has no signal table", fix=fix)
+        name = str(uuid.uuid4())
+        values = ", ".join(map(self.quote_text, (name, kind, data)))
+        try:
+            self.query(f"insert into {self.quote(schema)}.{self.quote(table)} (id, type, data) values ({values})")
+        except HeadraceError as error:
+            fix = f"create the signal table {schema}.{table}, and grant INSERT on it"
+            raise ConfigError(f"no signal can be written: {error.what}", where=error.where, fix=fix) from error
+        return name
 
     @abstractmethod
     def mark(self) -> Any:

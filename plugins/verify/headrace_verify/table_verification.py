@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -37,38 +38,31 @@ class VerifyOptions:
     sample: float = 1.0
     timeout: float = 300.0
     sink: str | None = None
+    #: The keys that differ are wanted.
+    keys: bool = False
 
 
 @dataclass
 class Verified:
-    """Result for a table: the comparison and its columns, or the error that prevented it."""
+    """Result for a table: the comparison and its columns, or the error that prevented it. ``source``: the other table."""
 
     table: str
     seconds: float = 0.0
-    source: SourceTable | None = None
+    source: str = ""
     compared: ComparedTable | None = None
     comparison: Comparison = field(default_factory=Comparison)
     error: HeadraceError | None = None
+    #: Ids of the signals that were sent to repair it.
+    signals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sides: tuple[SourceSide, LakeSide] | None = None
 
 
-class TableVerifier:
+class TableVerifier(ABC):
     """Verifier of the tables of a pipeline."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        spark: SparkSession,
-        database: SourceDatabase,
-        find_form: FindForm,
-        options: VerifyOptions,
-    ) -> None:
-        self._pipeline, self._spark, self._database, self._find_form = pipeline, spark, database, find_form
-        self._options = options
-        self._applied = AppliedChanges(database, pipeline, spark, options.timeout)
-        self._tables = {
-            name_topic(database.options, schema, name): (schema, name) for schema, name in database.list_tables()
-        }
-        self._failures = {status.table: status.error for status in pipeline.status(spark).tables if status.error}
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, options: VerifyOptions) -> None:
+        self._pipeline, self._spark, self._options = pipeline, spark, options
 
     def verify(self, names: Collection[str]) -> Iterator[Verified]:
         """Yield the result of each table, or of those named. ConfigError for an unknown name."""
@@ -94,18 +88,43 @@ class TableVerifier:
         result.seconds = time.monotonic() - start
         return result
 
+    @abstractmethod
+    def _compare(self, origin: TableOrigin, result: Verified) -> None:
+        """Complete the result of a table."""
+
+
+class DatabaseVerifier(TableVerifier):
+    """Verifier against the source database."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        database: SourceDatabase,
+        find_form: FindForm,
+        options: VerifyOptions,
+    ) -> None:
+        super().__init__(pipeline, spark, options)
+        self._database, self._find_form = database, find_form
+        self._applied = AppliedChanges(database, pipeline, spark, options.timeout)
+        self._tables = {
+            name_topic(database.options, schema, name): (schema, name) for schema, name in database.list_tables()
+        }
+        self._failures = {status.table: status.error for status in pipeline.status(spark).tables if status.error}
+
     def _compare(self, origin: TableOrigin, result: Verified) -> None:
         if failure := self._failures.get(origin.table):
             raise ConfigError(f"the table is set aside: {failure}", fix="correct what the error names")
-        result.source = source = self._find_source(origin)
+        source = self._find_source(origin)
+        result.source = str(source)
         frame = self._read(origin.table)
         changed = self._pipeline.find_changed_columns(origin.table, frame)
         result.compared = table = choose_columns(self._database, self._find_form, source, frame.schema, changed)
-        sample = max(1, round(self._options.sample * _SAMPLE_BUCKETS))
-        limit = None if sample >= _SAMPLE_BUCKETS else f"{sample:0{_SAMPLE_DIGITS}x}"
+        limit = limit_sample(self._options.sample)
         digits = _SAMPLE_DIGITS if limit else count_digits(self._database.estimate_rows(source))
         ours = SourceSide(self._database, table, digits, limit)
         theirs = LakeSide(lambda: self._read(origin.table), table, digits, limit)
+        result.sides = ours, theirs
         with self._database.snapshot():
             candidates = find_candidates(ours, theirs, result.comparison)
         names = [column.name for column in table.columns]
@@ -127,6 +146,12 @@ class TableVerifier:
             fix = "check `database.dbname` and `topic.prefix`; topics that a transform of the connector renames cannot be verified"
             raise ConfigError(f"no table of the database has the topic {topic}", fix=fix)
         return self._database.describe(*self._tables[topic])
+
+
+def limit_sample(sample: float) -> str | None:
+    """Return the bucket before which the keys of a sample are; None for all keys."""
+    buckets = max(1, round(sample * _SAMPLE_BUCKETS))
+    return None if buckets >= _SAMPLE_BUCKETS else f"{buckets:0{_SAMPLE_DIGITS}x}"
 
 
 def name_topic(options: Mapping[str, str], schema: str, name: str) -> str:

@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace_verify.source_table import SourceColumn
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+#: Stands for null. A text of other columns begins with its length or has other letters.
+NULL = "N"
+
+
+class Sql(Protocol):
+    """SQL of a database, or of Spark.
+
+    ``noun``: names its tables in messages; ``byte_length``: function for a text's length in bytes.
+    """
+
+    @property
+    def noun(self) -> str: ...
+    @property
+    def byte_length(self) -> str: ...
+    def quote(self, name: str) -> str:
+        """Return a quoted name."""
+
+    def concat(self, *texts: str) -> str:
+        """Return the SQL of texts, one after the other."""
+
+
+def write_text(sql: Sql, text: str, value: str, *, is_free: bool) -> str:
+    """Return the SQL of a value's text within the text of a row; ``text``: that of the form."""
+    text = text.replace("{c}", value)
+    if is_free:
+        text = sql.concat(f"{sql.byte_length}({text})", "':'", text)
+    return f"coalesce({text}, '{NULL}')"
 
 
 @dataclass(frozen=True)
@@ -33,27 +61,26 @@ FindForm = Callable[[SourceColumn, "DataType"], TextForm | None]
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _DAY = 86_400_000_000
 #: Spark's names of types.
-_INTEGERS = ("byte", "short", "integer", "long")
+INTEGERS = ("byte", "short", "integer", "long")
 _FLOATS = ("float", "double")
 _BITS = "java_method('java.lang.Double', 'doubleToLongBits', coalesce(cast({c} as double), 0D))"
 #: Bits of a double: the same for equal values only, with NaN and -0.0, and independent of printed digits.
 _SPARK_FLOAT = f"if({{c}} is null, null, lpad(hex(cast({_BITS} as bigint)), 16, '0'))"
-_SPARK_NUMBER = (
-    "case when {c} rlike '^-?[0-9]+[.][0-9]*$' then regexp_replace({c}, '[.]?0+$', '') else {c} end"  # 1.50 is 1.5
-)
-_SPARK_TEXT = "cast({c} as string)"
-_SPARK_BOOLEAN = "cast(cast({c} as int) as string)"
-_SPARK_BYTES = "lower(hex({c}))"
-_SPARK_DATE = "cast(unix_date({c}) as string)"
+#: 1.50 is 1.5.
+_SPARK_NUMBER = "case when {c} rlike '^-?[0-9]+[.][0-9]*$' then regexp_replace({c}, '[.]?0+$', '') else {c} end"
+SPARK_TEXT = "cast({c} as string)"
+SPARK_BOOLEAN = "cast(cast({c} as int) as string)"
+SPARK_BYTES = "lower(hex({c}))"
+SPARK_DATE = "cast(unix_date({c}) as string)"
 # The session's time zone is UTC.
-_SPARK_MICROS = "cast(unix_micros(cast({c} as timestamp)) as string)"
+SPARK_MICROS = "cast(unix_micros(cast({c} as timestamp)) as string)"
 #: Digits after the point up to which Spark prints small decimals without an exponent.
 _PLAIN_SCALE = 6
 _MAX_DIGITS = 38
 
 
-def find_postgresql_form(column: SourceColumn, stored: DataType) -> TextForm | None:
-    """Return the form of a column of PostgreSQL."""
+def find_postgresql_scalar(column: SourceColumn, stored: DataType) -> TextForm | None:
+    """Return the form of a column of PostgreSQL that is not an array."""
     if column.kind in ("numeric", "money") and stored.typeName() == "decimal":
         scale = 2 if column.kind == "money" else column.scale
         cast = "({{c}}::numeric)::numeric(1000, {scale})::text"
@@ -77,10 +104,11 @@ def _decimal_form(stored: DataType, scale: int | None, cast: str, same: str | No
     if digits > _MAX_DIGITS - 2:
         return None
     source = same if same and digits == scale else cast.format(scale=digits)
-    return TextForm(source, _print_decimal(own, digits))
+    return TextForm(source, print_decimal(own, digits))
 
 
-def _print_decimal(own: int, digits: int) -> str:
+def print_decimal(own: int, digits: int) -> str:
+    """Return the SQL of Spark for the text of a decimal of scale ``own`` with another number of digits after the point."""
     value = "{c}" if own == digits else f"cast({{c}} as decimal({_MAX_DIGITS}, {digits}))"
     text = f"cast({value} as string)"
     if digits <= _PLAIN_SCALE:
@@ -103,12 +131,12 @@ def _finite(value: str, first: int, last: int) -> str:
 _MICROS = "(extract(epoch from {c}) * 1000000)::bigint"
 _MOMENT = TextForm(
     _finite(_MICROS, _FIRST_DAY * _DAY, _LAST_DAY * _DAY),
-    _SPARK_MICROS,
+    SPARK_MICROS,
     literal="timestamp 'epoch' + {text}::bigint * interval '1 microsecond'",
 )
 _INSTANT = TextForm(
     _MOMENT.source,
-    _SPARK_MICROS,
+    SPARK_MICROS,
     literal="timestamptz '1970-01-01 00:00:00+00' + {text}::bigint * interval '1 microsecond'",
 )
 #: Debezium's names of values that Java's decimals do not have.
@@ -121,8 +149,8 @@ _POSTGRESQL_TEXTS = (
     *("int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"),
 )
 _POSTGRESQL: Mapping[tuple[str, str], TextForm] = {
-    **_pair(("int2", "int4", "int8", "oid"), _INTEGERS, TextForm("{c}::text", _SPARK_TEXT)),
-    **_pair(("bool", "bit"), ("boolean",), TextForm("{c}::int::text", _SPARK_BOOLEAN)),
+    **_pair(("int2", "int4", "int8", "oid"), INTEGERS, TextForm("{c}::text", SPARK_TEXT)),
+    **_pair(("bool", "bit"), ("boolean",), TextForm("{c}::int::text", SPARK_BOOLEAN)),
     **_pair(
         ("float4", "float8", "numeric"),
         _FLOATS,
@@ -138,14 +166,14 @@ _POSTGRESQL: Mapping[tuple[str, str], TextForm] = {
     ("numeric", "string"): TextForm(_POSTGRESQL_NUMBER, _SPARK_NUMBER),
     ("date", "date"): TextForm(
         _finite("{c} - date '1970-01-01'", _FIRST_DAY, _LAST_DAY),
-        _SPARK_DATE,
+        SPARK_DATE,
         literal="date '1970-01-01' + {text}::int",
     ),
     ("timestamp", "timestamp_ntz"): _MOMENT,
     ("timestamp", "timestamp"): _MOMENT,
     ("timestamptz", "timestamp"): _INSTANT,
-    ("time", "long"): TextForm(f"{_MICROS}::text", _SPARK_TEXT),
-    ("bytea", "binary"): TextForm("encode({c}, 'hex')", _SPARK_BYTES, literal="decode({text}, 'hex')"),
+    ("time", "long"): TextForm(f"{_MICROS}::text", SPARK_TEXT),
+    ("bytea", "binary"): TextForm("encode({c}, 'hex')", SPARK_BYTES, literal="decode({text}, 'hex')"),
     # Trailing spaces are not significant; the cast removes them.
     ("bpchar", "string"): TextForm("{c}::text", "rtrim({c})", is_free=True),
 }
@@ -154,24 +182,22 @@ _POINT = "hex(st_aswkb(point({c}, 0)))"
 _MYSQL_FLOAT = f"concat({', '.join(f'substring({_POINT}, {place}, 2)' for place in range(25, 9, -2))})"
 _MYSQL_MOMENT = TextForm(
     "cast(timestampdiff(microsecond, '1970-01-01', {c}) as char)",
-    _SPARK_MICROS,
+    SPARK_MICROS,
     literal="timestampadd(microsecond, {text}, '1970-01-01')",
 )
-_MYSQL_INTEGER = TextForm("cast({c} as char)", _SPARK_TEXT, literal="cast({text} as decimal(20))")
+_MYSQL_INTEGER = TextForm("cast({c} as char)", SPARK_TEXT, literal="cast({text} as decimal(20))")
 _MYSQL_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid")
 _MYSQL_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _MYSQL: Mapping[tuple[str, str], TextForm] = {
-    **_pair(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), _INTEGERS, _MYSQL_INTEGER),
-    ("bigint unsigned", "long"): TextForm("cast(cast({c} as signed) as char)", _SPARK_TEXT),
+    **_pair(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), INTEGERS, _MYSQL_INTEGER),
+    ("bigint unsigned", "long"): TextForm("cast(cast({c} as signed) as char)", SPARK_TEXT),
     ("bigint unsigned", "decimal"): _MYSQL_INTEGER,
-    ("bit(1)", "boolean"): TextForm("cast({c} + 0 as char)", _SPARK_BOOLEAN),
+    ("bit(1)", "boolean"): TextForm("cast({c} + 0 as char)", SPARK_BOOLEAN),
     **_pair(("float", "double", "decimal"), _FLOATS, TextForm(_MYSQL_FLOAT, _SPARK_FLOAT)),
     ("decimal", "string"): TextForm("cast({c} as char)", "{c}"),
     **_pair(_MYSQL_TEXTS, ("string",), TextForm("convert({c} using utf8mb4)", "{c}", is_free=True)),
-    **_pair(_MYSQL_BYTES, ("binary",), TextForm("lower(hex({c}))", _SPARK_BYTES, literal="unhex({text})")),
-    ("date", "date"): TextForm(
-        "cast(to_days({c}) - 719528 as char)", _SPARK_DATE, literal="from_days({text} + 719528)"
-    ),
+    **_pair(_MYSQL_BYTES, ("binary",), TextForm("lower(hex({c}))", SPARK_BYTES, literal="unhex({text})")),
+    ("date", "date"): TextForm("cast(to_days({c}) - 719528 as char)", SPARK_DATE, literal="from_days({text} + 719528)"),
     ("datetime", "timestamp_ntz"): _MYSQL_MOMENT,
     ("datetime", "timestamp"): _MYSQL_MOMENT,
     ("timestamp", "timestamp"): _MYSQL_MOMENT,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace_verify.comparison import MAX_KEYS, Difference, count_columns
+from headrace_verify.comparison import MAX_KEYS, Difference
 from headrace_verify.sides import read_key
 from headrace_verify.table_verification import Verified
 
 EQUAL, DIFFERENT, NOT_VERIFIED = 0, 1, 2
+_KINDS = ("missing", "extra", "different")
 _HEAD = ("table", "rows", "equal", "missing", "extra", "different", "columns", "seconds")
 
 
@@ -17,7 +18,7 @@ def choose_exit_code(results: Sequence[Verified]) -> int:
     """Return 2 if a table could not be verified, 1 if one differs, 0 if all are equal."""
     if any(result.error or result.comparison.unsettled for result in results):
         return NOT_VERIFIED
-    return DIFFERENT if any(result.comparison.differences for result in results) else EQUAL
+    return DIFFERENT if any(result.comparison.is_different for result in results) else EQUAL
 
 
 def format_table(results: Sequence[Verified]) -> list[str]:
@@ -28,23 +29,25 @@ def format_table(results: Sequence[Verified]) -> list[str]:
 
 
 def list_notes(result: Verified) -> list[str]:
-    """Return lines about columns that are not compared, and about rows that are not settled."""
+    """Return lines about columns that are not compared, about rows that are not settled, and about a repair."""
     left_out = result.compared.left_out if result.compared else {}
     notes = [f"{result.table}: {column} is left out: {reason}" for column, reason in left_out.items()]
     if unsettled := len(result.comparison.unsettled):
         notes.append(f"{result.table}: {unsettled} rows changed each time they were compared")
     if result.comparison.has_more:
         notes.append(f"{result.table}: more than {MAX_KEYS:,} rows differ; the others were not compared")
-    return notes
+    return [*notes, *(f"{result.table}: {note}" for note in result.notes)]
 
 
 def list_keys(result: Verified) -> list[str]:
     """Return a line for each key that differs: the key, and the columns."""
+    keys, rows = len(result.comparison.differences), result.comparison.counts.total()
+    more = [f"{result.table}: … and the other keys of {rows:,} rows"] if keys == MAX_KEYS and rows > keys else []
     return [
         f"{result.table}: {', '.join(f'{name}={value}' for name, value in _name_key(result, difference).items())}: "
         f"{' in '.join(filter(None, [difference.kind, ', '.join(difference.columns)]))}"
         for difference in result.comparison.differences
-    ]
+    ] + more
 
 
 def describe_result(result: Verified) -> dict[str, Any]:
@@ -54,14 +57,16 @@ def describe_result(result: Verified) -> dict[str, Any]:
     comparison = result.comparison
     return {
         "table": result.table,
-        "source": str(result.source),
+        "source": result.source,
         "rows": comparison.rows,
         "equal": comparison.equal,
-        **{kind: comparison.count(kind) for kind in ("missing", "extra", "different")},
+        **{kind: comparison.counts[kind] for kind in _KINDS},
         "unsettled": len(comparison.unsettled),
         "has_more": comparison.has_more,
-        "columns": count_columns(comparison.differences),
+        "columns": dict(comparison.columns.most_common()),
         "left_out": dict(result.compared.left_out) if result.compared else {},
+        "signals": result.signals,
+        "notes": result.notes,
         "seconds": round(result.seconds, 1),
         "keys": [
             {"key": _name_key(result, item), "kind": item.kind, "columns": list(item.columns)}
@@ -86,6 +91,6 @@ def _list_cells(result: Verified) -> tuple[str, ...]:
     if result.error:
         return (result.table, *("-" * 6), f"{result.seconds:.1f}")
     comparison = result.comparison
-    counts = (comparison.rows, comparison.equal, *map(comparison.count, ("missing", "extra", "different")))
-    columns = ", ".join(count_columns(comparison.differences))
+    counts = (comparison.rows, comparison.equal, *(comparison.counts[kind] for kind in _KINDS))
+    columns = ", ".join(name for name, _ in comparison.columns.most_common())
     return (result.table, *(f"{count:,}" for count in counts), columns, f"{result.seconds:.1f}")

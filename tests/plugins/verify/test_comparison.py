@@ -23,26 +23,33 @@ def hash_text(text: str) -> int:
 
 @dataclass
 class Memory:
-    """Side in memory: id → the other columns."""
+    """Side in memory: id → the other columns. ``twice``: ids with two rows."""
 
     rows: dict[str, tuple[str, ...]]
     versions: dict[str, int] = field(default_factory=dict)
+    twice: tuple[str, ...] = ()
+
+    def _list(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for key, values in self.rows.items():
+            yield from [(key, values)] * (2 if key in self.twice else 1)
 
     def sum_buckets(self) -> Buckets:
         sums: dict[str, tuple[int, int]] = {}
-        for key, values in self.rows.items():
+        for key, values in self._list():
             rows, digests = sums.get(self._bucket(key), (0, 0))
             sums[self._bucket(key)] = (rows + 1, digests + hash_text("|".join((key, *values))))
         return sums
 
     def list_rows(self, buckets: Sequence[str]) -> Iterator[tuple[Key, int]]:
-        for key, values in self.rows.items():
+        for key, values in self._list():
             if self._bucket(key) in buckets:
                 yield (key,), hash_text("|".join((key, *values)))
 
     def find_rows(self, keys: Sequence[Key]) -> dict[Key, Row]:
         return {
-            (key,): Row(tuple(map(hash_text, (key, *self.rows[key]))), self.versions.get(key, 0))
+            (key,): Row(
+                tuple(map(hash_text, (key, *self.rows[key]))), self.versions.get(key, 0), 2 if key in self.twice else 1
+            )
             for (key,) in keys
             if key in self.rows
         }
@@ -82,6 +89,13 @@ def test_each_difference_is_found(source: dict[str, tuple[str, str]], lake: dict
             ]
             expected[key] = ("different", tuple(names))
     assert found == expected
+
+
+def test_second_row_of_a_key_is_extra() -> None:
+    rows: dict[str, tuple[str, ...]] = {"1": ("a", "2"), "2": ("b", "1")}
+    result = compare(Memory(rows), Memory(rows, twice=("2",)))
+    assert result.differences == [Difference(("2",), "extra")]
+    assert (result.rows, result.equal) == (2, 2)
 
 
 def test_rows_that_arrive_later_are_equal() -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from headrace_verify.array_texts import find_postgresql_form
 from headrace_verify.compared_table import choose_columns
 from headrace_verify.comparison import Comparison, Difference, Settlement, find_candidates
 from headrace_verify.mysql_database import MySqlDatabase
 from headrace_verify.postgresql_database import PostgreSqlDatabase
 from headrace_verify.sides import LakeSide, SourceSide
 from headrace_verify.source_table import SourceDatabase
-from headrace_verify.value_texts import find_mysql_form, find_postgresql_form
+from headrace_verify.value_texts import find_mysql_form
 
 from headrace_connect.preflight.source_database import open_database, resolve_options
 from headrace_stack import MariaDb, Postgres
@@ -88,6 +89,14 @@ POSTGRES = [
         (("'2026-01-02 03:04:05.678901+02'", "timestamp '2026-01-02 01:04:05.678901Z'"),),
     ),
     Values("clock", "time", "bigint", (("'23:59:59.999999'", "86399999999"), ("'00:00'", "0"))),
+    Values("sizes", "int[]", "array<int>", (("'{1,NULL,-3}'", "array(1, null, -3)"), ("'{}'", "array()"))),
+    Values(
+        "words",
+        "text[]",
+        "array<string>",
+        (("array['a,N', null, '1:é']", "array('a,N', null, '1:é')"), ("'{N}'", "array('N')")),
+    ),
+    Values("fees", "numeric(8,2)[]", "array<decimal(8,2)>", (("'{1.5,-0.01}'", "array(1.50BD, -0.01BD)"),)),
 ]
 MARIADB = [
     Values("small", "smallint", "smallint", ("-32768", "32767")),
@@ -191,6 +200,7 @@ def test_planted_errors_are_named(case: Case, spark: SparkSession) -> None:
         (4, "ratio"): "double('1.7976931348623155e308')",
         (5, "note"): "null",
         (6, "tiny"): "0",
+        **({(1, "words"): "array(null)", (2, "sizes"): "array()"} if case.find_form is find_postgresql_form else {}),
     }
     frame = case.build_frame(spark)
     changed: dict[str, str] = {name: f"`{name}`" for name in frame.columns}
@@ -199,15 +209,17 @@ def test_planted_errors_are_named(case: Case, spark: SparkSession) -> None:
         inner = changed[column].removesuffix(f" as `{column}`")
         changed[column] = f"case when id = {row} then cast({value} as {stored}) else {inner} end as `{column}`"
     broken = frame.selectExpr(*changed.values()).where("id <> 7")
-    extra = broken.where("id = 8").withColumn("id", broken["id"] + 100)
+    extra = broken.where("id = 8").selectExpr("explode(array(8, 108)) as id", *(f"`{v.name}`" for v in case.values))
     # Two rows with each other's values.
     swapped = broken.selectExpr(
         "case id when 9 then 10 when 10 then 9 else id end as id", *(f"`{v.name}`" for v in case.values)
     )
     found = case.compare(swapped.union(extra))
     named = {difference.key: (difference.kind, difference.columns) for difference in found}
-    for row, column in planted:
-        assert named.pop((str(row),)) == ("different", (column,))
+    for row in {row for row, _ in planted}:
+        columns = tuple(v.name for v in case.values if (row, v.name) in planted)
+        assert named.pop((str(row),)) == ("different", columns)
     assert named.pop(("7",)) == ("missing", ())
+    assert named.pop(("8",)) == ("extra", ())  # a second row
     assert named.pop(("108",)) == ("extra", ())
     assert set(named) <= {("9",), ("10",)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from headrace_verify.source_connection import KINDS
-from headrace_verify.table_verification import TableVerifier, VerifyOptions
+from headrace_verify.table_verification import DatabaseVerifier, VerifyOptions
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline
@@ -138,6 +138,46 @@ def test_only_real_differences_count_while_rows_change(
         connect.delete(schema)
 
 
+@pytest.mark.nightly
+def test_rows_are_repaired_by_the_connector(
+    tmp_path: Path, spark: SparkSession, connect: Connect, kafka: Kafka, postgres: Postgres
+) -> None:
+    """The connector omits updates and deletes, so that the table has other rows."""
+    schema = "repaired"
+    for statement in (
+        f"create schema {schema}",
+        TABLE.format(schema=schema),
+        f"create table {schema}.signals (id varchar(42) primary key, type varchar(32), data varchar(2048))",
+        f"insert into {schema}.orders select n, 'note ' || n, n + 0.5, '030' from generate_series(1, 100) n",
+    ):
+        postgres.execute(statement)
+    config = {**postgres.debezium(schema), "schema.include.list": schema, **JSON}
+    config |= {**LOSSY, "signal.data.collection": f"{schema}.signals", "skipped.operations": "u,d"}
+    file = write_file(tmp_path, schema, connect, kafka, config)
+    pipeline = Pipeline.from_file(file)
+    connect.put(schema, config)
+    try:
+        with stop_at_end(pipeline.start(spark, "200 ms")):
+            until(lambda: count_rows(pipeline, spark, f"{schema}.orders") == 100, "snapshot", 240)
+            postgres.execute(f"update {schema}.orders set note = 'changed' where id in (1, 2)")
+            postgres.execute(f"delete from {schema}.orders where id = 3")
+            code, found = verify(file, "--repair")
+            notes = {
+                row["id"]: row["note"]
+                for row in pipeline.read(f"{schema}.orders", spark=spark).where("id < 4").collect()
+            }
+    finally:
+        connect.delete(schema)
+    [table] = found["tables"]
+    assert "error" not in table, table
+    assert (code, table["different"], table["extra"]) == (1, 0, 1), table
+    assert (len(table["signals"]), table["notes"][0]) == (1, "repaired rows: 2")
+    assert notes == {1: "changed", 2: "changed", 3: "note 3"}
+    [entry] = pipeline.log(spark=spark)
+    assert (entry.command, entry.result) == ("verify", "done")
+    assert entry.arguments == {"tables": [f"{schema}.orders"], "repair": True}
+
+
 def count_rows(pipeline: Pipeline, spark: SparkSession, table: str) -> int:
     try:
         return pipeline.read(table, spark=spark).count()
@@ -150,5 +190,5 @@ def explain_failure(pipeline: Pipeline, spark: SparkSession, config: dict[str, s
     database, find_form = KINDS[config["connector.class"]]
     with open_database(resolve_options(config, {}), 60) as query:
         connection = database(query, config, lambda: [{"offset": {"file": "binlog.999999", "pos": 0}}])
-        [result] = TableVerifier(pipeline, spark, connection, find_form, VerifyOptions(timeout=15)).verify([])
+        [result] = DatabaseVerifier(pipeline, spark, connection, find_form, VerifyOptions(timeout=15)).verify([])
     return str(result.error)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from headrace_verify.array_texts import find_postgresql_form
 from headrace_verify.compared_table import ComparedTable, choose_columns, write_source_digests, write_spark_digests
 from headrace_verify.mysql_database import MySqlDatabase
 from headrace_verify.postgresql_database import PostgreSqlDatabase, _scale
 from headrace_verify.sides import read_key
 from headrace_verify.source_table import SourceColumn, SourceDatabase, SourceTable
 from headrace_verify.table_verification import name_topic
-from headrace_verify.value_texts import find_mysql_form, find_postgresql_form
+from headrace_verify.value_texts import find_mysql_form
 from pyspark.sql.types import ArrayType, DecimalType, IntegerType, StringType, StructField, StructType
 
 from headrace.sdk import ConfigError
@@ -21,7 +22,7 @@ COLUMNS = (
     SourceColumn("id", "int4"),
     SourceColumn("Note", "text"),
     SourceColumn("phone", "text"),
-    SourceColumn("tags", "_text"),
+    SourceColumn("tags", "_point"),
     SourceColumn("new", "int4"),
 )
 STORED = StructType(
@@ -50,7 +51,7 @@ def test_columns_that_are_left_out_have_a_reason() -> None:
     assert [column.name for column in table.columns] == ["id", "Note"]
     assert table.left_out == {
         "phone": "a transform changes it",
-        "tags": "_text is not compared with ARRAY<STRING>",
+        "tags": "_point is not compared with ARRAY<STRING>",
         "new": "only in the database",
         "total": "a transform changes it",
         "old": "only in the table",
@@ -109,6 +110,16 @@ def test_modifier_of_a_numeric_has_its_scale() -> None:
         2,
         -2,
     ]
+
+
+def test_arrays_have_the_texts_of_their_items() -> None:
+    """Items have their length, so that no item looks like several."""
+    form = find_postgresql_form(SourceColumn("tags", "_text"), ArrayType(StringType()))
+    assert form is not None
+    text = "coalesce(octet_length(u.v::text) || ':' || u.v::text, 'N')"
+    assert f"string_agg({text}, ',' order by u.n)" in form.source
+    assert "transform({c}, e -> coalesce(concat(octet_length(e), ':', e), 'N'))" in form.spark
+    assert find_postgresql_form(SourceColumn("tags", "_text"), ArrayType(IntegerType())) is None
 
 
 def test_names_and_literals_are_quoted() -> None:

@@ -80,12 +80,37 @@ def test_sample_is_a_percentage(tmp_path: Path, sample: str) -> None:
     assert "is no percentage" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["--against", "{file}"], ["--against-sink", "lake"], ["--sink", "lake", "--against-sink", "lake"]],
+)
+def test_tables_are_not_compared_with_themselves(tmp_path: Path, options: list[str]) -> None:
+    result = run(tmp_path, *(option.format(file=tmp_path / "pipeline.yaml") for option in options))
+    assert result.exit_code == 2
+    assert "Name another file, or two sinks of FILE" in result.stderr
+
+
+def test_other_tables_are_not_repaired(tmp_path: Path) -> None:
+    result = run(tmp_path, "--repair", "--against", "other.yaml")
+    assert result.exit_code == 2
+    assert "--repair reads rows of the database again" in result.stderr
+
+
+def test_other_file_must_exist(tmp_path: Path) -> None:
+    result = run(tmp_path, "--against", str(tmp_path / "other.yaml"))
+    assert result.exit_code == 2
+    assert f"{tmp_path}/other.yaml" in result.stderr
+
+
 def make_result(*differences: Difference, error: RetriableError | None = None) -> Verified:
     form = TextForm("{c}", "{c}", is_free=True)
     key = (ComparedColumn("id", form, "", ""),)
     source = SourceTable("public", "orders", (), ("id",))
     compared = ComparedTable(source, key, key, {"phone": "a transform changes it"})
-    return Verified("shop.orders", 1.25, source, compared, Comparison(10, list(differences)), error)
+    comparison = Comparison(10)
+    for difference in differences:
+        comparison.add(difference)
+    return Verified("shop.orders", 1.25, "public.orders", compared, comparison, error)
 
 
 DIFFERENCES = (

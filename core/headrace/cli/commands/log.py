@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="The last N commands. Default: all.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def log(file: str, *, last: int | None, form: str) -> None:
-    """Show who ran which command by hand: epoch, maintain, replay, resync.
+    """Show who ran which command by hand: epoch, maintain, replay, resync, verify --repair.
 
     Read from the checkpoint. Each command is recorded before it starts, and again with its result. A command that was killed stays
     `started`.
@@ -36,7 +36,7 @@ def log(file: str, *, last: int | None, form: str) -> None:
     elif entries:
         _print(entries)
     else:
-        click.echo("nobody has run epoch, maintain, replay or resync on this pipeline", err=True)
+        click.echo("nobody has run epoch, maintain, replay, resync or verify --repair on this pipeline", err=True)
 
 
 def _print(entries: Sequence[AuditEntry]) -> None:

@@ -26,7 +26,7 @@ _KEY, _POSITION = "key_", "position_"
 def read_table_key(plan: Plan, folders: CheckpointFolders, table: str) -> tuple[str, ...]:
     """Return the key columns of a table or a view. ConfigError if it has none."""
     view = next((view for view in plan.views if view.name == table), None)
-    key = view.key if view else TableModes(folders.table_modes, quote(table, safe="")).key
+    key = view.key if view else read_key(folders, table)
     if not key:
         raise ConfigError(
             "its rows have no key by which two versions can be compared",
@@ -34,6 +34,11 @@ def read_table_key(plan: Plan, folders: CheckpointFolders, table: str) -> tuple[
             fix="read the rows of both versions; or give the table a key, and run the pipeline once",
         )
     return key
+
+
+def read_key(folders: CheckpointFolders, table: str) -> tuple[str, ...]:
+    """Return the key columns of a table's last batch; empty without a key."""
+    return TableModes(folders.table_modes, quote(table, safe="")).key
 
 
 def diff_versions(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import CheckpointFolders
 from headrace.checkpoint.orders import read_ordered_topics
+from headrace.engine.commands.table_changes import read_key
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.hidden_columns import find_hidden
 from headrace.sdk.source import NativeSource, Offset, SourceContext
@@ -24,7 +25,7 @@ class TableOrigin:
 
     table: str
     topics: tuple[str, ...]
-    #: Key columns of the pipeline file; empty: those of the records.
+    #: Key columns of the table's rows; empty without a key, and until the next batch of an older checkpoint.
     key: tuple[str, ...] = ()
     #: Transforms that leave out rows, or make several rows of one.
     row_transforms: tuple[str, ...] = ()
@@ -33,14 +34,13 @@ class TableOrigin:
 def find_origins(plan: Plan, checkpoint: CheckpointFolders) -> list[TableOrigin]:
     """Return the tables of the topics that a pipeline has read, sorted by name."""
     topics: dict[str, list[str]] = {}
-    keys: dict[str, tuple[str, ...]] = {}
     for topic in read_ordered_topics(checkpoint.folder):
         route = plan.routes.of_subject(topic)
         if route is not None and route.error is None:
             topics.setdefault(route.table, []).append(topic)
-            keys.setdefault(route.table, route.key)
     return [
-        TableOrigin(name, tuple(topics[name]), keys[name], _list_row_transforms(plan, name)) for name in sorted(topics)
+        TableOrigin(name, tuple(topics[name]), read_key(checkpoint, name), _list_row_transforms(plan, name))
+        for name in sorted(topics)
     ]
 
 

@@ -22,7 +22,8 @@ from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
 from headrace.sdk.plugin_block import parse_plugin_block
-from headrace.sdk.secrets import SecretProvider, clear_cache
+from headrace.sdk.secrets import SecretProvider
+from headrace.secret_cache import clear_cache
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace import ConfigError, HeadraceError, Pipeline
-from headrace.sdk.secrets import CACHE_SECONDS, clear_cache, fetch_cached
+from headrace.secret_cache import CACHE_SECONDS, clear_cache, fetch_cached
 
 #: These calls do not use the session.
 NO_SESSION = cast("Any", None)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from headrace.sdk import Config, HeadraceError
-from headrace.sdk.http import hide_credentials
 from headrace.sdk.options import escape_controls
+from headrace.sdk.secrets import hide_credentials
 from headrace_alerts.alert import Alert
 from headrace_alerts.receiver_config import ReceiverConfig
 

@@ -17,7 +17,7 @@ from tests.support.local_server import LocalServer
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.config.references import Resolver
 from headrace.registry.plugin_registry import registry
-from headrace.sdk.secrets import CACHE_SECONDS, clear_cache
+from headrace.secret_cache import CACHE_SECONDS, clear_cache
 
 HIDDEN = "canary-4711"
 

@@ -14,6 +14,7 @@
 ``progress/``          progress of the last batches
 ``deleted/``           keys of deleted rows, by table
 ``key_changes/``       values carried to changed primary keys, by table
+``hidden_changes/``    changes that no version of a history shows, by table
 ``sources/``           topics, servers and source tables whose rows each table contains
 ``truncate_markers/``  position of the last truncate or resync of each table, by source
 ``snapshots/``         start of each table's newest snapshot
@@ -126,6 +127,11 @@ class CheckpointFolders:
     def key_changes(self) -> Folder:
         """Values carried to changed primary keys, a folder per table."""
         return self.folder.folder("key_changes")
+
+    @cached_property
+    def hidden_changes(self) -> Folder:
+        """Changes that no version of a history shows, a folder per table."""
+        return self.folder.folder("hidden_changes")
 
     @cached_property
     def backlog(self) -> Folder:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 #: Write mode of a batch.
 Mode = Literal["upsert", "append"]
-#: Mode in the pipeline file: a changelog is appended, with the operation of each change in ``OPERATION``.
-TableMode = Literal["upsert", "append", "changelog"]
+#: Mode in the pipeline file: a changelog is appended, with the operation of each change in ``OPERATION``; ``history`` upserts versions of
+#: rows; ``both`` upserts the rows, and their versions into a second table.
+TableMode = Literal["upsert", "append", "changelog", "history", "both"]
 OPERATION = "__op"
 #: Number of commits that are searched for a pipeline's newest mark: other writers and maintenance also commit.
 MARK_SEARCH_DEPTH = 50
@@ -142,7 +143,14 @@ class SinkConfig(Config):
 
     mode: TableMode | None = None
     """``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
-    ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.
+    ``op`` in ``__op``; ``history`` keeps every version of a row, with ``valid_from``, ``valid_to`` and ``is_current``; ``both`` keeps one
+    row per key, and the versions in a second table, ``TABLE_history``. Default: upsert for rows with a key, changelog for rows
+    without one, append for envelopes.
+    """
+
+    track: tuple[str, ...] = ()
+    """Columns whose changes start a new version, with ``mode: history`` or ``both``. Changes of other columns update the version. Default:
+    all columns.
     """
 
 
@@ -208,7 +216,10 @@ class Sink(Plugin, ABC):
         """
 
     def check_table(self, table: Table, mode: TableMode) -> None:
-        """Raise ConfigError for a table that the sink cannot maintain correctly with its options. Called before any read or write."""
+        """Raise ConfigError for a table that the sink cannot maintain correctly with its options. Called before any read or write.
+
+        ``mode``: ``upsert`` for versions of rows too, whose table has their key.
+        """
 
     def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         """Raise DataError for the name of a column or nested field that the sink, the table or one of its readers does not support."""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from headrace.checkpoint.layout import list_tables, table_folder
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
+from headrace.upsert.remembered_changes import RememberedChanges
 from headrace.upsert.snapshots import NewestSnapshot
 from headrace.upsert.table_modes import TableModes
 from headrace.upsert.table_sources import TableSources
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class TableState:
     """Durable state of one table.
 
-    Keys of deleted rows, values carried to new keys, sources, last truncates, newest snapshot, modes, types.
+    Keys of deleted rows, values carried to new keys, changes that no version shows, sources, last truncates, newest snapshot, modes, types.
     """
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
@@ -46,6 +47,10 @@ class TableState:
         return KeyChanges(table_folder(self._folders.key_changes, self.table), self._retention)
 
     @cached_property
+    def hidden_changes(self) -> RememberedChanges:
+        return RememberedChanges(table_folder(self._folders.hidden_changes, self.table), self._retention)
+
+    @cached_property
     def sources(self) -> TableSources:
         return TableSources(self._folders.table_sources, self._name)
 
@@ -54,7 +59,8 @@ class TableState:
 
         ``newest_change`` as in ``RowStore.expire``.
         """
-        for state in (self.__dict__.get("deleted_keys"), self.__dict__.get("key_changes")):
+        for name in ("deleted_keys", "key_changes", "hidden_changes"):
+            state = self.__dict__.get(name)
             if state is not None and has_rows:
                 state.expire(batch, newest_change)
 
@@ -90,6 +96,7 @@ class TableStates:
         by_table = (
             folders.deleted_keys,
             folders.key_changes,
+            folders.hidden_changes,
             folders.table_sources,
             folders.truncate_markers,
             folders.snapshots,

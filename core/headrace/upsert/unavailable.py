@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: map<string, string>, stored with the row: column → the position of the change that sent its value, if it is not the row's own; an
 #: empty string until a change with the value has arrived.
 COLUMN_POSITIONS = PREFIX + "origin"
+#: Columns of stored tables with rows that have had unavailable values; a history has UNAVAILABLE.
+MARKS = frozenset((COLUMN_POSITIONS, UNAVAILABLE))
 #: boolean: the row is a partial update. It has values for some columns of a row that came, or will come, with another change.
 PARTIAL = PREFIX + "partial"
 #: Suffix of a stored row's position after an older change filled one of its columns: the row is newer than before, and older than

@@ -42,7 +42,7 @@ sinks:
         "5 source.value.avrro: unknown format 'avrro'",
         "4 source.kafka.subscribed: unknown key 'subscribed'",
         "4 source.kafka.failOnDataLoss: must be true or false",
-        "11 sinks.0.iceberg.mode: must be 'upsert', 'append' or 'changelog'",
+        "11 sinks.0.iceberg.mode: must be 'upsert', 'append', 'changelog', 'history' or 'both'",
         "12 sinks.1.hudi.pth: unknown key 'pth'",
         "8 transforms.0.unwrap.ad.fields: unknown key 'ad.fields'",
         "8 transforms.0.unwrap.add.fields.prefix: must be text",

@@ -18,6 +18,7 @@ from headrace.engine.batch.view_refresh import ViewRefresher
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.earlier_sources import may_have_several
+from headrace.engine.write.history_plan import HISTORY_MODES
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError
@@ -92,10 +93,10 @@ def _resync(
     table_plan = TablePlan(
         table=Table(table, snapshot.key),
         marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch, digest=digest_offsets(snapshot.position)),
-        modes={},
+        modes={sink: "history" for sink in plan.sinks if sink.config.mode == "history"},
         columns=(),
         truncated_sinks=tuple(sink for sink in plan.sinks if _upserts(sink)),
-    )
+    ).with_history()
     truncates = state.truncate.advance({source: snapshot.position})
     try:
         removed = _remove_older(table_plan, truncates, state, writer)
@@ -118,7 +119,7 @@ def _remove_older(
 
 
 def _upserts(sink: Sink) -> bool:
-    return sink.capabilities.upsert and sink.config.mode in (None, "upsert")
+    return sink.capabilities.upsert and sink.config.mode in (None, "upsert", *HISTORY_MODES)
 
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:

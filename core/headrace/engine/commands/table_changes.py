@@ -10,6 +10,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import POSITION
 from headrace.spark.columns import fold_name, quote_name
 from headrace.upsert.table_modes import TableModes
+from headrace.upsert.versions import START, is_history
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,11 +47,12 @@ def diff_versions(
 ) -> DataFrame:
     """Return the rows that differ between two versions: ``op``, and the structs ``before`` and ``after``, one of which may be null.
 
-    The versions have headrace's own columns: a row with the same position in both is the same row; without a position, values decide.
+    Of a history, each version of a row is compared. The versions have headrace's own columns: a row with the same position in both is the same row; without a position, values decide.
     ``hidden_prefixes``: prefixes of columns that are not compared.
     """
     from pyspark.sql import functions as F
 
+    key = (*key, START) if is_history(newer) else key
     name = partial(_name_image, key=key, hidden_prefixes=hidden_prefixes)
     before, after = name(older, BEFORE), name(newer, AFTER)
     same_key = [before[f"{BEFORE}{_KEY}{i}"].eqNullSafe(after[f"{AFTER}{_KEY}{i}"]) for i in range(len(key))]
@@ -69,11 +71,12 @@ def _name_image(rows: DataFrame, image: str, *, key: tuple[str, ...], hidden_pre
     from pyspark.sql import functions as F
 
     own = {fold_name(name): name for name in rows.columns if not name.startswith(hidden_prefixes)}
-    if missing := [name for name in key if fold_name(name) not in own]:
+    keys = own | {fold_name(name): name for name in rows.columns if name == START}
+    if missing := [name for name in key if fold_name(name) not in keys]:
         raise DataError(f"a version of the table lacks the key column {missing[0]!r}", fix="choose a later version")
     position: Column = F.col(POSITION) if POSITION in rows.columns else F.lit(None).cast("string")
     return rows.select(
-        *[F.col(quote_name(own[fold_name(name)])).alias(f"{image}{_KEY}{i}") for i, name in enumerate(key)],
+        *[F.col(quote_name(keys[fold_name(name)])).alias(f"{image}{_KEY}{i}") for i, name in enumerate(key)],
         position.alias(image + _POSITION),
         F.struct(*map(quote_name, own.values())).alias(image),
     )

@@ -207,7 +207,7 @@ class Plan:
     def applies_tombstones(self, table: str) -> bool:
         """Return whether a tombstone may remove a row of a table: some sink must keep one row per key."""
         modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
-        return self.removes_rows(table) and not modes.isdisjoint((None, "upsert"))
+        return self.removes_rows(table) and not modes.isdisjoint((None, "upsert", "history", "both"))
 
     @property
     def stores_tombstones(self) -> bool:

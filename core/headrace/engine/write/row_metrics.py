@@ -167,7 +167,7 @@ def table_progress(
     applied, late = rows, None
     if result.skipped:
         applied = 0
-    elif result.upserted is not None and rows is not None:
+    elif mode != "history" and result.upserted is not None and rows is not None:
         applied, late = result.upserted + deletes, max(0, rows - deletes - result.upserted)
     now = int(readable * 1000)
     return TableProgress(

@@ -13,7 +13,9 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
+from headrace.engine.write.history_plan import KEYED
 from headrace.engine.write.table_plan import TablePlan
+from headrace.engine.write.version_writer import write_versions
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import HeadraceError, PluginError, RetriableError
 from headrace.sdk.changes import TOMBSTONE, UNAVAILABLE
@@ -26,6 +28,7 @@ from headrace.upsert.truncates import deletes_before
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.upsert.remembered_changes import RememberedChanges
     from headrace.upsert.table_sources import TableSources
 
 _REPORT = "report it to its author"
@@ -46,10 +49,16 @@ class SinkWriter:
         """Return a sink's stored table in the session in which its changes are planned; None without a table."""
         return read_stored(sink, table, self.session_of(table.name))
 
-    def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
-        """Write the frame of its mode into each sink.
+    def write(
+        self,
+        table_plan: TablePlan,
+        frames: Mapping[TableMode, DataFrame],
+        hidden: RememberedChanges | None = None,
+    ) -> list[WriteResult]:
+        """Write the frame of its mode into each sink, and then into the second table of mode ``both``.
 
-        Return the results in the order of the sinks, after all have ended.
+        Return the results in the order of the sinks, after all have ended; those of the second table come last. ``hidden``: required
+        for a history.
         """
         with ExitStack() as scope:
             for sink, mode in table_plan.modes.items():
@@ -58,10 +67,11 @@ class SinkWriter:
                 ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink")
             )
             writes = [
-                pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
+                pool.submit(self._write, table_plan, sink, number, mode, frames[mode], hidden)
                 for number, (sink, mode) in enumerate(table_plan.modes.items())
             ]
-            return [write.result() for write in writes]
+            results = [write.result() for write in writes]
+        return [*results, *self.write(table_plan.history, frames, hidden)] if table_plan.history else results
 
     def truncate(self, table_plan: TablePlan, truncates: Mapping[str, str], sources: TableSources) -> None:
         """Remove the stored rows that are older than a truncate of their source. ``truncates``: source → position."""
@@ -70,9 +80,11 @@ class SinkWriter:
             stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
             if stored is not None:
                 deletes = deletes_before(stored, table_plan.table.key, truncates, sources)
-                write = partial(sink.write, table_plan.table, deletes, batch)
+                write = partial(self._remove, table_plan, sink, deletes, batch)
                 with self._capture(table_plan, sink, "upsert", deletes):
                     self.retry(sink, table_plan.table.name, write)
+        if table_plan.history:
+            self.truncate(table_plan.history, truncates, sources)
 
     def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str) -> WriteResult:
         """Remove rows of a table. ``mark``: the one of this step."""
@@ -82,7 +94,10 @@ class SinkWriter:
             tag_jobs(session, self._plan.checkpoint, table_plan.table.name),
             self._capture(table_plan, sink, "upsert", rows),
         ):
-            return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
+            result = self.retry(sink, table_plan.table.name, lambda: self._remove(table_plan, sink, rows, batch))
+        if table_plan.history and sink in table_plan.history.modes:
+            self.delete(table_plan.history, sink, deletes, mark)
+        return result
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
         """Run a write, and repeat it while it raises a RetriableError.
@@ -113,13 +128,25 @@ class SinkWriter:
 
         return self._views.hold(self._plan, sink, table_plan.table, mode, rows, read)
 
-    def _write(self, table_plan: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+    def _write(
+        self,
+        table_plan: TablePlan,
+        sink: Sink,
+        number: int,
+        mode: TableMode,
+        frame: DataFrame,
+        hidden: RememberedChanges | None,
+    ) -> WriteResult:
         table, session = table_plan.table, self._session(table_plan.table.name, sink, str(number))
-        rows = frame if number == 0 else move_to_session(frame, session)
-        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, table_plan)
-        batch = self._batch(table_plan.marks.pipeline, table_plan, "append" if mode == "changelog" else mode)
+        rows = frame if frame.sparkSession is session else move_to_session(frame, session)
+        rows = rows if mode in KEYED else _keep_for_sink(rows, sink, table_plan)
+        batch = self._batch(table_plan.marks.pipeline, table_plan, mode)
 
         def write() -> WriteResult:
+            if mode == "history":
+                return write_versions(
+                    table_plan, sink, rows, batch, hidden, keeps_hidden=sink is table_plan.history_sinks[0]
+                )
             if not table_plan.unavailable or batch.mode == "append":
                 return sink.write(table, rows, batch)
             with fill_from_stored(rows, read_stored(sink, table, session), table.key, table_plan.unavailable) as filled:
@@ -128,9 +155,15 @@ class SinkWriter:
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table.name, write)
 
-    def _batch(self, mark: str, table_plan: TablePlan, mode: Mode) -> Batch:
+    def _remove(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, batch: Batch) -> WriteResult:
+        if table_plan.modes.get(sink) == "history":
+            return write_versions(table_plan, sink, deletes, batch)
+        return sink.write(table_plan.table, deletes, batch)
+
+    def _batch(self, mark: str, table_plan: TablePlan, mode: TableMode) -> Batch:
         marks, is_maintained = table_plan.marks, self._plan.settings.maintenance.enabled
-        return Batch(mark, marks.batch, mode, is_maintained=is_maintained, digest=marks.digest)
+        kind: Mode = "upsert" if mode in KEYED else "append"
+        return Batch(mark, marks.batch, kind, is_maintained=is_maintained, digest=marks.digest)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.row_store import BATCH_BITS
 from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
+from headrace.engine.write.history_plan import HISTORY_MODES, KEYED, check_history, check_history_options, name_history
 from headrace.engine.write.view_modes import check_views
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, KEY, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
@@ -86,6 +87,8 @@ class TablePlan:
     truncated_sinks: tuple[Sink, ...] = ()
     #: Note for the user about the epoch of the stored rows, if any.
     epoch_note: str | None = None
+    #: Plan of the second table, with the versions of the rows, for the sinks in mode ``both``; None without one.
+    history: TablePlan | None = None
 
     @classmethod
     def decide(
@@ -99,7 +102,7 @@ class TablePlan:
             return cls._without_columns(plan, Table(table, tuple(rule_key)), marks)
         target = Table(table, tuple(changes.key_columns))
         modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
-        upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
+        upserts = tuple(sink for sink, mode in modes.items() if mode in KEYED)
         if upserts and not target.key:
             raise DataError(
                 "its events have no key, so rows cannot be updated",
@@ -118,11 +121,8 @@ class TablePlan:
         reject_reserved_names(columns, table, plan.sinks)
         if any(sink.capabilities.upsert for sink in modes):
             reject_empty_structs((changes.frame.schema[name] for name in columns), table)
-        for sink, mode in modes.items():
-            sink.check_table(target, mode)
-            sink.check_columns(changes.frame.sparkSession, target, columns)
-            sink.check_source(plan.source, [table], changes.frame.sparkSession)
-        return cls(
+        _check_sinks(plan, target, modes, changes)
+        made = cls(
             table=target,
             marks=marks,
             modes=modes,
@@ -131,9 +131,21 @@ class TablePlan:
             unavailable=_unavailable_columns(changes, columns),
             has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
             has_snapshots=bool(upserts and plan.removes_rows(table) and SNAPSHOT in changes.own_columns),
-            remembers_deletes=bool(upserts and plan.settings.delete_retention_seconds),
+            remembers_deletes="upsert" in modes.values() and bool(plan.settings.delete_retention_seconds),
             position_parts=changes.position_parts if upserts and plan.removes_rows(table) else None,
             truncated_sinks=upserts if plan.removes_rows(table) else (),
+        )
+        return made.with_history()
+
+    def with_history(self) -> TablePlan:
+        """Return the plan with the one of the second table, if a sink in mode ``both`` upserts the table."""
+        sinks = [sink for sink in dict.fromkeys([*self.modes, *self.truncated_sinks]) if sink.config.mode == "both"]
+        if not sinks:
+            return self
+        table = Table(name_history(self.table.name), self.table.key)
+        truncated = tuple(sink for sink in sinks if sink in self.truncated_sinks)
+        return replace(
+            self, history=replace(self, table=table, modes=dict.fromkeys(sinks, "history"), truncated_sinks=truncated)
         )
 
     @classmethod
@@ -141,16 +153,16 @@ class TablePlan:
         """Return the plan of a batch of which no record becomes a row."""
         can_upsert = bool(table.key) and plan.removes_rows(table.name)
         modes: dict[Sink, TableMode] = {
-            sink: sink.config.mode or ("upsert" if can_upsert and sink.capabilities.upsert else "append")
+            sink: _main_mode(sink) or ("upsert" if can_upsert and sink.capabilities.upsert else "append")
             for sink in plan.sinks
         }
-        upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert" and can_upsert)
-        return cls(table, marks, modes, (), truncated_sinks=upserts)
+        upserts = tuple(sink for sink, mode in modes.items() if mode in KEYED and can_upsert)
+        return cls(table, marks, modes, (), truncated_sinks=upserts).with_history()
 
     @property
     def record_columns(self) -> frozenset[str]:
         """Columns of the source records that append sinks store."""
-        return frozenset(c for sink, mode in self.modes.items() if mode != "upsert" for c in sink.record_columns())
+        return frozenset(c for sink, mode in self.modes.items() if mode not in KEYED for c in sink.record_columns())
 
     @property
     def keeps_tombstones(self) -> bool:
@@ -169,13 +181,30 @@ class TablePlan:
 
     @property
     def upsert_sinks(self) -> tuple[Sink, ...]:
-        return tuple(sink for sink, mode in self.modes.items() if mode == "upsert")
+        """Sinks that find rows by their key."""
+        return tuple(sink for sink, mode in self.modes.items() if mode in KEYED)
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether a sink keeps versions of the rows, in this table or in a second one."""
+        return self.history is not None or bool(self.history_sinks)
+
+    @property
+    def history_sinks(self) -> tuple[Sink, ...]:
+        """Sinks that keep versions of the rows in this table."""
+        return tuple(sink for sink, mode in self.modes.items() if mode == "history")
+
+    @property
+    def writes(self) -> list[tuple[Table, Sink, TableMode]]:
+        """Tables that sinks write with their modes; the second tables of mode ``both`` come last."""
+        own = [(self.table, sink, mode) for sink, mode in self.modes.items()]
+        return [*own, *self.history.writes] if self.history else own
 
     @property
     def is_read_once(self) -> bool:
         """Whether the write reads the rows only once, so that they need no cache."""
         sink, *others = self.modes
-        return not others and sink.capabilities.single_pass
+        return not others and sink.capabilities.single_pass and not self.keeps_history
 
     @property
     def note(self) -> str | None:
@@ -184,10 +213,22 @@ class TablePlan:
         return self.epoch_note or (KEYLESS if is_keyless else None)
 
 
+def _check_sinks(plan: Plan, table: Table, modes: Mapping[Sink, TableMode], changes: Changes) -> None:
+    """Raise DataError or ConfigError if a sink cannot keep these changes with its options."""
+    session = changes.frame.sparkSession
+    for sink, mode in modes.items():
+        if sink.config.mode in HISTORY_MODES:
+            check_history(sink, table, changes.event_columns)
+        if mode != "history":
+            sink.check_table(table, mode)
+        sink.check_columns(session, table, changes.event_columns)
+        sink.check_source(plan.source, [table.name], session)
+
+
 def decide_mode(sink: Sink, changes: Changes) -> TableMode:
     """Return the mode of a sink: its option ``mode``, or the default for the changes."""
-    mode: TableMode | None = sink.config.mode
-    if mode in ("upsert", "changelog") and changes.envelope:
+    mode = _main_mode(sink)
+    if mode in (*KEYED, "changelog") and changes.envelope:
         raise DataError(
             f"mode {mode} requires rows, and the events are envelopes",
             where=f"sink {sink.name}",
@@ -198,6 +239,12 @@ def decide_mode(sink: Sink, changes: Changes) -> TableMode:
     if changes.envelope or not sink.capabilities.upsert:
         return "append"
     return "upsert" if changes.key_columns else "changelog"
+
+
+def _main_mode(sink: Sink) -> TableMode | None:
+    """Return the mode of a sink for the table itself, without the second table of mode ``both``."""
+    mode: TableMode | None = sink.config.mode
+    return "upsert" if mode == "both" else mode
 
 
 def check_capabilities(plan: Plan) -> None:
@@ -216,6 +263,7 @@ def _check_modes(plan: Plan) -> None:
     """Raise ConfigError if a sink has a mode that it does not support, or cannot apply deletes."""
     for sink in plan.sinks:
         mode = sink.config.mode
+        check_history_options(plan, sink)
         if mode == "upsert" and not sink.capabilities.upsert:
             raise ConfigError(
                 "cannot keep one row per key",

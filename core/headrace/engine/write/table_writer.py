@@ -22,9 +22,10 @@ from headrace.engine.write.hidden_columns import check_hidden_columns
 from headrace.engine.write.missing_rows import remove_missing
 from headrace.engine.write.rejects import Rejected, Rejects, has_truncates
 from headrace.engine.write.removed_rows import Removed, merge_removed
-from headrace.engine.write.row_metrics import Counts, RowCounter, origin_aggregates, table_progress
+from headrace.engine.write.row_metrics import Counts, RowCounter, origin_aggregates
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
+from headrace.engine.write.table_results import list_progress
 from headrace.engine.write.tombstone_rows import remove_rows
 from headrace.engine.write.unsupported_rows import reject_unsupported
 from headrace.engine.write.upsert_steps import (
@@ -39,7 +40,9 @@ from headrace.engine.write.upsert_steps import (
     exclude_tombstones,
     keep_for_upsert,
     select_tombstones,
+    share_with_history,
 )
+from headrace.engine.write.version_writer import reject_versions
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
@@ -49,7 +52,7 @@ from headrace.sdk.sink import Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.upsert.table_sources import EARLIER, SOURCE, is_row, names_source
 from headrace.upsert.table_state import TableState, TableStates
-from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
+from headrace.upsert.unavailable import MARKS, is_unavailable_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,7 +142,8 @@ class TableWriter:
             if "changelog" in table_plan.modes.values():
                 frames["changelog"] = changelog_rows(rows, table_plan)
             if table_plan.upsert_sinks:
-                frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, table_plan, state, counter))
+                keyed, latest = scope.enter_context(self._upsert_rows(rows, table_plan, state, counter))
+                frames |= keyed
             is_cached = not table_plan.is_read_once or balance.has_undeclared_filters
             is_cached = is_cached or self._views.is_needed(self._plan, target.name)
             if is_cached:
@@ -157,7 +161,7 @@ class TableWriter:
         removed = merge_removed(removed, remove_missing(target, table_plan, state, self._reader, self._sinks))
         state.expire(batch, counts.newest_ms, has_rows=bool(counts.rows_in))
         seconds = time.monotonic() - started
-        return _progress(self._plan, table_plan, results, counts, rejected, removed, readable, seconds, note)
+        return list_progress(self._plan, table_plan, results, counts, rejected, removed, readable, seconds, note)
 
     def _write_frames(
         self,
@@ -170,8 +174,10 @@ class TableWriter:
         is_cached: bool,
     ) -> tuple[list[WriteResult], Counts, float]:
         """Write the rows to all sinks; return the results, the counts, and the time from which the rows can be read."""
-        results = self._sinks.write(table_plan, frames)
-        state.modes.note({self._mode_key(s): mode for s, mode in table_plan.modes.items()}, table_plan.table.key)
+        results = self._sinks.write(table_plan, frames, state.hidden_changes)
+        for made in filter(None, (table_plan, table_plan.history)):
+            modes = {self._mode_key(sink): mode for sink, mode in made.modes.items()}
+            self._states.of(made.table.name).modes.note(modes, made.table.key)
         readable = time.time()
         was_read = is_cached or not all(result.skipped for result in results)
         counts = counter.collect(was_read=was_read)
@@ -183,20 +189,24 @@ class TableWriter:
     @contextmanager
     def _upsert_rows(
         self, rows: DataFrame, table_plan: TablePlan, state: TableState, counter: RowCounter
-    ) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """Return the rows to upsert; and the latest row of each key, or its tombstone."""
+    ) -> Iterator[tuple[dict[TableMode, DataFrame], DataFrame]]:
+        """Return the rows to upsert, and all changes for a history; and the latest row of each key, or its tombstone."""
         read_stored = partial(self._sinks.read_stored, table_plan.upsert_sinks[0], table_plan.table)
         rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
-        with carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried:
-            latest = counter.count_upserts(deduplicate(carried, table_plan))
+        with (
+            carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried,
+            share_with_history(carried, table_plan) as (shared, frames),
+        ):
+            latest = counter.count_upserts(deduplicate(shared, table_plan))
             with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
-                yield upserts, latest
+                yield {**frames, "upsert": upserts}, latest
 
     def _begin_table(self, target: Target, table_plan: TablePlan, state: TableState) -> TablePlan:
         """Record what must be known about a table before its first rows are written."""
         if not table_plan.upsert_sinks or state.sources.names:
             return table_plan
         if not state.sources.is_recorded:
+            reject_versions(table_plan, self._sinks.session_of(target.name))
             check_hidden_columns(self._plan, target, table_plan, self._reader, self._sinks)
             table_plan = self._adopt_epoch(table_plan)
         self._note_first_source(target, table_plan, state)
@@ -293,8 +303,8 @@ class TableWriter:
             table_plan = self._begin_table(target, table_plan, state)
         rejected = self._reject(target, table_plan, state)
         count = rejected.dead_letters + rejected.dropped
-        results = [WriteResult() for _ in table_plan.modes]
-        return _progress(
+        results = [WriteResult() for _ in table_plan.writes]
+        return list_progress(
             self._plan, table_plan, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started
         )
 
@@ -349,7 +359,7 @@ class TableWriter:
         if not self._reader.may_leave_out(target):
             return False
         tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
-        return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
+        return any(stored is not None and not MARKS.isdisjoint(stored.columns) for stored in tables)
 
 
 def _add_revision(
@@ -369,32 +379,3 @@ def _add_revision(
     is_inferred = any(events.is_inferred for events, _ in target.sources)
     revision = state.types.note(row, incompatible, is_inferred=is_inferred)
     return digest_offsets([digest, revision]) if revision else digest
-
-
-def _progress(
-    plan: Plan,
-    table_plan: TablePlan,
-    results: list[WriteResult],
-    counts: Counts,
-    rejected: Rejected,
-    removed: Mapping[Sink, Removed],
-    readable: float,
-    seconds: float,
-    note: str | None = None,
-) -> list[TableProgress]:
-    return [
-        table_progress(
-            table_plan.table.name,
-            plan.name_of(sink),
-            mode,
-            removed[sink].add_to(result) if sink in removed else result,
-            counts.with_removed(removed[sink].rows) if sink in removed else counts,
-            **rejected.counts,
-            began=time.time() - seconds,
-            readable=readable,
-            seconds=seconds,
-            note="; ".join(filter(None, [note or table_plan.note, *map(escape_controls, result.schema_changes)]))
-            or None,
-        )
-        for (sink, mode), result in zip(table_plan.modes.items(), results, strict=True)
-    ]

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.read.change_reader import drop_tombstone_rows
 from headrace.engine.read.topic_splitter import PART
+from headrace.engine.write.history_plan import KEYED
 from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import (
+    COMMITTED,
     DELETED,
     ERROR,
     KEY_CHANGE_POSITION,
@@ -27,6 +29,7 @@ from headrace.sdk.changes import (
     OP,
     POSITION,
     RAW,
+    TIMESTAMP,
     TOMBSTONE,
     TOPIC,
     UNAVAILABLE,
@@ -60,7 +63,7 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
             positions.append(KEY_CHANGE_POSITION)
     if "changelog" in table_plan.modes.values() and OPERATION not in table_plan.columns:
         names.append(OP)
-    if set(table_plan.modes.values()) - {"upsert"}:
+    if set(table_plan.modes.values()) - {*KEYED}:
         names.append(TOPIC)
     if table_plan.upsert_sinks:
         names.append(SOURCE)
@@ -68,6 +71,10 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     if TOPIC in table_plan.record_columns:
         names.append(PART)
     marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
+    if table_plan.keeps_history:
+        names.append(COMMITTED)
+        recorded = F.unix_millis(TIMESTAMP) if TIMESTAMP in changes.columns else F.lit(None)
+        marks[COMMITTED] = F.coalesce(COMMITTED, recorded)
     marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
     rows = changes.where(F.col(ERROR).isNull()).withColumns(marks)
     return select_texts(
@@ -149,7 +156,23 @@ def deduplicate(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
     A tombstone is kept if the batch has no other change of its key.
     """
+    rows = rows.drop(COMMITTED) if table_plan.keeps_history else rows
     return (fill_from_older if table_plan.unavailable else latest_per_key)(rows, table_plan.table.key)
+
+
+@contextmanager
+def share_with_history(
+    rows: DataFrame, table_plan: TablePlan
+) -> Iterator[tuple[DataFrame, dict[TableMode, DataFrame]]]:
+    """Return the rows, read once, and the frame of all changes for a history, if the table has one."""
+    if not table_plan.keeps_history:
+        yield rows, {}
+        return
+    shared = rows.persist()
+    try:
+        yield shared, {"history": exclude_tombstones(shared, table_plan)}
+    finally:
+        shared.unpersist()
 
 
 def drop_late_after_delete(
@@ -174,6 +197,7 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
 
 
 def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    rows = rows.drop(COMMITTED) if table_plan.keeps_history else rows
     return rows if table_plan.keeps_tombstones else exclude_tombstones(rows, table_plan)
 
 

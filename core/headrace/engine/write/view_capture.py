@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.view_queue import QueueEntry, ViewQueue
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.view_plan import View, list_readers
+from headrace.engine.write.history_plan import KEYED
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.sink import Sink, Table, TableMode
 from headrace.spark.columns import fold_name, quote_name
@@ -53,7 +54,7 @@ class ViewCapture:
             yield
             return
         with self._queue.hold(table.name) as entry_name:
-            key = table.key if mode == "upsert" else ()
+            key = table.key if mode in KEYED else ()
             entry = QueueEntry(table.name, entry_name, name, key)
             # Without a view that has been computed, each view is computed whole.
             updated = [view for view in readers if not view.is_full and self._queue.state(view.name).digest]

@@ -54,6 +54,12 @@ def choose_view_mode(sink: Sink, name: str, view: View) -> TableMode:
             where=where,
             fix="leave the sink out of `sinks:` of the view",
         )
+    if mode in ("history", "both"):
+        raise ConfigError(
+            f"mode {mode} keeps versions of rows by the database's commit times, and rows of a view have none",
+            where=where,
+            fix=f"set `sink: {{{name}: {{mode: upsert}}}}` in the view",
+        )
     if mode == "changelog":
         return "changelog"
     if sink.capabilities.upsert:

@@ -163,9 +163,13 @@ class Pipeline(PipelineSpec):
         as_of: str | None = None,
         sink: str | None = None,
         own_columns: bool = False,
+        current: bool = False,
         spark: SparkSession | None = None,
     ) -> DataFrame:
-        """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format."""
+        """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format.
+
+        ``current``: of a table with a history, the current rows without their periods.
+        """
         if table == DEAD_LETTERS:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
@@ -174,14 +178,10 @@ class Pipeline(PipelineSpec):
         with redacted_errors(self.plan):
             spark = self._session(spark)
             self.plan.learn_tables(Folder(spark, self.checkpoint))
-            return self._read(spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
+            return self._read(spark, table, as_of=as_of, sink=sink, own_columns=own_columns, current=current)
 
-    def _read(
-        self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
-    ) -> DataFrame:
-        session = self._session_for_reads(spark)
-        frame = read_table(self.plan, session, table, as_of=as_of, sink=sink, own_columns=own_columns)
-        return move_to_session(frame, spark)
+    def _read(self, spark: SparkSession, table: str, **options: Any) -> DataFrame:
+        return move_to_session(read_table(self.plan, self._session_for_reads(spark), table, **options), spark)
 
     def read_changes(
         self,

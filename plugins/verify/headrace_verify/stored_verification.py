@@ -43,9 +43,9 @@ class StoredVerifier(TableVerifier):
         result.source = f"{self._other}: {origin.table}"
         if not origin.key:
             raise ConfigError("its rows have no key by which they can be matched", fix="such tables cannot be verified")
-        stored = self._pipeline.read(origin.table, sink=self._options.sink, spark=self._spark)
+        stored = self._pipeline.read(origin.table, sink=self._options.sink, current=True, spark=self._spark)
         try:
-            other = self._other.pipeline.read(origin.table, sink=self._other.sink, spark=self._spark)
+            other = self._other.pipeline.read(origin.table, sink=self._other.sink, current=True, spark=self._spark)
         except ConfigError as error:
             raise ConfigError(
                 f"the other table cannot be read: {error.what}", where=str(self._other), fix=error.fix

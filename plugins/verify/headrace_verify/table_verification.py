@@ -131,7 +131,7 @@ class DatabaseVerifier(TableVerifier):
         Settlement(ours, theirs, names, self._applied.wait).settle(candidates, result.comparison, _ROUNDS)
 
     def _read(self, table: str) -> DataFrame:
-        return self._pipeline.read(table, sink=self._options.sink, spark=self._spark)
+        return self._pipeline.read(table, sink=self._options.sink, current=True, spark=self._spark)
 
     def _find_source(self, origin: TableOrigin) -> SourceTable:
         """Return the table of the database. ConfigError if it is not one, or if rows of it are left out."""

@@ -8,6 +8,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.errors import ConfigError
 from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
+from headrace.upsert.versions import current_rows, is_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +28,19 @@ def find_sink(plan: Plan, table: str, sink: str | None) -> Sink:
 
 
 def read_table(
-    plan: Plan, session: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
+    plan: Plan,
+    session: SparkSession,
+    table: str,
+    *,
+    as_of: str | None,
+    sink: str | None,
+    own_columns: bool,
+    current: bool = False,
 ) -> DataFrame:
-    """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format."""
+    """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format.
+
+    ``current``: of a table with a history, the current rows without their periods.
+    """
     chosen = find_sink(plan, table, sink)
     if as_of is not None and not chosen.capabilities.time_travel:
         where = f"sink {plan.name_of(chosen)}"
@@ -38,6 +49,7 @@ def read_table(
         )
     try:
         frame = chosen.read_back(session, Table(table), as_of)
+        frame = current_rows(frame) if current and is_history(frame) else frame
         columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
         return frame.select(*map(quote_name, columns))
     except Exception as error:

@@ -76,6 +76,8 @@ def test_history_has_each_version_of_each_row(tmp_path: Path, spark: SparkSessio
     ]
     assert shop.versions(table, "name", "age") == expected
     assert mode == "history" or shop.rows() == [(1, "c", None), (2, "again", 7)]
+    current = shop.pipeline.read(table, spark=spark, current=True)
+    assert sorted(map(tuple, current.collect())) == [(1, "c", None), (2, "again", 7)]
     shop.run(event("t", 80, None))
     assert [end is not None for _, _, end in shop.versions(table)] == [True] * len(expected)
     assert mode == "history" or shop.rows() == []

@@ -91,7 +91,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
     if not inputs.sinks or not all(map(_is_append_only, inputs.sinks)):
-        report_shared_tables(draft, topics, [*inputs.sources, *inputs.sinks])
+        report_shared_tables(draft, topics, inputs.sources, inputs.sinks)
     if inputs.replaces_jdbc:
         jdbc_source.report_missing_key(inputs.sources[0], draft)
     _write_transforms(draft, inputs, chains)

@@ -54,7 +54,7 @@ class InsertConfig(TransformConfig):
 
     @model_validator(mode="after")
     def _names_differ(self) -> InsertConfig:
-        names = [name for name in (self.static_field, *self.places(), *self.fields) if name]
+        names = [name for name in (self.static_field, *(name for name, _ in self.places()), *self.fields) if name]
         if not names:
             raise ValueError(
                 "requires static.field, topic.field, partition.field, offset.field, timestamp.field or headers"
@@ -67,11 +67,11 @@ class InsertConfig(TransformConfig):
             raise ValueError("static.field and static.value belong together")
         return self
 
-    def places(self) -> dict[str, str]:
-        """Return column → headrace's own column from which it is taken."""
+    def places(self) -> list[tuple[str, str]]:
+        """Return each column with headrace's own column from which it is taken."""
         names = {TOPIC: self.topic_field, PARTITION: self.partition_field}
         names |= {OFFSET: self.offset_field, TIMESTAMP: self.timestamp_field}
-        return {name: own for own, name in names.items() if name}
+        return [(name, own) for own, name in names.items() if name]
 
 
 class Insert(Transform):
@@ -88,7 +88,7 @@ class Insert(Transform):
         columns: dict[str, Column] = {}
         if self.config.static_field is not None:
             columns[self.config.static_field] = F.lit(self.config.static_value)
-        for name, own in (self.config.places() | dict.fromkeys(self.config.fields, HEADERS)).items():
+        for name, own in (*self.config.places(), *((name, HEADERS) for name in self.config.fields)):
             if own not in changes.own_columns:
                 raise DataError(
                     f"the records have no {own.removeprefix(PREFIX)} for the column {name!r}",

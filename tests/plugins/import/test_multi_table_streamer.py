@@ -71,7 +71,7 @@ def take_over(importer: Any, folder: Path, *folders: str, options: str = "") -> 
     """Import one job for each folder with --take-over."""
     files = [folder / f"{number}.sh" for number in range(len(folders))]
     for number, (file, path) in enumerate(zip(files, folders, strict=True)):
-        source = f"--hoodie-conf hoodie.streamer.source.dfs.root=s3://events/{number} {options}"
+        source = f"--hoodie-conf hoodie.streamer.source.dfs.root=s3://events/t{number} {options}"
         command = f"spark-submit --class HoodieStreamer hudi.jar --target-base-path '{path}' {source}"
         file.write_text(command, encoding="utf-8")
     result = importer.run(*files, take_over=True)

@@ -52,3 +52,37 @@ def test_tables_of_several_topics_are_to_check(
     found = [f.why for f in result.report.findings if f.kind is Kind.TO_DO and "with the same key" in f.why]
     assert len(found) == (1 if reason else 0)
     assert not reason or reason in found[0]
+
+
+def test_one_source_has_one_prefix(importer: Any) -> None:
+    source = SOURCE | {"topic.prefix": "p", "table.include.list": "public.a.*"}
+    sink = {**SINK, "topics.regex": "p[.]public[.]a.*", "topics": ""}
+    result = importer.run(importer.write("source.json", source), importer.write("sink.json", sink))
+    assert "prefixes" not in str(result.report)
+    options = {
+        "sink.type": "iceberg",
+        "sink.iceberg.type": "hadoop",
+        "sink.iceberg.warehouse": "/w",
+        "format.key": "json",
+    }
+    options |= {f"source.{name}": value for name, value in source.items() if name != "table.include.list"}
+    server = importer.write_properties({f"debezium.{name}": value for name, value in options.items()})
+    result = importer.run(server)
+    assert "subscribePattern" in result.pipeline
+    assert "prefixes" not in str(result.report)
+
+
+def test_source_and_sink_of_one_file_are_one_place(importer: Any) -> None:
+    router = {"type": "org.apache.kafka.connect.transforms.RegexRouter", "regex": ".*", "replacement": "all"}
+    options = {
+        "sink.type": "iceberg",
+        "sink.iceberg.type": "hadoop",
+        "sink.iceberg.warehouse": "/w",
+        "format.key": "json",
+    }
+    options |= {f"source.{name}": value for name, value in SOURCE.items()} | {"transforms": "r"}
+    options |= {"source.topic.prefix": "p", "source.table.include.list": "public.a,public.b"}
+    options |= {f"transforms.r.{name}": value for name, value in router.items()}
+    result = importer.run(importer.write_properties({f"debezium.{name}": value for name, value in options.items()}))
+    places = [finding.place for finding in result.report.findings if "with the same key" in finding.why]
+    assert places == ["application.properties"]

@@ -69,6 +69,7 @@ def test_deprecated_handling_of_deletes(options: dict[str, Any], mode: str) -> N
         (Insert, {}, "requires static.field"),
         (Insert, {"static.field": "a"}, "belong together"),
         (Insert, {"headers": ["a", "b"], "fields": "a"}, "one column for each header"),
+        (Insert, {"topic.field": "meta", "offset.field": "meta"}, "two columns would be named 'meta'"),
         (Insert, {"headers": "a", "fields": "A", "topic.field": "a"}, "two columns would be named"),
         (Insert, {"static.field": "a!", "static.value": "x", "topic.field": "A"}, "two columns would be named"),
         (Insert, {"offset.field": "_headrace_offset"}, "is not a valid column name"),

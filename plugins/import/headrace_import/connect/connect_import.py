@@ -12,14 +12,14 @@ from headrace_import.connect.class_aliases import make_class_error
 from headrace_import.connect.converters import ignore_converters, read_formats
 from headrace_import.connect.debezium_server import DebeziumServer
 from headrace_import.connect.kafka_client import ClientInputs, ignore_clients
+from headrace_import.connect.key_columns import keep_key_columns
 from headrace_import.connect.known_options import ignore_known_options
 from headrace_import.connect.outbox_smt import exclude_other_tables
 from headrace_import.connect.routed_topics import select_read_topics
-from headrace_import.connect.routing_smts import keep_key_columns
 from headrace_import.connect.shared_options import check_brokers, check_shared_options
 from headrace_import.connect.shared_tables import report_shared_tables
 from headrace_import.connect.smt import split_list
-from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain
+from headrace_import.connect.smt_chain import Chain, ChainUse, import_chain, keep_chain, start_sink_chain
 from headrace_import.connect.topics import Topics
 from headrace_import.import_report import Kind, Report
 from headrace_import.pipeline_draft import Block, Blocks, Line, list_comments
@@ -91,7 +91,7 @@ def import_connect(inputs: ConnectInputs, *, bootstrap_servers: str | None, keep
     _limit_outbox(inputs, chains, topics)
     _write_tables(draft, inputs, chains)
     if not inputs.sinks or not all(map(_is_append_only, inputs.sinks)):
-        report_shared_tables(draft, topics, [*inputs.sources, *inputs.sinks])
+        report_shared_tables(draft, topics, inputs.sources, inputs.sinks)
     if inputs.replaces_jdbc:
         jdbc_source.report_missing_key(inputs.sources[0], draft)
     _write_transforms(draft, inputs, chains)
@@ -193,7 +193,7 @@ def _import_chains(inputs: ConnectInputs, *, keep_transforms: bool) -> list[Chai
     chains = [_import_source_chain(inputs, settings, use) for settings in inputs.sources if not keep_transforms]
     are_rows = any(chain.unwraps for chain in [*kept, *chains])
     of_sinks = replace(use, has_envelopes=any(map(_is_debezium, inputs.sources)) and not are_rows)
-    chains += [import_chain(settings, of_sinks) for settings in inputs.sinks]
+    chains += [import_chain(settings, of_sinks, start_sink_chain(chains)) for settings in inputs.sinks]
     count = len(inputs.sinks)
     _check_one_chain(inputs.sources, chains[: len(chains) - count], "source")
     _check_one_chain(inputs.sinks, chains[len(chains) - count :], "sink")
@@ -221,7 +221,7 @@ def _find_reason_without_routers(inputs: ConnectInputs) -> str:
 
 
 def _import_source_chain(inputs: ConnectInputs, settings: Settings, use: ChainUse) -> Chain:
-    chain = import_chain(settings, replace(use, has_envelopes=_is_debezium(settings)))
+    chain = import_chain(settings, replace(use, has_envelopes=_is_debezium(settings)), Chain())
     if inputs.replaces_jdbc:
         chain.steps = jdbc_source.remove_places(settings, chain.steps)
     elif chain.comment:
@@ -256,10 +256,11 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
         for chain in chains:
             server.name_tables(chain)
     routed = [rule for chain in chains for rule in chain.rules]
+    steps = [step for chain in chains for step in chain.steps]
     rules = [
         *routed,
         *(rule for server in inputs.servers for rule in server.read_rules()),
-        *(rule for s in inputs.sinks if _is_iceberg(s) for rule in iceberg_sink.read_rules(s)),
+        *(rule for s in inputs.sinks if _is_iceberg(s) for rule in iceberg_sink.read_rules(s, steps)),
     ]
     _report_databases(inputs, rules)
     keys = [chain.key for chain in chains if chain.key]
@@ -281,7 +282,8 @@ def _write_tables(draft: Block, inputs: ConnectInputs, chains: Sequence[Chain]) 
 def _keep_keys(inputs: ConnectInputs, chains: Sequence[Chain]) -> None:
     """Keep the columns of `key:` that a transform removes, and report them."""
     keys = [chain.key for chain in chains if chain.key]
-    if kept := [name for key in keys[-1:] for chain in chains for name in keep_key_columns(key, chain.steps)]:
+    steps = [step for chain in chains for step in chain.steps]
+    if kept := [name for key in keys[-1:] for name in keep_key_columns(key, steps)]:
         for chain in chains:
             chain.steps = [step for step in chain.steps if not _is_empty_drop(step)]
         why = f"the transforms remove the key columns {', '.join(kept)}; the table keeps them, because it needs its key"

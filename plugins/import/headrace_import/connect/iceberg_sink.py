@@ -6,8 +6,10 @@ Tabular's connector also updates and deletes rows. The connector of Apache Icebe
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from headrace_import.connect.smt import split_list
+from headrace_import.connect.key_columns import read_key
+from headrace_import.connect.smt import NotImportableError, split_list
 from headrace_import.import_report import Kind
 from headrace_import.pipeline_draft import Block
 from headrace_import.settings import Settings
@@ -90,8 +92,8 @@ def read_spark(settings: Settings) -> Block:
     return spark
 
 
-def read_rules(settings: Settings) -> list[Block]:
-    """Return the rules of ``tables:`` for the connector's tables."""
+def read_rules(settings: Settings, steps: Sequence[Block]) -> list[Block]:
+    """Return the rules of ``tables:`` for the connector's tables. ``steps``: the transforms of the pipeline."""
     tables = split_list(settings.get(_TABLES))
     _report_branches(settings)
     if settings.get(_ROUTE) == _CDC_TARGET and not has_static_tables(settings):
@@ -114,9 +116,16 @@ def read_rules(settings: Settings) -> list[Block]:
     rule.add("target", tables[0], settings.cite(_TABLES))
     ids = settings.find(f"iceberg.table.{tables[0]}.id-columns", "iceberg.tables.default-id-columns")
     if ids:
-        rule.add("key", split_list(settings.get(ids)), settings.cite(ids))
+        _add_key(rule, settings, ids, steps)
     _reject_table_options(settings)
     return [rule]
+
+
+def _add_key(rule: Block, settings: Settings, ids: str, steps: Sequence[Block]) -> None:
+    try:
+        rule.add("key", read_key(settings, ids, steps), settings.cite(ids))
+    except NotImportableError as error:
+        settings.reject([ids], error.why, error.fix, Kind.TO_DO)
 
 
 def _report_branches(settings: Settings) -> None:

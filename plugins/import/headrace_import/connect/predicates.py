@@ -5,13 +5,6 @@ from __future__ import annotations
 from headrace_import.connect.smt import Condition, NotImportableError, Smt
 
 PREDICATE_OPTIONS = ("predicate", "negate")
-#: SMTs that add or remove headers, with the options that name them.
-_HEADER_OPTIONS = {
-    "InsertHeader": ("header",),
-    "HeaderFrom": ("headers",),
-    "DropHeaders": ("headers",),
-    "ExtractChangedRecordState": ("header.changed.name", "header.unchanged.name"),
-}
 
 
 def read_condition(smt: Smt) -> Condition | None:
@@ -44,14 +37,6 @@ def read_condition(smt: Smt) -> Condition | None:
         why = "of a tombstone, transforms change only the key, so the predicate RecordIsTombstone has no meaning here"
         raise NotImportableError(why, "check whether the SMT is needed: headrace handles tombstones itself")
     raise NotImportableError(f"its predicate {alias} is not one of Kafka Connect's", "write a SQL condition in `when`")
-
-
-def list_changed_headers(smt: Smt) -> set[str]:
-    """Return the headers that an SMT adds or removes. The records that headrace reads have the headers before the SMT."""
-    if smt.class_name == "ExtractNewRecordState":
-        aliases = (item.rpartition(":")[2].replace(".", "_") for item in smt.list_items("add.headers"))
-        return {smt.get("add.headers.prefix", "__") + alias for alias in aliases}
-    return {name for option in _HEADER_OPTIONS.get(smt.class_name, ()) for name in smt.list_items(option)}
 
 
 def _quote(text: str) -> str:

@@ -77,34 +77,15 @@ def _has_missing_group(pattern: str, target: str) -> bool:
     return any(not 1 <= int(number) <= groups for number in re.findall(r"\{(\d)\}", target))
 
 
-def report_extract_key(smt: Smt, key: Block | None) -> bool:
-    """Account for an ExtractField of a key that ValueToKey has made; return whether it is one."""
+def report_extract_key(smt: Smt, key: Block | None, fields: Sequence[str]) -> bool:
+    """Account for an ExtractField of a key that ValueToKey has made of these fields; return whether it is one."""
     node = key.entries.get("key") if key else None
     if not smt.is_of_key or smt.class_name != "ExtractField" or not isinstance(node, Line):
         return False
-    if node.value != [smt.get("field")]:
+    if fields != [smt.get("field")]:
         return False
     node.comment = f"{node.comment}, {smt.cite('type', 'field').partition(': ')[2]}"
     return True
-
-
-def keep_key_columns(key: Block, steps: Sequence[Block]) -> list[str]:
-    """Keep the key columns in the rows of `drop` and `keep`, and return those that the transforms would remove.
-
-    Kafka Connect has the key columns in the record's key as well, and a table in its rows alone.
-    """
-    line, kept = key.entries["key"], list[str]()
-    for name, options in (item for step in steps for item in step.entries.items()):
-        columns = options.entries.get("columns") if isinstance(options, Block) else None
-        if not isinstance(line, Line) or not isinstance(columns, Line):
-            continue
-        removed = [column for column in line.value if (column in columns.value) == (name == "drop")]
-        if name == "drop" and removed:
-            columns.value = [column for column in columns.value if column not in removed]
-        elif name == "keep":
-            columns.value = [*columns.value, *removed]
-        kept += removed if name in ("drop", "keep") else []
-    return kept
 
 
 def reject_key_smt(smt: Smt) -> None:

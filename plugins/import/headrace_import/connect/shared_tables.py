@@ -14,8 +14,9 @@ from headrace_import.pipeline_draft import Block, Blocks, read_values
 from headrace_import.settings import Settings
 
 
-def report_shared_tables(draft: Block, topics: Topics, sources: Sequence[Settings]) -> None:
+def report_shared_tables(draft: Block, topics: Topics, sources: Sequence[Settings], sinks: Sequence[Settings]) -> None:
     """Report several topics of one table: a row replaces the row of another topic that has the same key."""
+    places = [settings.place for settings in (*sources, *sinks)]
     tables = draft.entries.get("tables")
     rules = [read_values(rule) for rule in tables.items] if isinstance(tables, Blocks) else []
     topics_by_table: dict[str, list[str]] = {}
@@ -24,16 +25,15 @@ def report_shared_tables(draft: Block, topics: Topics, sources: Sequence[Setting
             topics_by_table.setdefault(table, []).append(topic)
     for table, shared in topics_by_table.items():
         if len(shared) > 1:
-            _report(sources, f"the topics {', '.join(shared)} become the table {table}")
+            _report(sources or sinks, places, f"the topics {', '.join(shared)} become the table {table}")
     if topics.pattern and len(sources) > 1 and any(map(_drops_prefix, rules)):
-        _report(sources, "topics that differ only in their prefixes become one table")
+        _report(sources, places, "topics that differ only in their prefixes become one table")
 
 
-def _report(sources: Sequence[Settings], what: str) -> None:
+def _report(connectors: Sequence[Settings], places: Sequence[str], what: str) -> None:
     why = f"{what}, where a row replaces a row of another topic with the same key"
     fix = "check that their keys differ, or give each topic a rule with its own `target:` under `tables:`"
-    for settings in sources[:1]:
-        settings.report.add(Kind.TO_DO, ", ".join(each.place for each in sources), (), why, fix)
+    connectors[0].report.add(Kind.TO_DO, ", ".join(dict.fromkeys(places)), (), why, fix)
 
 
 def _find_table(rules: Sequence[Mapping[str, Any]], topic: str) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace_import.connect.changed_headers import ChangedHeader, list_changed_headers, replace_headers
 from headrace_import.connect.column_smts import (
     import_cast,
     import_extract_field,
@@ -23,9 +24,10 @@ from headrace_import.connect.column_smts import (
     keep_deleted_rows,
     remove_rewritten_rows,
 )
+from headrace_import.connect.key_columns import read_key
 from headrace_import.connect.nearest_smts import CUSTOM, find_nearest
 from headrace_import.connect.outbox_smt import import_event_router, keep_empty_events
-from headrace_import.connect.predicates import PREDICATE_OPTIONS, list_changed_headers, read_condition
+from headrace_import.connect.predicates import PREDICATE_OPTIONS, read_condition
 from headrace_import.connect.routing_smts import (
     import_logical_table_router,
     import_regex_router,
@@ -114,11 +116,15 @@ class Chain:
     steps: list[Block] = field(default_factory=list)
     rules: list[Block] = field(default_factory=list)
     key: Block | None = None
+    #: Names that ``ValueToKey`` gives to the key columns.
+    key_fields: list[str] = field(default_factory=list)
     comment: str = ""
+    #: Steps of the source connector, which precede those of a sink.
+    earlier_steps: list[Block] = field(default_factory=list)
     #: Whether an SMT gives the topics other names.
     is_routed: bool = False
     #: Headers that an SMT adds or removes.
-    changed_headers: set[str] = field(default_factory=set)
+    changed_headers: dict[str, ChangedHeader] = field(default_factory=dict)
     #: Whether an SMT without a predicate turns all envelopes into rows.
     has_only_rows: bool = False
 
@@ -128,15 +134,29 @@ class Chain:
         routes_all = any("tables" not in options.entries for options in self.list_options("outbox"))
         return routes_all or bool(self.list_options("unwrap"))
 
+    @property
+    def all_steps(self) -> list[Block]:
+        """The steps of the source connector, then those of this chain."""
+        return [*self.earlier_steps, *self.steps]
+
     def list_options(self, name: str) -> list[Block]:
         """Return the options of the steps of a transform."""
         found = (step.entries.get(name) for step in self.steps)
         return [options for options in found if isinstance(options, Block)]
 
 
-def import_chain(settings: Settings, use: ChainUse) -> Chain:
-    """Return the SMTs of a connector in their order."""
-    chain = Chain()
+def start_sink_chain(chains: Sequence[Chain]) -> Chain:
+    """Return the empty chain of a sink that receives the records after the chains of the sources."""
+    return Chain(
+        earlier_steps=[step for chain in chains for step in chain.steps],
+        is_routed=any(chain.is_routed for chain in chains),
+        changed_headers={name: header for chain in chains for name, header in chain.changed_headers.items()},
+        has_only_rows=any(chain.has_only_rows for chain in chains),
+    )
+
+
+def import_chain(settings: Settings, use: ChainUse, chain: Chain) -> Chain:
+    """Return a chain with the SMTs of a connector in their order."""
     aliases = split_list(settings.get("transforms"))
     for number, alias in enumerate(aliases):
         smt, before = Smt(settings, alias), settings.snapshot()
@@ -150,7 +170,7 @@ def import_chain(settings: Settings, use: ChainUse) -> Chain:
             settings.reject(
                 remaining, f"{smt.class_name or 'an SMT without `type`'}: {error.why}", error.fix, error.kind
             )
-        chain.is_routed |= bool(_NEW_TOPIC.search(smt.class_name))
+        chain.is_routed |= _changes_topic(smt)
         chain.changed_headers |= list_changed_headers(smt)
     if chain.steps or chain.rules or chain.key:
         chain.comment = settings.cite("transforms")
@@ -178,7 +198,7 @@ def keep_chain(settings: Settings, use: ChainUse) -> Chain:
 
 
 def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
-    if report_extract_key(smt, chain.key):
+    if report_extract_key(smt, chain.key, chain.key_fields):
         return
     mapper = _find_mapper(smt)
     reject_key_smt(smt)
@@ -187,15 +207,13 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
         smt.settings.ignore(smt.list_keys(), use.without_routers)
         return
     _check_condition(smt, condition, chain)
-    if chain.is_routed and smt.class_name in (*_ROUTERS, "EventRouter"):
-        raise NotImportableError("one router of a chain is imported", "write its result in `target:` of `tables:`")
-    if chain.is_routed and smt.get("topic.field"):
-        why = "a router before it changes the name of the topic; headrace inserts the topic's own name"
-        raise NotImportableError(why, "`insert: {topic.field: …}`, if the topic's own name is what you need")
+    _check_topic(smt, chain)
     result = mapper(smt)
     if use.has_envelopes and smt.class_name in _OF_COLUMNS:
         why = "it changes the fields of Debezium's envelopes, because no `unwrap` is before it"
         raise NotImportableError(why, "add the transform after `unwrap`, if it is for columns of the rows")
+    if smt.class_name == "HeaderToValue":
+        replace_headers(smt, result, condition, chain.changed_headers, chain.all_steps)
     for step in result.steps:
         _complete_step(smt, step, condition, use)
     chain.has_only_rows |= condition is None and any("unwrap" in step.entries for step in result.steps)
@@ -212,7 +230,25 @@ def _import_smt(smt: Smt, chain: Chain, use: ChainUse) -> None:
         )
         result.rules = []
     chain.rules += result.rules
-    chain.key = result.key or chain.key
+    if result.key:
+        columns = read_key(smt.settings, f"{smt.prefix}fields", chain.all_steps)
+        chain.key, chain.key_fields = result.key, smt.list_items("fields")
+        chain.key.add("key", columns, smt.cite("type", "fields"))
+
+
+def _check_topic(smt: Smt, chain: Chain) -> None:
+    """Raise for an SMT that needs the name that a router before it gave to the topic."""
+    if chain.is_routed and smt.class_name in (*_ROUTERS, "EventRouter"):
+        raise NotImportableError("one router of a chain is imported", "write its result in `target:` of `tables:`")
+    if chain.is_routed and smt.get("topic.field"):
+        why = "a router before it changes the name of the topic; headrace inserts the topic's own name"
+        raise NotImportableError(why, "`insert: {topic.field: …}`, if the topic's own name is what you need")
+
+
+def _changes_topic(smt: Smt) -> bool:
+    """Return whether an SMT gives records another topic."""
+    is_unwrap = smt.class_name == "ExtractNewRecordState"
+    return bool(_NEW_TOPIC.search(smt.class_name)) or (is_unwrap and bool(smt.get("route.by.field")))
 
 
 def _add_router(chain: Chain, router: Imported, use: ChainUse) -> None:
@@ -224,7 +260,8 @@ def _add_router(chain: Chain, router: Imported, use: ChainUse) -> None:
     (options,) = step.entries.values()
     assert isinstance(options, Block)
     tables = options.entries.get("tables")
-    if chain.has_only_rows or (chain.unwraps and tables is None):
+    are_earlier_rows = any("unwrap" in other.entries for other in chain.earlier_steps)
+    if chain.has_only_rows or are_earlier_rows or (chain.unwraps and tables is None):
         why = "an SMT before it makes rows of the events, and the router passes rows on"
         raise NotImportableError(why, "limit both SMTs with TopicNameMatches, or list the router first")
     if use.without_routers:

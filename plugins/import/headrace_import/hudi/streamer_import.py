@@ -135,6 +135,8 @@ def import_streamer(
     steps = _read_transforms(jobs)
     sink = _read_sink(jobs, rules, report, take_over=take_over)
     _check_tables(jobs, rules)
+    if all(roots):
+        _check_topics(jobs, rules)
     draft.entries["tables"] = Blocks(rules)
     if steps:
         draft.entries["transforms"] = Blocks(steps)
@@ -161,9 +163,15 @@ def _read_files(jobs: Sequence[Settings], rules: Sequence[Block], report: Report
         paths.append(job.read(key))
         comments.append(job.cite(key))
         rule.add("source", _find_topic(job.get(key)), job.cite(key))
-    folders = {path.rstrip("/") for path in paths}
-    path = paths[0] if len(folders) == 1 else _find_parent(paths)
-    files.add("path", path, "; ".join(comments))
+    has_one = len({path.rstrip("/") for path in paths}) == 1
+    for rule, comment in zip(rules, comments, strict=True):
+        if has_one:  # Whatever the folders below it.
+            rule.add("source", "*", f"{comment}; all files")
+    if not has_one:
+        why = "the topic of a file is the name of its nearest folder that has other characters than digits and no `=`"
+        fix = "check `source:` of the rules, if the files are in other folders below these"
+        report.add(Kind.TO_DO, ", ".join(dict.fromkeys(job.place for job in jobs)), (), why, fix)
+    files.add("path", paths[0] if has_one else _find_parent(paths), "; ".join(comments))
     owner = next((job for job in jobs if job.get("--source-class")), None)
     kind = owner.get("--source-class").rpartition(".")[2] if owner else ""
     form = next((form for form in _FORMATS if kind.lower().startswith(form)), None)
@@ -180,6 +188,20 @@ def _read_files(jobs: Sequence[Settings], rules: Sequence[Block], report: Report
     if form == "csv":
         _add_csv_options(jobs, files)
     return Block({"files": files})
+
+
+def _check_topics(jobs: Sequence[Settings], rules: Sequence[Block]) -> None:
+    """Raise ConfigError for different folders whose files have one topic, but tables of their own."""
+    topics: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for job, rule in zip(jobs, rules, strict=True):
+        table = read_values(rule)
+        topics.setdefault(table.pop("source"), []).append((job.place, table))
+    topics.pop("*", None)
+    for topic, found in topics.items():
+        if any(table != found[0][1] for _, table in found):
+            places = ", ".join(dict.fromkeys(place for place, _ in found))
+            fix = "import each job into a pipeline file of its own"
+            raise ConfigError(f"the files of these jobs have one topic: {topic}", where=places, fix=fix)
 
 
 def _add_csv_options(jobs: Sequence[Settings], files: Block) -> None:
@@ -359,8 +381,8 @@ def _report_rest(job: Settings) -> None:
 
 
 def _find_topic(path: str) -> str:
-    """Return the nearest folder of a path that is not a partition, which names the topic of the files."""
-    parts = [part for part in path.split("/") if part and "=" not in part]
+    """Return the nearest folder of a path that is not a partition, which names the topic of the files in it."""
+    parts = [part for part in path.split("/") if part and "=" not in part and not part.isdigit()]
     return parts[-1] if parts else "*"
 
 

@@ -65,7 +65,7 @@ def command_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Spark
     """Return the tests' session, which the commands use instead of their own and do not stop."""
     from headrace.cli import startup
 
-    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
+    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter, others=(): spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     return spark
 

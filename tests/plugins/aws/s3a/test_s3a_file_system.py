@@ -473,7 +473,7 @@ class TestRefusals:
     def test_every_command_reports_a_missing_bucket(
         self, spark: SparkSession, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
     ) -> None:
-        monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
+        monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter, others=(): spark)
         monkeypatch.setattr(spark, "stop", lambda: None)
         checkpoint = f"{open_bucket(spark, s3, 'ocean')}/c"
         source, sink = {"files": {"path": str(tmp_path), "format": "avro"}}, {"iceberg": {"warehouse": str(tmp_path)}}

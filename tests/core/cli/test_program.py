@@ -53,7 +53,7 @@ def test_help_lists_every_command_without_large_imports() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert time.monotonic() - began < 2  # 0.2 s on an idle machine
     listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
-    assert listed == [*BUILT_IN, "connect", "demo", "import", "live", "scan", "verify"]
+    assert listed == [*BUILT_IN, "alert", "connect", "demo", "import", "live", "scan", "verify"]
     assert "demo          Load real change events into Hudi and Iceberg tables." in done.stdout
     assert done.stderr == "[]\n"
 

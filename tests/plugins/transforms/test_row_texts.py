@@ -45,7 +45,7 @@ def run_tagged(changes: Changes, *transforms: Transform) -> Changes:
     changes = tag_columns(tags, changes)
     for transform in transforms:
         changes = update_tags(tags, changes, transform.process(changes), transform)
-    reject_unmasked(changes)
+    reject_unmasked(changes, changes.table)
     return changes
 
 

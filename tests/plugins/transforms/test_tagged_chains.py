@@ -39,7 +39,7 @@ def run_chain(spark: SparkSession, *transforms: Transform, patterns: dict[str, l
     changes = tag_columns(tags, Changes(frame, envelope=True, table="people"))
     for transform in transforms:
         changes = update_tags(tags, changes, transform.process(changes), transform)
-    reject_unmasked(changes)
+    reject_unmasked(changes, changes.table)
     return str(changes.frame.select(*changes.event_columns).toJSON().collect())
 
 

@@ -34,7 +34,7 @@ from headrace.engine.read.refused_fields import reject_refused_fields
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
-from headrace.engine.read.topic_splitter import PART, SplitRules, list_transforms, split_topic
+from headrace.engine.read.topic_splitter import PART, SplitRules, list_transforms, names_row_column, split_topic
 from headrace.engine.read.topic_union import union_changes
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
@@ -180,7 +180,11 @@ class ChangeReader:
         changes = split_key_updates(changes, events.topic, tests) if may_change else changes
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
-        transform = partial(self._transform, transforms=transforms, topic=events.topic, seen=seen, balance=balance)
+        # Events of a split topic that name no table are rows of the topic's own table.
+        own = route.table if route.by and not names_row_column(self._plan, events, route.by) else None
+        transform = partial(
+            self._transform, transforms=transforms, topic=events.topic, own=own, seen=seen, balance=balance
+        )
         changes, key_columns = transform_parts(self._plan, changes, transform, has_others=is_split)
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
@@ -236,10 +240,14 @@ class ChangeReader:
         changes: Changes,
         transforms: Sequence[Transform],
         topic: str,
+        own: str | None,
         seen: SeenColumns | None,
         balance: TransformCounter | None,
     ) -> Changes:
-        """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns."""
+        """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns.
+
+        ``own``: the table of changes without a table; None if they become dead letters.
+        """
         hides_key, tags = False, self._plan.tags
         changes = replace(changes, schemas=self._inferred_columns)
         changes = tag_columns(tags, changes) if tags else changes
@@ -265,7 +273,7 @@ class ChangeReader:
             except HeadraceError as error:
                 error.at(f"transform {transform.name}, topic {topic}")
                 raise
-        reject_unmasked(changes)
+        reject_unmasked(changes, changes.table or own)
         if seen is not None:
             seen.note_columns(changes)
         return drop_decoded_keys(changes) if hides_key else changes

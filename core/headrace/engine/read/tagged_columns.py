@@ -112,16 +112,14 @@ def _find_copies(changes: Changes, columns: Iterable[str]) -> set[str]:
     return found
 
 
-def reject_unmasked(changes: Changes) -> None:
-    """Raise DataError if a tagged column is still visible. Records of unknown tables become dead letters, and are not checked."""
-    if changes.table is None:
+def reject_unmasked(changes: Changes, table: str | None) -> None:
+    """Raise DataError if a tagged column of a table is still visible. Records of no table (None) become dead letters."""
+    if table is None:
         return
     for tag, columns in changes.tags.items():
         visible, types = set(map(fold_name, list_names(changes))) if columns else set(), row_types(changes)
         if found := sorted(name for name in columns if fold_name(name) in visible or _is_opaque(types, name)):
-            what = (
-                f"the column {found[0]!r} of the table {changes.table} has the tag {tag!r}, and no transform masks it"
-            )
+            what = f"the column {found[0]!r} of the table {table} has the tag {tag!r}, and no transform masks it"
             raise DataError(
                 what, fix=_advise_mask(tag, is_key=fold_name(found[0]) in map(fold_name, changes.key_columns))
             )

@@ -52,7 +52,7 @@ class SplitRules:
                 fix="remove `route.by.field`, or remove the comparison from the options of the source",
             )
         row_fields = plan.row_fields(events.schema)
-        is_in_row = _names_row_column(plan, events, by)
+        is_in_row = names_row_column(plan, events, by)
 
         def accepts(part: str) -> bool:
             if not plan.routes.accepts(events.topic, part):
@@ -66,13 +66,13 @@ class SplitRules:
 
 def list_transforms(plan: Plan, events: Events, route: Route) -> Sequence[Transform]:
     """Return the transforms of the events of a topic or part."""
-    if route.by and events.part is None and _names_row_column(plan, events, route.by):
+    if route.by and events.part is None and names_row_column(plan, events, route.by):
         # No column assigns these events to a table. A transform that leaves out deletes rejects the others.
         return [transform for transform in plan.transforms if transform.ignores_deletes]
     return plan.transforms_of(route.table)
 
 
-def _names_row_column(plan: Plan, events: Events, by: Sequence[str]) -> bool:
+def names_row_column(plan: Plan, events: Events, by: Sequence[str]) -> bool:
     """Return whether one of the fields ``by`` is a column of the row."""
     row_fields = plan.row_fields(events.schema)
     return any(path.partition(".")[0] in row_fields for path in by)

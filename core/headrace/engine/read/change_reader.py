@@ -180,16 +180,17 @@ class ChangeReader:
         changes = split_key_updates(changes, events.topic, tests) if may_change else changes
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
-        # Events of a split topic that name no table are rows of the topic's own table.
-        own = route.table if route.by and not names_row_column(self._plan, events, route.by) else None
-        transform = partial(
-            self._transform, transforms=transforms, topic=events.topic, own=own, seen=seen, balance=balance
-        )
+        own = self._find_own_table(events, route)
+        transform = partial(self._transform, transforms=transforms, events=events, own=own, seen=seen, balance=balance)
         changes, key_columns = transform_parts(self._plan, changes, transform, has_others=is_split)
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
         kept = keep_numbers(changes.frame, OFFSET, FILE, PLACE) if is_numbered else changes.frame
         return reject_missing_keys(replace(changes, frame=kept), key_columns)
+
+    def _find_own_table(self, events: Events, route: Route) -> str | None:
+        """Return the table of a split topic's events that name no table; None if they become dead letters."""
+        return route.table if route.by and not names_row_column(self._plan, events, route.by) else None
 
     def _find_order(self, session: SparkSession, events: Events, route: Route) -> Sequence[StructField]:
         """Return the columns that order the changes of a topic; none if positions or offsets order them."""
@@ -239,7 +240,7 @@ class ChangeReader:
         self,
         changes: Changes,
         transforms: Sequence[Transform],
-        topic: str,
+        events: Events,
         own: str | None,
         seen: SeenColumns | None,
         balance: TransformCounter | None,
@@ -248,7 +249,7 @@ class ChangeReader:
 
         ``own``: the table of changes without a table; None if they become dead letters.
         """
-        hides_key, tags = False, self._plan.tags
+        hides_key, tags, topic = False, self._plan.tags, events.topic
         changes = replace(changes, schemas=self._inferred_columns)
         changes = tag_columns(tags, changes) if tags else changes
         refuse_tagged(changes)

@@ -47,8 +47,8 @@ def diff_versions(
 ) -> DataFrame:
     """Return the rows that differ between two versions: ``op``, and the structs ``before`` and ``after``, one of which may be null.
 
-    Of a history, each version of a row is compared. The versions have headrace's own columns: a row with the same position in both is the same row; without a position, values decide.
-    ``hidden_prefixes``: prefixes of columns that are not compared.
+    The versions have headrace's own columns: a row with the same position in both is the same row; without a position, values decide.
+    Of a table with a history, each version of a row is compared. ``hidden_prefixes``: prefixes of columns that are not compared.
     """
     from pyspark.sql import functions as F
 

@@ -22,7 +22,7 @@ _WORD = re.compile(r"(?!(?:true|false|null)$)[a-z_]+", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ChangedHeader:
-    """What is known of a header that an SMT adds or removes. ``text``: its value; ``is_column``: `unwrap` makes a column of it."""
+    """Header that an SMT adds or removes, as far as it is known. ``text``: its value; ``is_column``: `unwrap` makes a column of it."""
 
     text: str = ""
     is_column: bool = False

@@ -136,7 +136,7 @@ class Chain:
 
     @property
     def all_steps(self) -> list[Block]:
-        """The steps of the source connector, then those of this chain."""
+        """Steps of the source connector, then steps of this chain."""
         return [*self.earlier_steps, *self.steps]
 
     def list_options(self, name: str) -> list[Block]:

@@ -208,7 +208,10 @@ def _find_types(schemas: Mapping[str, str], subject: Subject) -> Mapping[str, Se
 def _union_schemas(
     writers: Sequence[WriterSchema], subject: Subject, log: SchemaLog
 ) -> tuple[StructType | None, list[str]]:
-    """Return the columns of all writer schemas, None if none has rows, and the ids of conflicting ones."""
+    """Return the columns of all writer schemas, None if none has rows, and the ids of conflicting ones.
+
+    A key consists of plain values. One damaged id may name the schema of an envelope: its columns would be key columns of the table.
+    """
     from pyspark.sql.types import StructType
 
     rows: Mapping[str, StructType] = {
@@ -216,7 +219,13 @@ def _union_schemas(
     }
     if not rows:
         return None, []
-    return union_schemas(rows, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
+    plain = {id_: row for id_, row in rows.items() if subject.part == "value" or not _is_nested(row)} or rows
+    schema, contradicting = union_schemas(plain, f"topic {subject.topic}", aside=log.allows_conflicts(subject))
+    return schema, [*contradicting, *(rows.keys() - plain.keys())]
+
+
+def _is_nested(row: StructType) -> bool:
+    return any(field.dataType.typeName() in ("struct", "map") for field in row)
 
 
 def _raise_unless_ruled(error: DataError, subject: Subject, log: SchemaLog) -> None:

@@ -253,6 +253,18 @@ def test_keys_of_metadata_add_no_key_columns(session: SparkSession, namespace: s
         ]
 
 
+def test_key_with_the_id_of_an_envelope_adds_no_key_columns(session: SparkSession) -> None:
+    row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}]}
+    envelope = {"type": "record", "name": "Envelope", "fields": [{"name": "after", "type": row}]}
+    schemas = {"1": row, "2": envelope}
+    frame, decoder = write_records(session, schemas, [("2", {"after": {"id": 1}}), ("1", {"id": 2})])
+    frame = frame.withColumn("key", frame["value"])
+    reader = decoder.open(frame, "key", Subject("t", "key"), SchemaLog())
+    found = reader.decode(frame, "key", reader.schema, "error").orderBy("offset").select("key.id", "error").collect()
+    assert reader.schema.names == ["id"]
+    assert [tuple(row) for row in found] == [(None, "schema-incompatible"), (2, None)]
+
+
 def write_records(
     session: SparkSession, schemas: Mapping[str, Any], records: Sequence[tuple[str, dict[str, Any]]]
 ) -> tuple[DataFrame, RegistryDecoder]:

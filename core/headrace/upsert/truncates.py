@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.changes import COMMITTED, DELETED, POSITION, PREFIX
 from headrace.sdk.positions import is_tombstone
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import any_of, quote_name
 from headrace.upsert.table_sources import EARLIER, SOURCE, are_several
+from headrace.upsert.versions import START, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ANY_SOURCE = ""
 #: Maximum number of sources with a marker in a table. The number comes from records.
 MAX_SOURCES = 100
+_ENDED = PREFIX + "ended"
 
 
 class TruncateMarker:
@@ -83,6 +85,27 @@ def deletes_before(
     truncate = F.coalesce(*positions)
     columns = [F.lit(True).alias(DELETED), truncate.alias(POSITION)]
     return stored.where(tagged < truncate).select(*[stored[quote_name(name)].alias(name) for name in key], *columns)
+
+
+def ends_of_versions(
+    versions: DataFrame, key: Sequence[str], truncates: DataFrame, names: Iterable[str], sources: TableSources
+) -> DataFrame:
+    """Return deletes of the stored versions that started before a truncate of their source and end after it, at its position and time.
+
+    ``truncates``: SOURCE, POSITION and COMMITTED of each; ``names``: their sources.
+    """
+    from pyspark.sql import functions as F
+
+    stored = versions.select(
+        *[versions[quote_name(name)].alias(name) for name in key],
+        F.col(START),
+        F.col(VERSION).getField("ended").alias(_ENDED),
+    )
+    is_own = any_of((F.col(SOURCE) == name) & sources.is_of(F.col(START), name) for name in names)
+    ends_later = F.col(_ENDED).isNull() | (F.col(POSITION) < F.col(_ENDED))
+    spans = is_own & (F.col(START) < F.col(POSITION)) & ends_later
+    ends = stored.join(F.broadcast(truncates), spans)
+    return ends.select(*map(quote_name, key), F.lit(True).alias(DELETED), POSITION, COMMITTED)
 
 
 def _parse(text: str) -> dict[str, str]:

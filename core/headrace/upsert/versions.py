@@ -121,7 +121,8 @@ def arrange(
         parts.append(_with_kind(keep_keys(remembered, changes, key), _REMEMBERED))
     if stored is not None:
         parts.append(_read_back(keep_keys(stored, changes, key), changes.schema, values))
-    lines = _drop_duplicates(reduce(lambda a, b: a.unionByName(b), parts), keys)
+    # All windows need the lines of a key in one partition, in the order of their positions: so they are shuffled and sorted once.
+    lines = _drop_duplicates(reduce(lambda a, b: a.unionByName(b), parts).repartition(*keys), keys)
     lines = _fill(lines, keys, unavailable).where(~F.col(PARTIAL))
     return _form_versions(lines, keys, values)
 

@@ -114,7 +114,7 @@ def _remove_older(
         stored = writer.read_stored(sink, table_plan.table)
         key, sources = table_plan.table.key, state.sources
         removed[sink] = 0 if stored is None else deletes_before(stored, key, truncates, sources).count()
-    writer.truncate(table_plan, truncates, state.sources)
+    writer.truncate(table_plan, truncates, state)
     return removed
 
 

@@ -12,7 +12,8 @@ from headrace.dead_letters.store import open_stores
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import TablePlan
-from headrace.sdk.changes import ERROR, POSITION, Changes
+from headrace.engine.write.upsert_steps import committed_or_recorded
+from headrace.sdk.changes import COMMITTED, ERROR, POSITION, Changes
 from headrace.sdk.positions import in_epoch
 from headrace.sdk.reject_reason import RejectReason
 from headrace.upsert.table_sources import SOURCE
@@ -67,7 +68,8 @@ class Rejects:
             counts[RejectReason.TRUNCATED_SOURCE] = counts.pop(RejectReason.TRUNCATED)
         if truncates:
             positions = state.truncate.advance({source: p for source, p in truncates.items() if source is not None})
-            self._writer.truncate(table_plan, positions, state.sources)
+            each = _list_truncates(changes, table_plan) if table_plan.keeps_history else None
+            self._writer.truncate(table_plan, positions, state, each)
         is_applied = bool(truncates) and len(table_plan.truncated_sinks) == len(table_plan.modes)
         if is_applied:
             del counts[RejectReason.TRUNCATED]
@@ -113,6 +115,15 @@ def _find_truncates(changes: Changes, table_plan: TablePlan) -> dict[str | None,
     position = in_epoch(F.col(POSITION), table_plan.marks.epoch)
     found = changes.frame.where(F.col(ERROR) == RejectReason.TRUNCATED).groupBy(SOURCE).agg(F.max(position))
     return dict(map(tuple, found.limit(MAX_SOURCES + 1).collect()))
+
+
+def _list_truncates(changes: Changes, table_plan: TablePlan) -> DataFrame:
+    """Return every truncate of the batch: SOURCE, POSITION in the batch's epoch, and COMMITTED."""
+    from pyspark.sql import functions as F
+
+    position = in_epoch(F.col(POSITION), table_plan.marks.epoch).alias(POSITION)
+    found = changes.frame.where(F.col(ERROR) == RejectReason.TRUNCATED)
+    return found.select(SOURCE, position, committed_or_recorded(found).alias(COMMITTED)).distinct()
 
 
 def _reject_truncates(changes: Changes) -> Changes:

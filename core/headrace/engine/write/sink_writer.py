@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
-from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.plan.stored_table import read_all_stored, read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
 from headrace.engine.write.history_plan import KEYED
 from headrace.engine.write.table_plan import TablePlan
@@ -23,13 +23,14 @@ from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.upsert.fill_unavailable import fill_from_stored
-from headrace.upsert.truncates import deletes_before
+from headrace.upsert.truncates import deletes_before, ends_of_versions
+from headrace.upsert.versions import current_rows, is_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.upsert.remembered_changes import RememberedChanges
-    from headrace.upsert.table_sources import TableSources
+    from headrace.upsert.table_state import TableState
 
 _REPORT = "report it to its author"
 
@@ -73,18 +74,30 @@ class SinkWriter:
             results = [write.result() for write in writes]
         return [*results, *self.write(table_plan.history, frames, hidden)] if table_plan.history else results
 
-    def truncate(self, table_plan: TablePlan, truncates: Mapping[str, str], sources: TableSources) -> None:
-        """Remove the stored rows that are older than a truncate of their source. ``truncates``: source → position."""
-        batch = self._batch(table_plan.marks.truncate, table_plan, "upsert")
+    def truncate(
+        self, table_plan: TablePlan, truncates: Mapping[str, str], state: TableState, each: DataFrame | None = None
+    ) -> None:
+        """Remove the stored rows that are older than a truncate of their source, and end their versions. ``truncates``: source → position.
+
+        ``each``: SOURCE, POSITION and COMMITTED of every truncate, which end versions of a history. Without it, those of ``truncates``
+        end them, now.
+        """
+        batch, key = self._batch(table_plan.marks.truncate, table_plan, "upsert"), table_plan.table.key
         for sink in table_plan.truncated_sinks:
-            stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
-            if stored is not None:
-                deletes = deletes_before(stored, table_plan.table.key, truncates, sources)
-                write = partial(self._remove, table_plan, sink, deletes, batch)
-                with self._capture(table_plan, sink, "upsert", deletes):
-                    self.retry(sink, table_plan.table.name, write)
+            session = self._session(table_plan.table.name, sink, "truncate")
+            stored = read_all_stored(sink, table_plan.table, session)
+            if stored is None:
+                continue
+            if is_history(stored) and each is not None:
+                deletes = ends_of_versions(stored, key, move_to_session(each, session), truncates, state.sources)
+            else:
+                rows = current_rows(stored) if is_history(stored) else stored
+                deletes = deletes_before(rows, key, truncates, state.sources)
+            write = partial(self._remove, table_plan, sink, deletes, batch, state.hidden_changes)
+            with self._capture(table_plan, sink, "upsert", deletes):
+                self.retry(sink, table_plan.table.name, write)
         if table_plan.history:
-            self.truncate(table_plan.history, truncates, sources)
+            self.truncate(table_plan.history, truncates, state, each)
 
     def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str) -> WriteResult:
         """Remove rows of a table. ``mark``: the one of this step."""
@@ -155,9 +168,16 @@ class SinkWriter:
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table.name, write)
 
-    def _remove(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, batch: Batch) -> WriteResult:
+    def _remove(
+        self,
+        table_plan: TablePlan,
+        sink: Sink,
+        deletes: DataFrame,
+        batch: Batch,
+        hidden: RememberedChanges | None = None,
+    ) -> WriteResult:
         if table_plan.modes.get(sink) == "history":
-            return write_versions(table_plan, sink, deletes, batch)
+            return write_versions(table_plan, sink, deletes, batch, hidden)
         return sink.write(table_plan.table, deletes, batch)
 
     def _batch(self, mark: str, table_plan: TablePlan, mode: TableMode) -> Batch:

@@ -190,13 +190,23 @@ class TableWriter:
     def _upsert_rows(
         self, rows: DataFrame, table_plan: TablePlan, state: TableState, counter: RowCounter
     ) -> Iterator[tuple[dict[TableMode, DataFrame], DataFrame]]:
-        """Return the rows to upsert, and all changes for a history; and the latest row of each key, or its tombstone."""
+        """Return the rows to upsert, if a sink upserts, and all changes for a history; and the latest row of each key, or its tombstone.
+
+        For a history alone, the rows are counted without deduplication, because nothing else needs it.
+        """
         read_stored = partial(self._sinks.read_stored, table_plan.upsert_sinks[0], table_plan.table)
         rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
+        is_upserted = "upsert" in table_plan.modes.values()
         with (
             carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried,
-            share_with_history(carried, table_plan) as (shared, frames),
+            share_with_history(carried if is_upserted else counter.count_upserts(carried), table_plan) as (
+                shared,
+                frames,
+            ),
         ):
+            if not is_upserted:
+                yield frames, deduplicate(shared, table_plan)
+                return
             latest = counter.count_upserts(deduplicate(shared, table_plan))
             with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield {**frames, "upsert": upserts}, latest

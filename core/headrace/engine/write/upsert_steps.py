@@ -44,7 +44,7 @@ from headrace.upsert.table_state import TableState
 from headrace.upsert.unavailable import name_unavailable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
@@ -73,8 +73,7 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
     if table_plan.keeps_history:
         names.append(COMMITTED)
-        recorded = F.unix_millis(TIMESTAMP) if TIMESTAMP in changes.columns else F.lit(None)
-        marks[COMMITTED] = F.coalesce(COMMITTED, recorded)
+        marks[COMMITTED] = committed_or_recorded(changes)
     marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
     rows = changes.where(F.col(ERROR).isNull()).withColumns(marks)
     return select_texts(
@@ -84,6 +83,13 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
             for name in [*names, *([TOMBSTONE] if table_plan.keeps_tombstones else []), DELETED, *positions]
         ],
     )
+
+
+def committed_or_recorded(changes: DataFrame) -> Column:
+    """Return the commit time of changes, or else the time of their record: milliseconds since 1970."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(COMMITTED, F.unix_millis(TIMESTAMP)) if TIMESTAMP in changes.columns else F.col(COMMITTED)
 
 
 def exclude_tombstones(rows: DataFrame, table_plan: TablePlan) -> DataFrame:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.bronze import write_lines
 from tests.support.pipelines import TABLE_SINKS, pipeline, sink_block
 from tests.support.tiers import nightly_after
+from tests.support.version_model import Event, make_model, write_history
 
 from headrace import HeadraceError, Pipeline
+from headrace.engine.write.history_plan import version_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 TOPIC, TABLE, HISTORY = "shop.people", "shop.people", "shop.people_history"
+#: Keys of the table whose versions are compared with the model, and batches of its changes.
+KEYS, BATCHES = 40, 4
+LEFT_OUT = "__debezium_unavailable_value"
 
 
 def event(op: str, at: int, key: int | None, **row: Any) -> dict[str, Any]:
@@ -78,8 +86,10 @@ def test_history_has_each_version_of_each_row(tmp_path: Path, spark: SparkSessio
     assert mode == "history" or shop.rows() == [(1, "c", None), (2, "again", 7)]
     current = shop.pipeline.read(table, spark=spark, current=True)
     assert sorted(map(tuple, current.collect())) == [(1, "c", None), (2, "again", 7)]
-    shop.run(event("t", 80, None))
-    assert [end is not None for _, _, end in shop.versions(table)] == [True] * len(expected)
+    # The second truncate is late. Each one ends the version that was valid at its time.
+    shop.run(event("t", 80, None), event("t", 65, None))
+    ends = {30: 65, 70: 80}
+    assert shop.versions(table) == [(key, start, end or ends[start]) for key, start, end, *_ in expected]
     assert mode == "history" or shop.rows() == []
 
 
@@ -92,3 +102,70 @@ def test_table_of_another_mode_is_rejected(tmp_path: Path, spark: SparkSession) 
     other = {"checkpoint": str(tmp_path / "other")}
     with pytest.raises(HeadraceError, match="has rows that are no versions"):
         Shop(tmp_path, spark, *histories, **other).pipeline.run(spark)
+
+
+def write_table(chance: Random) -> tuple[list[Event], int]:
+    """Return the changes of all keys, with a truncate in between, and the truncate's position."""
+    events = [e for key in range(KEYS) for e in write_history(chance, key)]
+    events = [replace(e, position=f"{int(e.position) * 100 + e.id + 1:06}") for e in events]
+    truncate = 100 * chance.randrange(2, 7)
+    for key in range(KEYS):
+        before = [e for e in events if e.id == key and int(e.position) < truncate]
+        if before and not before[-1].is_delete:
+            # The next change of the key is an insert then: it has all values.
+            after = [e for e in events if e.id == key and int(e.position) > truncate]
+            if after and (after[0].is_left_out or after[0].is_delete):
+                events = [e for e in events if e not in after]
+            events.append(replace(before[-1], position=f"{truncate:06}", is_delete=True))
+    return [replace(e, ms=int(e.position) * 1000) for e in events], truncate
+
+
+def to_record(change: Event) -> dict[str, Any]:
+    row = {"a": change.a, "b": LEFT_OUT if change.is_left_out else str(change.truth)}
+    return event("d" if change.is_delete else "u", int(change.position), change.id, **row)
+
+
+def stop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the next write of versions after the checkpoint has their changes and before the table has them."""
+    name = "headrace.engine.write.version_writer.version_table"
+
+    def stop(table: Any) -> Any:
+        monkeypatch.setattr(name, version_table)
+        raise HeadraceError("stopped by the test", where="a write", fix="run again")
+
+    monkeypatch.setattr(name, stop)
+
+
+def find_versions(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    versions = make_model(events)
+    return sorted(
+        (key, start // 1000, None if end is None else end // 1000, a, str(b))
+        for key, _, start, end, a, b, _ in versions
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sink", [*TABLE_SINKS, "delta"])
+@pytest.mark.parametrize("mode", ["history", "both"])
+def test_versions_equal_the_model_over_runs(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, sink: str, mode: str
+) -> None:
+    chance = Random(f"{sink} {mode}")
+    events, truncate = write_table(chance)
+    batches: list[list[dict[str, Any]]] = [[] for _ in range(BATCHES)]
+    for change in events:
+        # A truncate is one event. Changes that arrive after it and are older are dropped, so it arrives in the last batch.
+        for _ in range(int(int(change.position) != truncate) * (1 + (chance.random() < 0.2))):
+            batches[chance.randrange(BATCHES)].append(to_record(change))
+    batches[-1].append(event("t", truncate, None))
+    shop = Shop(tmp_path, spark, sink_block(sink, tmp_path, mode=mode))
+    for number, batch in enumerate(batches):
+        chance.shuffle(batch)
+        if number == 1:
+            stop_once(monkeypatch)
+            with pytest.raises(HeadraceError, match="stopped by the test"):
+                shop.run(*batch)
+            shop.pipeline.run(spark)
+        else:
+            shop.run(*batch)
+    assert shop.versions(TABLE if mode == "history" else HISTORY, "a", "b") == find_versions(events)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.support.memory_sink import MemorySink
 
+from headrace.checkpoint.layout import Checkpoint
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
@@ -19,8 +20,7 @@ from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import RetriableError
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.spark.storage import Folder
-from headrace.upsert.table_sources import TableSources
+from headrace.upsert.table_state import TableState
 from headrace_sources import FilesSource
 
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ def rows_of(spark: SparkSession, sink: Sink) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in sink.read_back(spark, TABLE).select("id", "name").collect())
 
 
+def make_state(spark: SparkSession, folder: Path) -> TableState:
+    return TableState(Checkpoint(spark, str(folder), "shop"), "shop.orders", 3600)
+
+
 def test_each_sink_gets_rows_of_its_mode_and_repeats_are_skipped(spark: SparkSession) -> None:
     table, log = memory(), memory()
     rows = spark.createDataFrame([(1, "a", False, "0A"), (2, "b", False, "0B")], ROWS)
@@ -105,8 +109,8 @@ def test_batch_states_whether_the_run_maintains_the_table(
     received = writer(spark, sink, is_maintained=is_maintained)
     received.write(make_plan({sink: "upsert"}), {"upsert": rows})
     received.delete(make_plan({sink: "upsert"}), sink, rows, "tombstones")
-    sources = TableSources(Folder(spark, str(tmp_path)), "shop.orders")
-    received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, sources)
+    state = make_state(spark, tmp_path)
+    received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, state)
     assert [batch.is_maintained for batch in sink.batches] == [is_maintained] * 3
 
 
@@ -124,20 +128,20 @@ def test_unavailable_values_are_filled_from_the_table_of_each_sink(spark: SparkS
 
 
 def test_truncate_removes_older_rows_of_its_source_once(spark: SparkSession, tmp_path: Path) -> None:
-    sink, sources = memory(), TableSources(Folder(spark, str(tmp_path)), "shop.orders")
-    sources.add(["eu", "us"])
+    sink, state = memory(), make_state(spark, tmp_path)
+    state.sources.add(["eu", "us"])
     stored = spark.createDataFrame([(1, "old", False, "0A"), (2, "new", False, "0C")], ROWS)
     others = spark.createDataFrame(
         [(3, "us", False, "0A", "us"), (4, "us, filled", False, "0A", "us")], f"{ROWS}, source string"
     )
-    position = sources.tag(F.col("_headrace_position"), F.col("source"))
+    position = state.sources.tag(F.col("_headrace_position"), F.col("source"))
     filled = F.concat(position, F.when(F.col("id") == 4, "!").otherwise(""))
     stored = stored.unionAll(others.withColumn("_headrace_position", filled).drop("source"))
     sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
     for _ in range(2):
-        writer(spark, sink).truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, sources)
+        writer(spark, sink).truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, state)
         assert rows_of(spark, sink) == [(2, "new"), (3, "us"), (4, "us, filled")]
     writer(spark, sink).truncate(
-        make_plan({sink: "upsert"}, marks=BatchMarks("checkpoint", 8), truncated_sinks=(sink,)), {"us": "0B"}, sources
+        make_plan({sink: "upsert"}, marks=BatchMarks("checkpoint", 8), truncated_sinks=(sink,)), {"us": "0B"}, state
     )
     assert rows_of(spark, sink) == [(2, "new")]

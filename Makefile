@@ -48,7 +48,7 @@ hooks: $(VENV)/.installed-dev  ## every git hook on every file: what lint checks
 	$(VENV)/bin/pre-commit run --all-files
 
 clean:  ## remove the files of the other targets (the jars under ~/.cache/headrace stay)
-	rm -rf $(VENV) .tox .torture .soak build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .tox .torture .soak build dist site sbom .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

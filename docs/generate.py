@@ -1,4 +1,4 @@
-"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/ and tables of README.md and docs/readers.md.
+"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/, llms.txt and tables of README.md and docs/readers.md.
 
 ::
 
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contracts import CONTRACTS, contract_page
+from index_pages import llms_page
 from readers import TABLES, reader_table
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT
@@ -64,6 +65,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "options.md", options_page()
     yield DOCS / "capabilities.md", capability_page()
     yield README, readme()
+    yield DOCS.parent / "llms.txt", llms_page()
     yield DOCS / "readers.md", readers_page()
     for kind in CONTRACTS:
         yield DOCS / "contracts" / f"{kind}.md", contract_page(kind)

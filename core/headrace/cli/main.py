@@ -14,6 +14,7 @@ import click
 from headrace import __version__
 from headrace.cli import error_report
 from headrace.cli.commands.check import check
+from headrace.cli.commands.completion import completion
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
@@ -88,6 +89,7 @@ for _command in (
     jars,
     package,
     new,
+    completion,
     version,
 ):
     cli.add_command(_command)

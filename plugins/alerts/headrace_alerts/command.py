@@ -21,7 +21,7 @@ alert = BlockGroup("alert", AlertsConfig, block="alerts", help="Test the receive
 
 
 @alert.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--to", "number", type=click.IntRange(min=1), metavar="N", help="Only the receiver N of `to:`, from 1.")
 def test(file: str, *, number: int | None) -> None:
     """Send a test alert to each receiver, and its end.

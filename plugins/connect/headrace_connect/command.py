@@ -48,7 +48,7 @@ class ConnectTarget:
     msk: dict[str, Any]
 
 
-_file = click.argument("file")
+_file = click.argument("file", type=click.Path())
 
 
 def _check_timeout(_context: click.Context, _parameter: click.Parameter, value: float) -> float:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+#: File with the JSON Schema of pipeline files, for editors.
+_SCHEMA = "headrace.schema.json"
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
@@ -43,7 +46,6 @@ def import_files(
     Connectors of Kafka Connect, properties of its workers, Debezium Server, Flink CDC, and jobs of Hudi Streamer. All files
     together become one pipeline. A report on stderr lists every option that is not in the pipeline file, the reason, and what to do.
     """
-    from headrace.sdk import ConfigError
     from headrace_import.pipeline_import import ImportOptions, import_paths
 
     if runs_check and output is None:
@@ -52,19 +54,33 @@ def import_files(
     if output is None:
         click.echo(result.pipeline, nl=False)
     else:
-        try:
-            with output.open("x", encoding="utf-8") as file:
-                file.write(result.pipeline)
-        except FileExistsError:
-            fix = "name another file, or remove it"
-            raise ConfigError("the file exists already", where=str(output), fix=fix) from None
+        _write(output, result.pipeline)
+        # The schema has the options of the plugins that are installed here, so it is next to the file.
+        context.invoke(_find_command(context, "schema"), output=output.with_name(_SCHEMA))
     if result.report.findings:
         click.echo(str(result.report), err=True)
     if output is not None:
-        click.echo(f"written: {output}", err=True)
+        click.echo(f"written: {output}, and {_SCHEMA} for editors", err=True)
     if runs_check:
-        program = context.find_root()
-        assert isinstance(program.command, click.Group)
-        check = program.command.get_command(program, "check")
-        assert check is not None, "a command of the core"
-        context.invoke(check, file=str(output), connect=take_over)
+        context.invoke(_find_command(context, "check"), file=str(output), connect=take_over)
+
+
+def _write(output: Path, pipeline: str) -> None:
+    """Write a pipeline file that names its schema. ConfigError if the file exists."""
+    from headrace.sdk import ConfigError
+
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(f"# yaml-language-server: $schema={_SCHEMA}\n{pipeline}")
+    except FileExistsError:
+        fix = "name another file, or remove it"
+        raise ConfigError("the file exists already", where=str(output), fix=fix) from None
+
+
+def _find_command(context: click.Context, name: str) -> click.Command:
+    """Return a command of the core."""
+    program = context.find_root()
+    assert isinstance(program.command, click.Group)
+    command = program.command.get_command(program, name)
+    assert command is not None
+    return command

@@ -125,7 +125,7 @@ verify = BlockCommand(
     callback=_verify,
     help=_verify.__doc__,
     params=[
-        click.Argument(["file"]),
+        click.Argument(["file"], type=click.Path()),
         click.Argument(["tables"], nargs=-1, metavar="[TABLE]..."),
         click.Option(["--keys"], is_flag=True, help="Also print the key of each row that differs, and its columns."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),

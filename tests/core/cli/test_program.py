@@ -19,7 +19,7 @@ from headrace.sdk.hookspecs import hookimpl
 
 BUILT_IN = [
     *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync", "log"),
-    *("plugins", "schema", "jars", "package", "new", "version"),
+    *("plugins", "schema", "jars", "package", "new", "completion", "version"),
 ]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from tests.support.dist import ROOT
 from tests.support.pages import list_blocks
@@ -63,10 +65,26 @@ def test_writes_a_file_once(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "pipeline.yaml"
     assert run(source, "-o", output).exit_code == 0
     text = output.read_text(encoding="utf-8")
-    assert text.startswith("# Imported from source.json\nname: source\n")
+    assert text.partition("\n")[2].startswith("# Imported from source.json\nname: source\n")
     again = run(source, "-o", output)
     assert (again.exit_code, "the file exists already" in again.stderr) == (2, True)
     assert output.read_text(encoding="utf-8") == text
+
+
+def test_written_file_names_a_schema_that_accepts_it(source: Path, tmp_path: Path) -> None:
+    """As an editor does: resolve the first line next to the file, and validate the rest."""
+    output = tmp_path / "folder/pipeline.yaml"
+    output.parent.mkdir()
+    assert run(source, "--output", output, "--bootstrap-servers", "broker:9092").exit_code == 0
+    text = output.read_text(encoding="utf-8")
+    key, _, name = text.splitlines()[0].partition("$schema=")
+    assert key == "# yaml-language-server: "
+    schema = json.loads((output.parent / name).read_text(encoding="utf-8"))
+    assert schema == json.loads(CliRunner().invoke(cli, ["schema"]).stdout)
+    pipeline = yaml.safe_load(text)
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(pipeline)) == []
+    (error,) = jsonschema.Draft202012Validator(schema).iter_errors({**pipeline, "chekpoint": "c"})
+    assert "'chekpoint' was unexpected" in error.message
 
 
 def test_check_of_the_written_file(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +92,7 @@ def test_check_of_the_written_file(source: Path, tmp_path: Path, monkeypatch: py
     output = tmp_path / "pipeline.yaml"
     result = run(source, "--output", output, "--check")
     assert (result.exit_code, output.exists()) == (2, True)
-    report, _, error = result.stderr.partition(f"written: {output}\n")
+    report, _, error = result.stderr.partition(f"written: {output}, and headrace.schema.json for editors\n")
     assert "to do before a run" in report
     assert "KAFKA_BOOTSTRAP" in error
     assert str(output) in error

@@ -6,7 +6,7 @@ import click
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--connect", is_flag=True, help="Also try brokers, registry, topics, credentials and sinks.")
 @click.option("--source", is_flag=True, help="First check the source database for settings that lose changes.")
 @click.pass_context

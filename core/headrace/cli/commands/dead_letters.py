@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("dead-letters")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option(
     "--reason",
     type=click.Choice([reason.value for reason in RejectReason]),

@@ -6,7 +6,7 @@ import click
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--reason", default="", help="Reason, stored in the checkpoint.")
 def epoch(file: str, *, reason: str) -> None:
     """Declare that the database restarted its positions.

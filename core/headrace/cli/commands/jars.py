@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("file", required=False, type=click.Path())
 @click.option("--download", is_flag=True, help="Download missing jars.")
 @click.option(
     "--lock",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="The last N commands. Default: all.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def log(file: str, *, last: int | None, form: str) -> None:

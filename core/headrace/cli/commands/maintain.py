@@ -6,7 +6,7 @@ import click
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--dry-run", is_flag=True, help="Only report what is due.")
 def maintain(file: str, tables: tuple[str, ...], *, dry_run: bool) -> None:

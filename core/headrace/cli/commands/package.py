@@ -14,7 +14,7 @@ _EMR_OPTIONS = "--application-id ID --execution-role-arn ROLE --mode STREAMING"
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--output", metavar="DIR", help="Output folder. Default: the pipeline's name with -package.")
 @click.option("--at", metavar="ADDRESS", help="Address at which the cluster reads the folder: s3://lake/packages/shop.")
 def package(file: str, *, output: str | None, at: str | None) -> None:

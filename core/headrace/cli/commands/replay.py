@@ -10,7 +10,7 @@ from headrace.sdk.reject_reason import RejectReason
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option(
     "--reason",
     type=click.Choice([reason.value for reason in RejectReason]),

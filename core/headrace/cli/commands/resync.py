@@ -8,7 +8,7 @@ from headrace.cli.formatting import count_noun
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("table")
 @click.option("--now", is_flag=True, help="Resync even if the snapshot is incomplete or has dead letters.")
 def resync(file: str, table: str, *, now: bool) -> None:

@@ -33,7 +33,7 @@ _LOG_FORMAT = (
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--available-now", is_flag=True, help="Apply the available changes, then exit.")
 @click.option("--trigger", metavar="INTERVAL", help=_TRIGGER)
 @click.option("--serve", metavar="HOST:PORT", help=_SERVE)

@@ -23,7 +23,7 @@ _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("table", required=False)
 @click.option("--as-of", metavar="TIMESTAMP|VERSION", help=_AS_OF)
 @click.option("--since", metavar="TIMESTAMP|VERSION", help="Rows that differ from this version; see --as-of.")

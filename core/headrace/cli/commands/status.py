@@ -21,7 +21,7 @@ _STALE_SECONDS = 60.0
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="A table, or JSON lines.")
 def status(file: str, *, form: str) -> None:
     """Show lag and latency of tables, and errors of failed ones.

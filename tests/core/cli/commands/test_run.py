@@ -186,6 +186,27 @@ def test_live_screen_is_shown_and_ctrl_c_stops_the_run(sample: Path) -> None:
     assert not any(noise in live + last for noise in NOISE)
 
 
+@pytest.mark.nightly
+@pytest.mark.one_spark
+@pytest.mark.usefixtures("interpreted")
+def test_sigterm_during_a_batch_ends_the_run_after_the_batch(sample: Path) -> None:
+    """Kubernetes sends the signal to the first process of a container only."""
+    deliver(sample.parent)
+    process = start(sample.parent, "run", "artists.yaml", "--log-format", "json", start_new_session=True)
+    lake = sample.parent / "lake"
+    stream = lake / "_checkpoints/artists/stream"
+    while not (lake / "moma/artists").exists() and process.poll() is None:  # The batch creates the table.
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert not (stream / "commits/0").exists(), "the batch had ended before the signal"
+    out, err = finish(process)
+    (batch,) = map(json.loads, out.splitlines())
+    assert (batch["batch"], batch["tables"][0]["applied"]) == (0, 900)
+    assert (stream / "commits/0").exists()
+    assert "SIGTERM: stopping after the current batch; a second signal stops immediately\n" in err
+    assert err.endswith("  moma.artists → iceberg: 900 rows in, 900 applied, 0 late, 0 dead letters\n")
+
+
 @pytest.mark.one_spark
 @pytest.mark.usefixtures("interpreted")
 def test_second_signal_interrupts_and_next_run_repeats_the_batch(sample: Path) -> None:

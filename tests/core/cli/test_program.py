@@ -18,8 +18,8 @@ from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.hookspecs import hookimpl
 
 BUILT_IN = [
-    *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync", "log"),
-    *("plugins", "schema", "jars", "package", "new", "version"),
+    *("run", "check", "doctor", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync"),
+    *("log", "plugins", "schema", "jars", "package", "new", "version"),
 ]
 
 

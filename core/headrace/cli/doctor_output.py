@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from headrace.findings import Finding
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: ""}
-#: Argument of commands in fixes.
-_FILE = "FILE"
 
 
 def print_report(report: Report, *, bundle: str | None, uses_spark: bool) -> None:
@@ -27,7 +25,7 @@ def print_report(report: Report, *, bundle: str | None, uses_spark: bool) -> Non
         if found := report.of(severity):
             console.print(make_text(count_noun(len(found), severity), f"bold {_STYLES[severity]}".strip()))
             for finding in found:
-                _print_finding(console, finding, file)
+                _print_finding(console, finding)
     if report.skipped:
         console.print(make_text("skipped", "bold"))
         for item in report.skipped:
@@ -35,13 +33,13 @@ def print_report(report: Report, *, bundle: str | None, uses_spark: bool) -> Non
     numbers = [count_noun(len(report.of(severity)), severity) for severity in Severity]
     style = next((_STYLES[one] for one in (Severity.ERROR, Severity.WARNING) if report.of(one)), "green")
     console.print(make_text(f"{report.file}: {', '.join(numbers)}, {len(report.passed)} ok", style), soft_wrap=True)
-    if report.skipped and not uses_spark:
+    if not uses_spark and any("--spark" in item.why for item in report.skipped):
         console.print(make_text(f"the checks with Spark: headrace doctor {file} --spark"), soft_wrap=True)
     if bundle:
         console.print(make_text(f"written: {bundle}; read it before you publish it"), soft_wrap=True)
 
 
-def _print_finding(console: Console, finding: Finding, file: str) -> None:
+def _print_finding(console: Console, finding: Finding) -> None:
     head = make_text(f"  {finding.kind.name}", _STYLES[finding.severity])
     first, *rest = finding.what.split("\n")
     console.print(head + make_text(f": {first}"), soft_wrap=True)
@@ -50,5 +48,5 @@ def _print_finding(console: Console, finding: Finding, file: str) -> None:
     if finding.where:
         console.print(make_text(f"    where: {finding.where}"), soft_wrap=True)
     if finding.fix:
-        fix = finding.fix.replace(_FILE, file).replace("\n", "\n         ")
+        fix = finding.fix.replace("\n", "\n         ")
         console.print(make_text(f"      fix: {fix}", keep_lines=True), soft_wrap=True)

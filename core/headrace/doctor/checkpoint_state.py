@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -47,6 +47,7 @@ class CheckpointState:
     batches: Sequence[BatchProgress] = ()
     commands: Sequence[AuditEntry] = ()
     header: Mapping[str, Any] | None = field(default=None, repr=False)
+    is_readable: bool = False
 
     @classmethod
     def open(cls, pipeline: Pipeline, spark: SparkSession | None = None) -> CheckpointState:
@@ -83,10 +84,16 @@ class CheckpointState:
         checks = {self.where: self._check_files, "runs": self._check_runs}
         checks |= {"tables": self._check_tables, "commands": self._check_commands}
         for what, check in checks.items():
-            yield Check(what, partial(check, reader), kinds.CHECKPOINT_INVALID)
+            yield Check(what, partial(self._run, check, reader, what), kinds.CHECKPOINT_INVALID)
+
+    def _run(self, check: Callable[[TextFolder], Iterator[Result]], reader: TextFolder, what: str) -> Iterator[Result]:
+        if what == self.where or self.is_readable:
+            yield from check(reader)
+        else:
+            yield Skipped(what, "the checkpoint cannot be read")
 
     def _check_files(self, reader: TextFolder) -> Iterator[Result]:
-        self.header = read_header(reader, self.where, self.pipeline.name)
+        self.header, self.is_readable = read_header(reader, self.where, self.pipeline.name), True
         if self.header is None:
             yield Passed(self.where, "new")
             return

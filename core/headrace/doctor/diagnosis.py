@@ -16,7 +16,7 @@ from headrace.doctor.examination import Check, Passed, Report, Result, Skipped
 from headrace.doctor.folders import list_folder_checks
 from headrace.doctor.machine import list_machine_checks
 from headrace.doctor.session_checks import list_session_checks
-from headrace.findings import Checkup, Severity
+from headrace.findings import Checkup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,52 +45,56 @@ class Diagnosis:
     def __post_init__(self) -> None:
         self.report, self._clocks = Report(self.file), ClockReadings()
         self._spark: SparkSession | None = None
+        #: Delay and newest batch of the pipeline.
+        self._position = Checkup()
 
     def make(self) -> Report:
         """Make all checks, and return their report."""
-        self.report.make([Check(f"pipeline file {self.file}", self._load, kinds.FILE_INVALID)])
-        self.report.make(list_machine_checks(self.pipeline.plan if self.pipeline else None))
+        self.report.make("file", [Check(f"pipeline file {self.file}", self._load, kinds.FILE_INVALID)])
+        self.report.make("machine", list_machine_checks(self.pipeline.plan if self.pipeline else None))
         if self.pipeline is None:
-            self.report.make([Check("pipeline", lambda: [Skipped(_OF_PIPELINE, "the pipeline cannot be built")])])
-            self.report.make(self.list_blocks(Checkup(note_time=self._clocks.note)))
+            why = "the pipeline cannot be built"
+            self.report.make("pipeline", [Check("pipeline", lambda: [Skipped(_OF_PIPELINE, why)])])
+            self.report.make("blocks", self.list_blocks(Checkup(note_time=self._clocks.note)))
         else:
             self._examine(self.pipeline)
-        self.report.make([Check("clock", self._clocks.compare)])
+        self.report.make("clock", [Check("clock", self._clocks.compare)])
+        self.report.name_file()
         return self.report
 
     def _examine(self, pipeline: Pipeline) -> None:
-        self.report.make([*list_option_checks(pipeline.plan), *list_folder_checks(pipeline.plan)])
+        self.report.make("options", list_option_checks(pipeline.plan))
+        self.report.make("folders", list_folder_checks(pipeline.plan))
         if self.start_session is not None:
-            self.report.make([Check("Spark session", lambda: self._start(pipeline), kinds.SESSION_FAILED, limit=None)])
-        self.state = CheckpointState.open(pipeline, self._spark)
-        self.report.make(self.state.list_checks())
-        checkup = self._make_checkup(self.state)
-        self.report.make(list_connection_checks(pipeline.plan, checkup))
-        self.report.make(self.list_blocks(checkup))
+            start = Check("Spark session", lambda: self._start(pipeline), kinds.SESSION_FAILED, limit=None)
+            self.report.make("session", [start])
+        self.report.make("checkpoint", self._list_checkpoint_checks(pipeline))
+        find = partial(find_local, conf=pipeline.plan.spark_conf)
+        checkup = replace(self._position, spark=self._spark, find_local=find, note_time=self._clocks.note)
+        self.report.make("connections", list_connection_checks(pipeline.plan, checkup))
+        self.report.make("blocks", self.list_blocks(checkup))
         if self._spark is not None:
             known = {finding.what for finding in self.report.findings}
-            self.report.make(list_session_checks(pipeline, self._spark, known))
+            self.report.make("session", list_session_checks(pipeline, self._spark, known))
 
     def _load(self) -> Iterator[Result]:
         self.pipeline = self.load()
         yield Passed(f"pipeline file {self.file}", f"pipeline {self.pipeline.name}")
 
     def _start(self, pipeline: Pipeline) -> Iterator[Result]:
-        if any(
-            finding.severity == Severity.ERROR and finding.kind in _PREVENT_SPARK for finding in self.report.findings
-        ):
+        if any(finding.kind in _PREVENT_SPARK for finding in self.report.findings):
             yield Skipped("the Spark session", "the errors above prevent its start")
             return
         assert self.start_session is not None, "checked by the caller"
         self._spark = self.start_session(pipeline)
         yield Passed("Spark session", f"Spark {self._spark.version}, {self._spark.sparkContext.master}")
 
-    def _make_checkup(self, state: CheckpointState) -> Checkup:
-        find = partial(find_local, conf=state.pipeline.plan.spark_conf)
-        checkup = Checkup(self._spark, state.delay_seconds, find_local=find, note_time=self._clocks.note)
-        if self._spark is None or (folders := state.folders) is None or not folders.next_batch:
-            return checkup
-        return replace(checkup, stream=folders.stream, batch=folders.next_batch - 1)
+    def _list_checkpoint_checks(self, pipeline: Pipeline) -> Iterator[Check]:
+        self.state = CheckpointState.open(pipeline, self._spark)
+        yield from self.state.list_checks()
+        self._position = Checkup(delay_seconds=self.state.delay_seconds)
+        if (folders := self.state.folders) is not None and (planned := folders.next_batch):
+            self._position = replace(self._position, stream=folders.stream, batch=planned - 1)
 
 
 #: Findings with which Spark does not start.

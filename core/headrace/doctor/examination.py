@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -11,6 +13,8 @@ from headrace.errors import ConfigError, DataError, HeadraceError, LoginError, P
 from headrace.findings import Finding, FindingKind, Severity
 from headrace.time_limit import run_within
 
+#: Pipeline file in commands of fixes.
+_FILE = re.compile(r"\bFILE\b")
 #: Seconds of a check. The longest wait for a server is half of it.
 LIMIT = 60.0
 
@@ -49,7 +53,7 @@ class Check:
     what: str
     run: Callable[[], Iterable[Result]]
     rejected: FindingKind = kinds.CONNECTION_REJECTED
-    limit: float | None = LIMIT
+    limit: float | None = field(default_factory=lambda: LIMIT)
 
     def results(self) -> list[Result]:
         """Run the check, and return its results. An error and a time-out are findings that follow the results before them."""
@@ -104,10 +108,17 @@ class Report:
         """Return the findings of a severity."""
         return [finding for finding in self.findings if finding.severity == severity]
 
-    def make(self, checks: Iterable[Check]) -> None:
-        """Make checks and add their results."""
-        for check in checks:
-            self.results += check.results()
+    def make(self, what: str, checks: Iterable[Check]) -> None:
+        """Make checks and add their results. An error of a plugin that is asked for its checks is a finding, too."""
+        try:
+            for check in checks:
+                self.results += check.results()
+        except Exception as error:  # noqa: BLE001 - the other checks run as well
+            self.results.append(explain(error, what, kinds.CHECK_FAILED))
+
+    def name_file(self) -> None:
+        """Put the name of the file into the commands of all fixes."""
+        self.results = [_name_file(one, self.file) if isinstance(one, Finding) else one for one in self.results]
 
     def redact(self, clean: Callable[[str], str]) -> Report:
         """Return the report with ``clean`` applied to its texts."""
@@ -130,6 +141,10 @@ def explain(error: BaseException, where: str, rejected: FindingKind) -> Finding:
     )
     kind = next((kind for error_class, kind in by_class if isinstance(error, error_class)), kinds.CHECK_FAILED)
     return Finding(kind, error.what, error.where or where, error.fix)
+
+
+def _name_file(finding: Finding, file: str) -> Finding:
+    return finding if finding.fix is None else replace(finding, fix=_FILE.sub(lambda _: shlex.quote(file), finding.fix))
 
 
 def _first_line(text: str) -> str:

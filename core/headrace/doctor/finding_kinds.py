@@ -14,6 +14,7 @@ SPARK_UNUSABLE = _error("spark-unusable", meaning="PySpark is missing, or is not
 SPARK_UNSUPPORTED = _error("spark-unsupported", meaning="headrace or a plugin does not support this version of Spark.")
 SPARK_UNTESTED = _warning("spark-untested", meaning="headrace or a plugin is not tested with this version of Spark.")
 JAVA_MISSING = _error("java-missing", meaning="The machine has no Java that this version of Spark supports.")
+JAVA_IGNORED = _note("java-ignored", meaning="`JAVA_HOME` names a Java that this version of Spark does not support.")
 JARS_MISSING = _warning("jars-missing", meaning="Jars are not on this machine yet. A run downloads them.")
 JAR_INVALID = _error("jar-invalid", meaning="A jar differs from its first download, or its coordinates are invalid.")
 MEMORY_EXCEEDED = _error("memory-exceeded", meaning="`spark.driver.memory` is more than the machine or container has.")

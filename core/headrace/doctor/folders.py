@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.light_reader import find_local
 from headrace.doctor import finding_kinds as kinds
 from headrace.doctor.examination import Check, Passed, Result, Skipped
-from headrace.doctor.machine import format_size
+from headrace.doctor.machine import format_size, read_setting
 from headrace.findings import Finding
 from headrace.runtime.jars.resolution import cache_home
-from headrace.runtime.java.jvm import read_spark_default
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
@@ -40,9 +39,7 @@ def list_folder_checks(plan: Plan) -> Iterator[Check]:
 
 def _list_folders(plan: Plan) -> tuple[dict[str, Path], dict[str, str]]:
     """Return the local folders by their names for users, and the addresses that may be in another file system."""
-    scratch = (
-        os.environ.get("SPARK_LOCAL_DIRS") or plan.spark_conf.get(_LOCAL_FOLDER) or read_spark_default(_LOCAL_FOLDER)
-    )
+    scratch = os.environ.get("SPARK_LOCAL_DIRS") or read_setting(plan, _LOCAL_FOLDER)
     folders = {"cache of jars": cache_home()}
     folders |= {f"scratch folder {name}": Path(name) for name in (scratch or tempfile.gettempdir()).split(",")}
     addresses = {"checkpoint": plan.checkpoint}

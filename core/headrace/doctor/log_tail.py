@@ -50,8 +50,8 @@ def _select(lines: deque[str]) -> Iterator[str]:
             omitted += 1
             continue
         if omitted:
-            yield f"[{omitted} other lines]"
+            yield f"[other lines: {omitted}]"
         omitted = 0
         yield shown
     if omitted:
-        yield f"[{omitted} other lines]"
+        yield f"[other lines: {omitted}]"

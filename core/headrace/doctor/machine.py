@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +70,9 @@ def _check_java() -> Iterator[Result]:
         return
     java = find_java(version)
     yield Passed("Java", f"{java.version} in {java.home} ({java.origin})")
+    if (home := os.environ.get("JAVA_HOME")) and java.origin != "JAVA_HOME":
+        what = f"JAVA_HOME has no Java for Spark {version}: Java {java.version} in {java.home} ({java.origin}) is used"
+        yield Finding(kinds.JAVA_IGNORED, what, f"JAVA_HOME={home}", "unset JAVA_HOME, or set it to that Java")
 
 
 def _check_plugins() -> Iterator[Result]:
@@ -117,7 +122,7 @@ def _check_memory(plan: Plan) -> Iterator[Result]:
     if is_submitted():
         yield Skipped("memory", "spark-submit has started the driver")
         return
-    written = plan.spark_conf.get(_DRIVER_MEMORY) or read_spark_default(_DRIVER_MEMORY) or _DEFAULT_MEMORY
+    written = read_setting(plan, _DRIVER_MEMORY) or _DEFAULT_MEMORY
     wanted = int(_parse_size(written) * _OVERHEAD)
     total, free = read_memory()
     where, fix = f"{_DRIVER_MEMORY}: {written}", f"lower `{_DRIVER_MEMORY}` under `spark:`, or use a larger machine"
@@ -129,6 +134,15 @@ def _check_memory(plan: Plan) -> Iterator[Result]:
         yield Finding(kinds.MEMORY_LOW, what, where, f"end other programs, or {fix}")
     else:
         yield Passed("memory", f"{written} for the driver" + ("" if free is None else f", {format_size(free)} free"))
+
+
+def read_setting(plan: Plan, key: str) -> str | None:
+    """Return a setting of a pipeline, or of Spark's configuration."""
+    if value := plan.spark_conf.get(key):
+        return value
+    with suppress(ConfigError):  # PySpark is not installed
+        return read_spark_default(key)
+    return None
 
 
 def _parse_size(text: str) -> int:

@@ -28,7 +28,7 @@ DATABASE_REJECTED = FindingKind(
 DATABASE_UNCHECKED = FindingKind(
     "database-unchecked",
     Severity.WARNING,
-    "The source database does not answer this machine, or its driver is not installed.",
+    "The source database cannot be checked from this machine: it does not answer, only the connector has its login, or the driver is missing.",
 )
 CONNECTOR_FAILED = FindingKind("connector-failed", Severity.ERROR, "The connector or one of its tasks has failed.")
 CONNECTOR_MISSING = FindingKind("connector-missing", Severity.WARNING, "Kafka Connect does not have the connector.")
@@ -60,8 +60,9 @@ def _diagnose_database(options: Mapping[str, str], checkup: Checkup) -> Iterator
     try:
         yield from ask_database(options, lambda query: list(_examine(query, options, where, checkup)))
     except (ConfigError, RetriableError) as error:
-        is_away = isinstance(error, RetriableError) or isinstance(error.__cause__, ImportError)
-        kind = DATABASE_UNCHECKED if is_away else DATABASE_REJECTED
+        # Only an error of the driver is the database's own.
+        is_answer = isinstance(error, ConfigError) and not isinstance(error.__cause__, ImportError | None)
+        kind = DATABASE_REJECTED if is_answer else DATABASE_UNCHECKED
         yield Finding(kind, error.what, error.where or where, error.fix)
 
 

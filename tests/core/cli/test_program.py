@@ -199,6 +199,7 @@ def test_version_is_printed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch)
         (["show", "artists.yaml"], 0, ""),
         (["run", "artists.yaml"], 2, "PySpark is not installed"),
         (["check", "artists.yaml"], 2, "PySpark is not installed"),
+        (["doctor", "artists.yaml"], 1, "spark-unusable: PySpark is not installed"),
     ],
 )
 def test_commands_without_pyspark(sample: Path, arguments: list[str], code: int, text: str) -> None:

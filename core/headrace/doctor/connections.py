@@ -31,10 +31,10 @@ def list_option_checks(plan: Plan) -> Iterator[Check]:
 
 
 def list_connection_checks(plan: Plan, checkup: Checkup) -> Iterator[Check]:
-    """Yield the checks of plugins that connect to servers without a session, and those of their own findings."""
+    """Yield the checks of the plugins' own findings and, without a session, of the connections that need none."""
     skipped: dict[str, None] = {}
     for plugin in plan.plugins:
-        if not plugin.connect_needs_spark:
+        if checkup.spark is None and not plugin.connect_needs_spark:
             yield Check(f"connection of {describe(plugin)}", partial(_connect, plugin, checkup))
         elif checkup.spark is None and CONNECT.has(type(plugin)):
             skipped[describe(plugin)] = None
@@ -70,7 +70,7 @@ def _check_options(plugin: Plugin) -> Iterator[Result]:
 def _connect(plugin: Plugin, checkup: Checkup) -> Iterator[Result]:
     time_listener.set(checkup.note_time)
     with _explained(plugin):
-        for what, found in plugin.connect(checkup.spark):  # type: ignore[arg-type]  # it needs none
+        for what, found in plugin.connect(None):  # type: ignore[arg-type]  # it needs none
             yield Passed(what, found)
 
 

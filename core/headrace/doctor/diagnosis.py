@@ -73,9 +73,8 @@ class Diagnosis:
         checkup = replace(self._position, spark=self._spark, find_local=find, note_time=self._clocks.note)
         self.report.make("connections", list_connection_checks(pipeline.plan, checkup))
         self.report.make("blocks", self.list_blocks(checkup))
-        if self._spark is not None:
-            known = {finding.what for finding in self.report.findings}
-            self.report.make("session", list_session_checks(pipeline, self._spark, known))
+        known = {finding.what for finding in self.report.findings}
+        self.report.make("session", list_session_checks(pipeline, checkup, known))
 
     def _load(self) -> Iterator[Result]:
         self.pipeline = self.load()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.doctor import finding_kinds as kinds
 from headrace.doctor.examination import Check, Passed, Result, explain
-from headrace.findings import Finding
+from headrace.engine.commands.preflight import try_connections
+from headrace.findings import Checkup, Finding
+from headrace.http_client import time_listener
+from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,16 +25,30 @@ _LIMIT = 600.0
 _KINDS = {"warning": kinds.OPTION_UNWISE, "note": kinds.OPTION_NOTE}
 
 
-def list_session_checks(pipeline: Pipeline, spark: SparkSession, known: Collection[str]) -> Iterator[Check]:
-    """Yield the checks of ``headrace check --connect``, and those of maintenance. ``known``: texts of findings that other checks made."""
-    yield Check("connections, topics and columns", partial(_check_pipeline, pipeline, spark, known), limit=_LIMIT)
-    yield Check("maintenance", partial(_check_maintenance, pipeline, spark), limit=_LIMIT)
+def list_session_checks(pipeline: Pipeline, checkup: Checkup, known: Collection[str]) -> Iterator[Check]:
+    """Yield the checks of ``headrace check --connect``, and those of maintenance. ``known``: texts of findings that other checks made.
+
+    An error of the first ones does not prevent the connections.
+    """
+    spark = checkup.spark
+    if spark is not None:
+        yield Check("topics and columns", partial(_check_pipeline, pipeline, spark, known), limit=_LIMIT)
+        yield Check("connections", partial(_try_connections, pipeline, spark, checkup.note_time), limit=_LIMIT)
+        yield Check("maintenance", partial(_check_maintenance, pipeline, spark), limit=_LIMIT)
 
 
 def _check_pipeline(pipeline: Pipeline, spark: SparkSession, known: Collection[str]) -> Iterator[Result]:
-    for item in pipeline.check(spark, connect=True):
+    for item in pipeline.check(spark):
         if item.what not in _KINDS or item.found.partition(": ")[2] not in known:
             yield _to_result(item, pipeline.name)
+
+
+def _try_connections(
+    pipeline: Pipeline, spark: SparkSession, note_time: Callable[[str, float], None]
+) -> Iterator[Result]:
+    time_listener.set(note_time)
+    for item in try_connections(pipeline.plan, Sessions(spark, pipeline.plan.sql_conf).of("doctor")):
+        yield _to_result(item, pipeline.name)
 
 
 def _to_result(item: CheckItem, pipeline: str) -> Result:

@@ -386,10 +386,13 @@ def test_archive_of_an_invalid_file_has_no_secret(headrace: Headrace, sample: Pa
         + "alerts: {to: [{slack: {url: 'https://hooks.example/T0/B0/secretpath'}}]}\n"
         "connect: {config: {connector.class: x, database.password: hunter2hunter2}}\n"
     )
-    done = headrace("doctor", str(sample), "--bundle", str(path))
+    log = sample.with_name("run.log")
+    log.write_text(f"2026-11-30T10:00:00Z https://hooks.example/T0/B0/secretpath does not answer {SALT}\n")
+    done = headrace("doctor", str(sample), "--bundle", str(path), "--log", str(log))
     assert done.exit_code == 1
     content = path.read_bytes()
     assert b"secretpath" not in content
+    assert SALT.encode() not in content
     assert b"hunter2" not in content
     files = read_archive(path)
     assert "salt: ${env:SALT}" in files["pipeline.yaml"], "references stay"

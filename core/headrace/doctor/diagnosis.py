@@ -38,12 +38,14 @@ class Diagnosis:
     load: Callable[[], Pipeline]
     list_blocks: Callable[[Checkup], Iterator[Check]]
     start_session: Callable[[Pipeline], SparkSession] | None = None
+    #: Called with each check before it is made.
+    step: Callable[[str], None] = lambda what: None
     pipeline: Pipeline | None = None
     state: CheckpointState | None = None
     report: Report = field(init=False)
 
     def __post_init__(self) -> None:
-        self.report, self._clocks = Report(self.file), ClockReadings()
+        self.report, self._clocks = Report(self.file, step=self.step), ClockReadings()
         self._spark: SparkSession | None = None
         #: Delay and newest batch of the pipeline.
         self._position = Checkup()

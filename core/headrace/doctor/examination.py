@@ -84,6 +84,8 @@ class Report:
 
     file: str
     results: list[Result] = field(default_factory=list)
+    #: Called with each check before it is made.
+    step: Callable[[str], None] = field(default=lambda what: None, compare=False)
 
     @property
     def findings(self) -> list[Finding]:
@@ -112,6 +114,7 @@ class Report:
         """Make checks and add their results. An error of a plugin that is asked for its checks is a finding, too."""
         try:
             for check in checks:
+                self.step(f"checking: {check.what}")
                 self.results += check.results()
         except Exception as error:  # noqa: BLE001 - the other checks run as well
             self.results.append(explain(error, what, kinds.CHECK_FAILED))

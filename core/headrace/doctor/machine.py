@@ -47,7 +47,7 @@ _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.
 
 def list_machine_checks(plan: Plan | None) -> Iterator[Check]:
     """Yield the checks of the machine; of a pipeline that cannot be built, those that need no plan."""
-    yield Check("versions", _check_versions, kinds.SPARK_UNUSABLE)
+    yield Check("PySpark", _check_versions, kinds.SPARK_UNUSABLE)
     yield Check("Java", _check_java, kinds.JAVA_MISSING)
     yield Check("plugins", _check_plugins, kinds.PLUGIN_BROKEN)
     if plan is not None:

@@ -51,9 +51,8 @@ def doctor(
     if log_file and not bundle:
         raise click.UsageError("--log needs --bundle")
     with Spinner() as spinner:
-        spinner.step("making the checks")
         start = partial(_start_session, reporter=spinner) if uses_spark else None
-        diagnosis = Diagnosis(file, partial(_load, ctx, file), partial(_list_blocks, ctx, file), start)
+        diagnosis = Diagnosis(file, partial(_load, ctx, file), partial(_list_blocks, ctx, file), start, spinner.step)
         diagnosis.make()
         diagnosis.report = diagnosis.report.redact(hide_secrets)
     if bundle:

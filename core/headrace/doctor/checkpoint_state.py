@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from headrace.doctor import finding_kinds as kinds
 from headrace.doctor.examination import Check, Passed, Result, Skipped
 from headrace.findings import Finding
 from headrace.progress.audit_entry import STARTED
+from headrace.progress.rates import measure_age
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CheckpointState:
         tables = self.status.tables if self.status else ()
         delays = [table.lag_seconds for table in tables if table.lag_seconds is not None]
         if self.run is None or self.run.was_killed_here:
-            delays += [age for table in tables if (age := find_age(table)) is not None]
+            delays += [age for table in tables if (age := measure_age(table)) is not None]
         return max(delays, default=None)
 
     def list_checks(self) -> Iterator[Check]:
@@ -139,7 +139,8 @@ class CheckpointState:
         for table in self.status.tables:
             yield from _check_table(table)
         if letters := self.status.summary.dead_letters:
-            what = f"the last {self.status.summary.batches} batches wrote {letters} dead letters"
+            count = self.status.summary.batches
+            what = f"{letters} dead letter{'s' * (letters != 1)} in the last {count} batch{'es' * (count != 1)}"
             fix = "headrace dead-letters FILE shows the reasons; correct the cause, then headrace replay FILE"
             yield Finding(kinds.DEAD_LETTERS, what, self.where, fix)
 
@@ -163,11 +164,6 @@ def _check_table(table: TableStatus) -> Iterator[Result]:
         yield Finding(kinds.TABLE_BEHIND, what, where, fix)
     else:
         yield Passed(where, "current" if table.lag_seconds is not None else "written")
-
-
-def find_age(table: TableStatus) -> float | None:
-    """Return the seconds since the end of the table's last batch; None without one."""
-    return None if table.ended is None else (datetime.now(UTC) - datetime.fromisoformat(table.ended)).total_seconds()
 
 
 def _is_json(text: str) -> bool:

@@ -134,7 +134,7 @@ def test_findings_are_printed_by_severity_with_place_and_fix(
         "    where: checkpoint lake/_checkpoints/artists",
         "      fix: restore it from a backup, or use a new checkpoint folder: docs/checkpoint.md states what is then read again",
         "1 warning",
-        "  dead-letters: the last 1 batches wrote 3 dead letters",
+        "  dead-letters: 3 dead letters in the last 1 batch",
         "    where: checkpoint lake/_checkpoints/artists",
         f"      fix: headrace dead-letters {sample} shows the reasons; correct the cause, then headrace replay {sample}",
     ]

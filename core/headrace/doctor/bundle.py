@@ -92,10 +92,17 @@ class Bundle:
                 ]
                 yield "commands.jsonl", "".join(self._dump(command) + "\n" for command in shown)
         if self._log is not None:
-            yield "log.txt", "".join(self._clean(line) + "\n" for line in self._log)
+            yield "log.txt", "".join(self._clean_line(line) + "\n" for line in self._log)
 
     def _dump(self, value: Any, indent: int | None = None) -> str:
         return json.dumps(hide_in(value, self._clean), ensure_ascii=False, indent=indent)
+
+    def _clean_line(self, line: str) -> str:
+        """Return a line of the log; of JSON, the names of its fields stay."""
+        try:
+            return self._dump(json.loads(line)) if line.startswith("{") else self._clean(line)
+        except ValueError:
+            return self._clean(line)
 
     def _clean(self, text: str, *, hides_values: bool = True) -> str:
         """Return a text without secrets, and without values of rows."""

@@ -346,6 +346,7 @@ def test_archive_has_no_secret_and_no_value_of_a_row(
     )
     log.write_text(
         f"2026-11-30T10:00:00Z artists batch 0  moma.artists → iceberg: 9 rows in, password={SALT}\n"
+        f'{{"pipeline": "artists", "batch": 1, "error": "no cast of \'{row}\'"}}\n'
         f"26/11/30 10:00:01 WARN TaskSetManager: Lost task: {row}\n"
         f"Caused by: org.postgresql.PSQLException: ERROR: {row}\n\tat org.acme.Reader.read(Reader.java:7)\n{row}\n"
     )
@@ -370,6 +371,7 @@ def test_archive_has_no_secret_and_no_value_of_a_row(
     assert json.loads(files["commands.jsonl"])["command"] == "epoch"
     assert files["log.txt"].splitlines() == [
         "2026-11-30T10:00:00Z artists batch 0  moma.artists → iceberg: 9 rows in, password=******",
+        """{"pipeline": "artists", "batch": 1, "error": "no cast of '…'"}""",
         "26/11/30 10:00:01 WARN TaskSetManager",
         "Caused by: org.postgresql.PSQLException",
         "  at org.acme.Reader.read(Reader.java:7)",

@@ -1,4 +1,4 @@
-"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/, llms.txt and tables of README.md and docs/readers.md.
+"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/, llms.txt and tables of README.md, docs/readers.md and docs/doctor.md.
 
 ::
 
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contracts import CONTRACTS, contract_page
+from findings import finding_table
 from index_pages import llms_page
 from readers import TABLES, reader_table
 
@@ -66,6 +67,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "capabilities.md", capability_page()
     yield README, readme()
     yield DOCS.parent / "llms.txt", llms_page()
+    yield DOCS / "doctor.md", fill_table(DOCS / "doctor.md", finding_table())
     yield DOCS / "readers.md", readers_page()
     for kind in CONTRACTS:
         yield DOCS / "contracts" / f"{kind}.md", contract_page(kind)
@@ -141,12 +143,12 @@ def capability_table(kind: str) -> str:
     return "\n".join(rows)
 
 
-def readme() -> str:
-    """Return README.md with the table of sinks between its marks."""
-    text = README.read_text(encoding="utf-8")
+def fill_table(page: Path, table: str) -> str:
+    """Return a page with the table between its marks."""
+    text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{begin}\n{capability_table('sink')}\n{end}{after}"
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def readers_page() -> str:

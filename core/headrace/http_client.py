@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, IncompleteRead
 from socket import socket
@@ -24,6 +27,9 @@ from urllib.request import (
     Request,
     build_opener,
 )
+
+#: Called with the address and the time of each server that answers ``send``, in seconds since 1970.
+time_listener: ContextVar[Callable[[str, float], None] | None] = ContextVar("time_listener", default=None)
 
 
 class RedirectError(OSError):
@@ -65,6 +71,7 @@ def send(
     opener = make_opener(_SameOriginRedirects(), _AnyStatus(), *proxies, timeout=timeout, tls=tls)
     try:
         with opener.open(request, timeout=idle_timeout) as response:
+            _report_time(request.full_url, response.headers)
             body = response.read(max_bytes + 1)
             if len(body) > max_bytes:
                 raise ResponseTooLargeError(f"the response exceeds {max_bytes:,} bytes")
@@ -74,6 +81,14 @@ def send(
     except HTTPError as error:  # a redirect loop
         with error:
             return Response(error.code, str(error.reason), b"")
+
+
+def _report_time(address: str, headers: Mapping[str, str]) -> None:
+    """Report the time of a response, except that of a cache."""
+    listener, date = time_listener.get(), headers.get("Date")
+    if listener and date and "Age" not in headers:
+        with suppress(ValueError, TypeError, OverflowError):
+            listener(_origin(address), parsedate_to_datetime(date).timestamp())
 
 
 def make_opener(*handlers: BaseHandler, timeout: float, tls: ssl.SSLContext | None = None) -> OpenerDirector:

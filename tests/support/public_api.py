@@ -28,7 +28,13 @@ What plugins and applications may rely on (docs/stability.md). Written by `pytho
 FULLY_PUBLIC = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
 #: Helpers for plugins: modules that list their public names.
 HELPERS = (
-    *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.observer"),
+    *(
+        "headrace.sdk.columns",
+        "headrace.sdk.error_text",
+        "headrace.sdk.findings",
+        "headrace.sdk.http",
+        "headrace.sdk.observer",
+    ),
     *(
         "headrace.sdk.options",
         "headrace.sdk.positions",

@@ -78,6 +78,12 @@ def open_without_spark(address: str, conf: Mapping[str, str], file_systems: Iter
     return system.open_folder(address, options) if system else None
 
 
+def find_local(address: str, conf: Mapping[str, str]) -> Path | None:
+    """Return the absolute path of an address on a local disk; None for another file system. ``conf``: the pipeline's Spark settings."""
+    folder = open_without_spark(address, conf, ())
+    return folder.path.absolute() if isinstance(folder, LocalFolder) else None
+
+
 def _has_settings_of_spark() -> bool:
     """Return whether Spark or Hadoop has settings outside of the pipeline, which may change what an address means."""
     if any(os.environ.get(name) for name in _CLUSTER_SETTINGS):

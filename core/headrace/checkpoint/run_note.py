@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
+    from headrace.sdk.file_system import TextFolder
     from headrace.spark.storage import Folder
 
 _FILE = "run.json"
@@ -43,6 +44,11 @@ class Run:
         return cls(socket.gethostname(), os.getpid(), _find_begin(os.getpid()), started)
 
     @property
+    def was_killed_here(self) -> bool:
+        """Whether this was a process on this machine that has ended without removing its note."""
+        return self.host == socket.gethostname() and self.began != 0 and self.began != _find_begin(self.pid)
+
+    @property
     def is_active_here(self) -> bool:
         """Whether this is another process on this machine that still runs."""
         is_other = self.host == socket.gethostname() and self.pid != os.getpid()
@@ -61,7 +67,7 @@ class RunNote:
 
     def write(self) -> None:
         """Write the note. InUseError if the run that wrote the previous note is active on this machine."""
-        self._earlier = self._read(self._folder)
+        self._earlier = read_run(self._folder)
         if self._earlier is not None and self._earlier.is_active_here:
             raise self.error()
         self._folder.write(_FILE, json.dumps(asdict(self._run)))
@@ -78,12 +84,12 @@ class RunNote:
     def delete(self) -> None:
         """Delete the note, unless another run has replaced it. Errors are ignored, because the note is only informative."""
         with suppress(Exception):
-            if self._read(self._folder) == self._run:
+            if read_run(self._folder) == self._run:
                 self._folder.delete(_FILE)
 
     def error(self) -> InUseError:
         """Return the error that names the other run: the last one that wrote a note."""
-        latest = self._read(self._folder)
+        latest = read_run(self._folder)
         other = self._earlier if latest in (None, self._run) else latest
         return InUseError(
             f"is in use by another run{f': {other}' if other else ''}",
@@ -91,12 +97,18 @@ class RunNote:
             fix="stop one of the runs: only one run may use a checkpoint. No records are lost",
         )
 
-    @staticmethod
-    def _read(folder: Folder) -> Run | None:
-        try:
-            return folder.load(_FILE, lambda text: Run(**json.loads(text)))
-        except ConfigError:  # damaged
-            return None
+
+def read_run(folder: TextFolder) -> Run | None:
+    """Return the run that wrote the note in a checkpoint; None without a note, and for a damaged one."""
+    try:
+        return Run(**json.loads(folder.read(_FILE) or ""))
+    except (ValueError, TypeError):
+        return None
+
+
+def has_ended(host: str, pid: int) -> bool:
+    """Return whether a process was on this machine and does not exist any more; False if the system does not tell."""
+    return host == socket.gethostname() and _find_begin(os.getpid()) != 0 and _find_begin(pid) == 0
 
 
 def _find_begin(pid: int) -> int:

@@ -50,6 +50,12 @@ def redact_with(redact: Callable[[str], str]) -> None:
     meta[_REDACT] = lambda text: redact(earlier(text))
 
 
+def hide_secrets(text: str) -> str:
+    """Return a text without the secrets that ``redact_with`` removes from errors."""
+    redact: Callable[[str], str] = click.get_current_context().meta.get(_REDACT, str)
+    return redact(text)
+
+
 def report_as_json() -> None:
     """Print the error of this program as one JSON line."""
     click.get_current_context().meta[_JSON] = True

@@ -16,6 +16,7 @@ from headrace.cli import error_report
 from headrace.cli.commands.check import check
 from headrace.cli.commands.completion import completion
 from headrace.cli.commands.dead_letters import dead_letters
+from headrace.cli.commands.doctor import doctor
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
 from headrace.cli.commands.log import log
@@ -75,6 +76,7 @@ def cli(ctx: click.Context) -> None:
 for _command in (
     run,
     check,
+    doctor,
     status,
     show,
     tables,

@@ -118,6 +118,11 @@ def _status(name: TableInSink, history: _TableHistory, rate: float, now: float) 
     return status
 
 
+def measure_age(table: TableStatus) -> float | None:
+    """Return the seconds since the end of the table's last batch; None without one."""
+    return None if table.ended is None else (datetime.now(UTC) - datetime.fromisoformat(table.ended)).total_seconds()
+
+
 def _end_of(batch: BatchProgress) -> datetime:
     return datetime.fromisoformat(batch.started) + timedelta(seconds=batch.seconds)
 

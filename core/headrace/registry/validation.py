@@ -63,11 +63,18 @@ def try_construction(item: Registration, plugin: type[Plugin]) -> None:
                 raise
 
 
-def _check_class(item: Registration, target: Any, base_path: str) -> None:
-    module, _, name = base_path.partition(":")
+def load_base(path: str) -> type[Plugin]:
+    """Return a class of BASES."""
+    module, _, name = path.partition(":")
     base: type[Plugin] = getattr(importlib.import_module(module), name)
+    return base
+
+
+def _check_class(item: Registration, target: Any, base_path: str) -> None:
+    base = load_base(base_path)
     if not (isinstance(target, type) and issubclass(target, base)):
-        raise PluginError(f"{item} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
+        what = f"{item} is not a {base.__name__}: {target!r}"
+        raise PluginError(what, fix=f"derive its class from {base.__module__}.{base.__name__}")
     _check_api_version(item, getattr(target, "api_version", None))
     if lacking := sorted(getattr(target, "__abstractmethods__", ())):
         raise PluginError(

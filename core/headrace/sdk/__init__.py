@@ -6,7 +6,8 @@ Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Tra
 - ``changes``, ``events``, ``positions``: columns that pass between plugins;
 - ``rows``, ``conditions``, ``sql``: columns of rows in changes, and SQL in options;
 - ``columns``, ``schemas``, ``sessions``, ``storage``: Spark columns, schemas, sessions and files;
-- ``options``, ``secrets``, ``http``, ``error_text``: option values, secrets, HTTP requests and error messages.
+- ``options``, ``secrets``, ``http``, ``error_text``, ``findings``: option values, secrets, HTTP requests, error messages, and findings of
+  ``headrace doctor``.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.sdk.config import Config
+from headrace.sdk.findings import Checkup, Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,10 @@ class BlockCommand(click.Command):
         ConfigError, with the line, without a block and for an invalid one. Errors after this call show no secret of the block.
         """
         return click.get_current_context().obj.load_block(self, file)  # type: ignore[no-any-return]
+
+    def diagnose(self, file: str, checkup: Checkup) -> Iterable[Finding]:
+        """Return findings for ``headrace doctor``, if the file has the block. An error that it raises becomes a finding."""
+        return ()
 
     def open_session(self, file: str, step: str) -> AbstractContextManager[tuple[Any, SparkSession]]:
         """Yield the pipeline of a file and a session for it, which ends with the command. On a terminal, ``step`` is shown meanwhile."""

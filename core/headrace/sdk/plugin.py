@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from headrace.config_errors import Location, as_config_error
 from headrace.errors import HeadraceError
 from headrace.sdk.config import Config
+from headrace.sdk.findings import Checkup, Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,9 @@ class Plugin:
     cautions: ClassVar[Mapping[str, str]] = {}
     #: A JVM class of those jars; its presence is checked in sessions that headrace did not build.
     jvm_class: ClassVar[str | None] = None
+
+    #: Whether ``connect`` uses its session. Otherwise ``headrace doctor`` calls it with None, before Spark starts.
+    connect_needs_spark: ClassVar[bool] = True
 
     #: SQL settings of the sessions in which headrace reads and writes. The caller's session stays unchanged.
     sql_conf: ClassVar[Mapping[str, str]] = {}
@@ -92,6 +96,13 @@ class Plugin:
         """Try each connection (``headrace check --connect``); yield what was tried and what was found.
 
         Raises when a server is unreachable or rejects the credentials.
+        """
+        return ()
+
+    def diagnose(self, checkup: Checkup) -> Iterable[Finding]:
+        """Return findings for ``headrace doctor`` about servers and data, beyond the errors of ``check`` and ``connect``.
+
+        Called without a session, and with ``--spark`` with one. An error that it raises becomes a finding.
         """
         return ()
 

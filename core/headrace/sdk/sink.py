@@ -183,7 +183,7 @@ class Sink(Plugin, ABC):
         return ()
 
     def place(self) -> str | None:
-        """Return the folder or the catalog of its tables, which no other sink of the pipeline may have; None: it is not checked."""
+        """Return the folder of its tables, or ``catalog NAME``, which no other sink of the pipeline may have; None: it is not checked."""
         return None
 
     def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:

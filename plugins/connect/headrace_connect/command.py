@@ -13,6 +13,7 @@ import click
 
 from headrace.sdk import ConfigError, HeadraceError
 from headrace.sdk.commands import BlockGroup
+from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.options import escape_controls
 from headrace_connect.connect_config import CONFIG_KEY, ConnectConfig
 
@@ -25,6 +26,13 @@ class _ConnectGroup(BlockGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def diagnose(self, file: str, checkup: Checkup) -> Iterator[Finding]:
+        from headrace_connect.diagnosis import diagnose_target
+
+        with open_target(file) as target:
+            for finding in diagnose_target(target, checkup):
+                yield finding.redact(target.deployment.secrets.hide)
 
 
 connect = _ConnectGroup(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 
 from headrace.sdk import Auth, Config, Plugin
+from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.options import option_text
+from headrace_kafka.broker_probe import find_unreachable
 from headrace_kafka.kafka_admin import KafkaAdmin
 
 if TYPE_CHECKING:
@@ -112,6 +114,10 @@ class KafkaClient(Plugin):
     def check(self, spark: SparkSession | None = None) -> None:
         if self.config.auth and self.config.bootstrap_servers:  # without servers, the plugin queries a service
             self.client_options()
+
+    def diagnose(self, checkup: Checkup) -> Iterator[Finding]:
+        if checkup.spark is None and self.config.bootstrap_servers:  # otherwise Kafka's client connects
+            yield from find_unreachable(self.servers)
 
     def reads_topic(self, topic: str, spark: SparkSession | None = None) -> bool:
         """Return whether it reads the records of a topic. Without a session, a pattern of names matches no topic."""

@@ -18,8 +18,8 @@ from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.hookspecs import hookimpl
 
 BUILT_IN = [
-    *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync", "log"),
-    *("plugins", "schema", "jars", "package", "new", "completion", "version"),
+    *("run", "check", "doctor", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync"),
+    *("log", "plugins", "schema", "jars", "package", "new", "completion", "version"),
 ]
 
 
@@ -199,6 +199,7 @@ def test_version_is_printed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch)
         (["show", "artists.yaml"], 0, ""),
         (["run", "artists.yaml"], 2, "PySpark is not installed"),
         (["check", "artists.yaml"], 2, "PySpark is not installed"),
+        (["doctor", "artists.yaml"], 1, "spark-unusable: PySpark is not installed"),
     ],
 )
 def test_commands_without_pyspark(sample: Path, arguments: list[str], code: int, text: str) -> None:

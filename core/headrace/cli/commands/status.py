@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -30,12 +29,13 @@ def status(file: str, *, form: str) -> None:
     table's last batch. If that batch ended more than a minute ago, the lag is shown with its age.
     """
     from headrace.cli.startup import open_checkpoint
+    from headrace.progress.rates import measure_age
 
     with open_checkpoint(file) as (pipeline, spark):
         found = pipeline.status(spark)
     if form == "json":
         for table in found.tables:
-            age = _age_of(table)
+            age = measure_age(table)
             click.echo(
                 format_json({**asdict(table), "age_seconds": age, "is_stale": age is None or age > _STALE_SECONDS})
             )
@@ -45,20 +45,16 @@ def status(file: str, *, form: str) -> None:
         click.echo(f"no tables yet: headrace run {shlex.quote(file)}", err=True)
 
 
-def _age_of(table: TableStatus) -> float | None:
-    """Return the seconds since the end of the table's last batch; None without one."""
-    return None if table.ended is None else (datetime.now(UTC) - datetime.fromisoformat(table.ended)).total_seconds()
-
-
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
     from headrace.cli.run_log import describe_backlog, describe_failure, hint_at_dead_letters
     from headrace.cli.table_output import make_console, make_table, make_text, put
+    from headrace.progress.rates import measure_age
 
     console = make_console()
     shown = make_table("table", "sink", right=("lag", "rows/s", "latency", "last batch"))
     for t in tables:
         latency = None if t.latency_ms is None else t.latency_ms / 1000
-        age = _age_of(t)
+        age = measure_age(t)
         last = UNKNOWN if age is None else f"#{t.batch}, {format_duration(age)} ago"
         lag = describe_backlog(t) if t.error else format_lag(t.lag, t.lag_seconds)
         if age is not None and age > _STALE_SECONDS and t.lag is not None:

@@ -60,6 +60,7 @@ class MskIam(AuthProvider):
 
     name = "msk-iam"
     api_version = 1
+    connect_needs_spark = False
     Config = MskIamConfig
     config: MskIamConfig
     # The shaded jar: the plain jar requires a newer Jackson than Spark supports.

@@ -126,7 +126,7 @@ def _check_slot(query: Query, options: Options) -> Iterator[Finding]:
         "(to_jsonb(s) ->> 'conflicting')::boolean from pg_replication_slots s"
     )
     own = next((row for row in found if row[0] == slot), None)
-    drop = f"SELECT pg_drop_replication_slot({_quote_text(slot)}); then a new snapshot"
+    drop = f"SELECT pg_drop_replication_slot({quote_text(slot)}); then a new snapshot"
     if own is None:
         ((most,),) = query("select current_setting('max_replication_slots')::int")
         if len(found) >= most:
@@ -266,7 +266,7 @@ def _check_signals(query: Query, path: str | None, tables: Collection[str]) -> I
         columns = "id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048)"
         parts = path.split(".", 1)
         # PostgreSQL quotes the names that need it.
-        (names,) = query("select " + ", ".join(f"quote_ident({_quote_text(part)})" for part in parts))
+        (names,) = query("select " + ", ".join(f"quote_ident({quote_text(part)})" for part in parts))
         schema = f"CREATE SCHEMA IF NOT EXISTS {names[0]}; " if len(names) > 1 else ""
         statement = f"{schema}CREATE TABLE {'.'.join(names)} ({columns});"
         yield Finding(f"there is no signal table {path}: snapshots on request fail", statement, is_warning=True)
@@ -276,5 +276,6 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _quote_text(text: str) -> str:
+def quote_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -7,9 +7,10 @@ import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
+from headrace.sdk.http import run_within
 from headrace.sdk.options import did_you_mean
 from headrace_connect.connector_class import resolve_class
 from headrace_connect.preflight.database_tls import TLS_OPTIONS, TlsMode, read_mysql_tls, read_postgresql_tls
@@ -18,8 +19,8 @@ from headrace_connect.preflight.mysql_checks import check_mysql
 from headrace_connect.preflight.postgresql_checks import check_postgresql
 from headrace_connect.preflight.sqlserver_checks import check_sqlserver, is_read_only
 from headrace_connect.preflight.tds_encryption import TdsSocket, read_driver_option
-from headrace_connect.preflight.time_limit import run_within
 
+T = TypeVar("T")
 Query = Callable[[str], list[tuple[Any, ...]]]
 _Open = Callable[[Mapping[str, str], float], AbstractContextManager[Query]]
 _Check = Callable[[Query, Mapping[str, str]], Iterator[Finding]]
@@ -29,23 +30,39 @@ _TIMEOUT, _LIMIT = 20, 30
 
 
 def check_database(options: Mapping[str, str]) -> list[Finding]:
-    """Return the findings about the database of a connector.
+    """Return the findings about the database of a connector. The errors are those of ``ask_database``."""
+    return ask_database(options, lambda query: list(run_checks(query, options)))
+
+
+def ask_database(options: Mapping[str, str], ask: Callable[[Query], T]) -> T:
+    """Return the result of ``ask``, which runs statements in the database of a connector, within a time limit.
 
     ConfigError without checks for the connector's class, without the driver, and if the database rejects the connection;
     RetriableError if it does not respond.
     """
     kind = options["connector.class"]
-    if kind not in _BY_CLASS:
+    if not has_checks(options):
         what = f"there are no checks for {kind}"
         raise ConfigError(what, fix=f"leave out --source; {did_you_mean(kind, list(_BY_CLASS))}")
-    place, (connect, check) = _check_place(options), _BY_CLASS[kind]
+    place, connect = _check_place(options), _BY_CLASS[kind][0]
 
-    def find() -> list[Finding]:
+    def work() -> T:
         with connect(options, _TIMEOUT) as query:
-            return list(check(query, options))
+            return ask(query)
 
     with _explained(place):
-        return run_within(_LIMIT, find, fix=f"check the load of the server; {_FIX}")
+        what, fix = "the database did not answer all queries", f"check the load of the server; {_FIX}"
+        return run_within(_LIMIT, work, what=what, fix=fix)
+
+
+def has_checks(options: Mapping[str, str]) -> bool:
+    """Return whether there are checks for the database of a connector."""
+    return options["connector.class"] in _BY_CLASS
+
+
+def run_checks(query: Query, options: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about a database."""
+    return _BY_CLASS[options["connector.class"]][1](query, options)
 
 
 @contextmanager

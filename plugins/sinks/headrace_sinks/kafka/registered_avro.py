@@ -52,6 +52,7 @@ class RegisteredAvro(Plugin):
 
     name = "kafka"
     api_version = 1
+    connect_needs_spark = False
     Config = RegisteredAvroOptions
     config: RegisteredAvroOptions
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = AVRO_JARS

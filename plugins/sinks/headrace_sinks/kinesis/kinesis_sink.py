@@ -48,6 +48,7 @@ class KinesisSink(Sink):
 
     name = "kinesis"
     api_version = 1
+    connect_needs_spark = False
     Config = KinesisSinkConfig
     config: KinesisSinkConfig
     capabilities = Capabilities(

@@ -62,6 +62,7 @@ class AvroFormat(Format):
 
     name = "avro"
     api_version = 1
+    connect_needs_spark = False
     Config = AvroConfig
     container = True
     # Databases hold dates before 1582. Spark 3 reads them only if an option states that Spark 2 did not write them.

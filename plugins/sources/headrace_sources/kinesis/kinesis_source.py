@@ -13,18 +13,20 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, HeadraceError, Offset, RangedSource, RetriableError, SourceContext
+from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.sessions import move_to_session
 from headrace_sources.kinesis.fan_out_consumer import find_consumer, read_state
 from headrace_sources.kinesis.fetched_range import FetchedRange, fail_records, make_tasks, select_records
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import error_of_json, find_carried
-from headrace_sources.kinesis.kinesis_stream import KinesisStream, NoSuchStreamError, read_summary
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, NoSuchStreamError, list_shards, read_summary
 from headrace_sources.kinesis.range_planner import Found, Planner
 from headrace_sources.kinesis.shard_positions import find_failures, find_read_streams, pick_stream
 from headrace_sources.kinesis.shard_reader import SCHEMA, Reading, read_shards
 from headrace_sources.kinesis.stream_planner import StreamPlanner, plan_range
 from headrace_sources.kinesis.stream_reader import read_streams
 from headrace_sources.kinesis.stream_selection import StreamSelection
+from headrace_sources.retention import find_expiring
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,7 @@ class KinesisSource(RangedSource):
 
     name = "kinesis"
     api_version = 1
+    connect_needs_spark = False
     Config = KinesisConfig
     config: KinesisConfig
 
@@ -69,6 +72,14 @@ class KinesisSource(RangedSource):
             yield f"topic {name}", self._describe(self._selection.open(name))
         if not names:
             yield "topics", f"the stream waits: {self._selection.reject_nothing()}"
+
+    def diagnose(self, checkup: Checkup) -> Iterator[Finding]:
+        for name in self._selection.find():
+            stream = self._selection.open(name)
+            client = self._open_client(stream)
+            checkup.note_time(stream.where, list_shards(stream, client)[1] / 1000)
+            hours = read_summary(stream, client)["RetentionPeriodHours"]
+            yield from find_expiring(checkup.delay_seconds, 3600.0 * hours, stream.where)
 
     def open(self, spark: SparkSession) -> None:
         self._spark, self._planner = spark, None

@@ -27,6 +27,7 @@ from headrace.sdk import (
     list_plugins,
 )
 from headrace.sdk.error_text import first_line
+from headrace.sdk.findings import Checkup, Finding, FindingKind, Severity
 from headrace_sources.notifications.notification_queue import NotificationQueue
 from headrace_sources.notifications.notifications_config import NotificationsConfig
 from headrace_sources.notifications.notified_files import NotifiedFiles
@@ -50,6 +51,7 @@ from headrace_sources.transports.line_files import open_line_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+FOLDER_MISSING = FindingKind("source-folder-missing", Severity.ERROR, "The folder of the source does not exist.")
 _LISTING = "path string, modificationTime timestamp_ltz, length bigint, content binary"
 _STREAM_OPTIONS = (
     "maxFilesPerTrigger",
@@ -158,6 +160,16 @@ class FilesSource(NativeSource):
             yield "source files, queue", NotificationQueue(self.config.notifications).describe()
         if not find_folders(spark, self.config.path):
             yield "source files", f"no object in {self.config.path} yet; the pipeline waits for files"
+
+    def diagnose(self, checkup: Checkup) -> Iterator[Finding]:
+        path, folder = self.config.path, checkup.find_local(self.config.path)
+        is_glob = any(letter in path for letter in "*?[{")
+        if (
+            folder and not is_glob and not folder.exists() and checkup.spark is None
+        ):  # with a session, `check` reports it
+            yield Finding(
+                FOLDER_MISSING, "no such folder", f"source files, path {path}", "create it, or correct `path:`"
+            )
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:

@@ -15,11 +15,13 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, NativeSource, SourceContext
+from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
 from headrace_kafka.kafka_admin import Offsets, with_timeouts
 from headrace_kafka.kafka_client import KafkaClient
 from headrace_kafka.kafka_errors import NO_SUCH_TOPIC, explain_kafka_error
+from headrace_sources.retention import find_expired
 from headrace_sources.transports.kafka_config import READER_OPTIONS, STREAM_OPTIONS, TOPIC_OPTIONS, KafkaConfig
 from headrace_sources.transports.kafka_offsets import Ranges, count_records, is_past, merge_ranges
 from headrace_sources.transports.kafka_restart import read_newest_offsets
@@ -133,6 +135,17 @@ class KafkaSource(KafkaClient, NativeSource):
                 else "the cluster has no topic that these credentials can read"
             )
             yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for a topic; {visible}"
+
+    def diagnose(self, checkup: Checkup) -> Iterator[Finding]:
+        yield from super().diagnose(checkup)
+        if checkup.spark is None or checkup.stream is None or checkup.batch is None:
+            return
+        read, (found, _) = read_applied_end(checkup.stream, checkup.batch), self._find_partitions(checkup.spark)
+        partitions = {
+            topic: [n for n in numbers if n in read[topic]] for topic, numbers in found.items() if topic in read
+        }
+        admin = self.admin(checkup.spark)
+        yield from find_expired(read, admin.earliest(partitions), admin.latest(partitions))
 
     def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         admin, (partitions, _) = self.admin(context.spark), self._find_partitions(context.spark)

@@ -35,6 +35,7 @@ class GlueCatalog(MetastoreCatalog):
 
     name = "glue"
     api_version = 1
+    connect_needs_spark = False
     title, short_title = "AWS Glue", "Glue"
     Config = GlueConfig
     config: GlueConfig

@@ -73,6 +73,7 @@ class JsonFormat(Format):
 
     name = "json"
     api_version = 1
+    connect_needs_spark = False
     Config = JsonConfig
 
     def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:

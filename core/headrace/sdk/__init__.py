@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
+    from headrace.progress.lineage import Dataset as Dataset
     from headrace.sdk.auth import Auth as Auth, AuthProvider as AuthProvider
     from headrace.sdk.catalog import (
         Catalog as Catalog,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from headrace.progress.lineage import ColumnSource, LineageInput, TableLineage
 from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.progress.rates import TableStatus
@@ -17,12 +18,15 @@ from headrace.sdk.plugin import Plugin
 
 __all__ = [
     "BatchProgress",
+    "ColumnSource",
+    "LineageInput",
     "Maintained",
     "ObservedRun",
     "Observer",
     "RunEvent",
     "RunEventKind",
     "Status",
+    "TableLineage",
     "TableProgress",
     "TableStatus",
 ]
@@ -75,7 +79,7 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """Run of a pipeline. Any thread may call ``status``, ``warn``, and ``count_dropped``: the events that this observer has missed.
+    """Run of a pipeline. Any thread may call ``status``, ``lineage``, ``warn``, and ``count_dropped``: the events that this observer has missed.
 
     ``warn`` adds a warning to those of the run, which ``headrace run`` prints.
     """
@@ -84,6 +88,8 @@ class ObservedRun:
     status: Callable[[], Status]
     count_dropped: Callable[[], int]
     warn: Callable[[str], None]
+    #: Table or view → its lineage, of those that the run has read so far.
+    lineage: Callable[[], Mapping[str, TableLineage]] = dict
 
 
 class Observer(Plugin, ABC):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.progress.lineage import Dataset
     from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
     from headrace.sdk.source import Source
 
@@ -184,6 +185,10 @@ class Sink(Plugin, ABC):
 
     def place(self) -> str | None:
         """Return the folder of its tables, or ``catalog NAME``, which no other sink of the pipeline may have; None: it is not checked."""
+        return None
+
+    def locate(self, table: Table) -> Dataset | None:
+        """Return the place of a table for lineage, without a login; None if it is unknown. No server is asked."""
         return None
 
     def on_idle(self, spark: SparkSession, pipeline: str, writes: Callable[[str], bool]) -> float | None:

@@ -14,6 +14,7 @@ from headrace.sdk.plugin import Plugin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.progress.lineage import Dataset
     from headrace.sdk.schema_log import SchemaLog
     from headrace.spark.storage import Folder
 
@@ -107,6 +108,10 @@ class Source(Plugin, ABC):
     def has_read(self, context: SourceContext, end: Offset) -> bool:
         """Return whether the batches up to the context's contain all records before ``end``, a result of ``find_end``."""
         raise NotImplementedError(f"{type(self).__name__} has find_end() and no has_read()")
+
+    def locate(self, topic: str) -> Dataset | None:
+        """Return the place of a topic's data for lineage, without a login; None if it is unknown. No server is asked."""
+        return None
 
     def named_topics(self) -> Sequence[str]:
         """Return the topics that its options name; empty if only a pattern or a server determines them."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from headrace.sdk import Dataset
 from headrace_aws.identity import Identity
 
 _ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\w.-]+)")
@@ -46,6 +47,11 @@ class KinesisAddress:
         """Description in errors."""
         stream = f"Kinesis stream {self.name}" if self.name else "Kinesis"
         return ", ".join(filter(None, [stream, self.region, self.endpoint]))
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """Place of the stream for lineage; None if only the environment names the region."""
+        return Dataset(f"kinesis://{self.region}", self.name) if self.region else None
 
     @property
     def parameters(self) -> dict[str, str]:

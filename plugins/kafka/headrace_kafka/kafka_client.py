@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import Auth, Config, Plugin
+from headrace.sdk import Auth, Config, Dataset, Plugin
 from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.options import option_text
 from headrace_kafka.broker_probe import find_unreachable
@@ -128,6 +128,11 @@ class KafkaClient(Plugin):
         """The brokers as ``host:port``, with commas. ``auth`` may send a request to find them."""
         named, auth = self.config.bootstrap_servers, self.config.auth
         return auth.brokers() if auth and not named else option_text(named)
+
+    def locate_topic(self, topic: str) -> Dataset | None:
+        """Return the place of a topic. Its namespace is the first broker; None if ``auth`` finds the brokers."""
+        broker = option_text(self.config.bootstrap_servers or "").partition(",")[0].strip()
+        return Dataset(f"kafka://{broker}", topic) if broker else None
 
     def client_options(self) -> dict[str, str]:
         """Return the options of Kafka's clients, by Kafka's names: the options of ``auth``, overridden by the options in the pipeline file."""

@@ -20,7 +20,6 @@ from headrace.sdk import (
     NoSuchTableError,
     Plugin,
     SchemaLog,
-    Sink,
     SinkConfig,
     Sync,
     Table,
@@ -33,6 +32,7 @@ from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.csv_cells import CSV_OPTIONS, CSV_READ_OPTIONS, cell_schema, decode_cells, encode_cells
 from headrace_sinks.file_formats import ANCIENT_DATES, LOCAL_MICROSECONDS, MICROSECONDS, check_avro_columns
 from headrace_sinks.files_catalog import BATCH, FilesTable
+from headrace_sinks.folder_sink import FolderSink
 from headrace_sinks.map_keys import with_text_keys
 from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.stored_files import explain_missing_file
@@ -108,7 +108,7 @@ class FilesSinkConfig(SinkConfig):
         return self
 
 
-class FilesSink(Sink):
+class FilesSink(FolderSink):
     """``files: {path: out/, format: json}``."""
 
     name = "files"
@@ -133,9 +133,6 @@ class FilesSink(Sink):
     def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         if self.config.format == "avro":
             check_avro_columns(columns, "Avro")
-
-    def place(self) -> str | None:
-        return self.config.path
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))

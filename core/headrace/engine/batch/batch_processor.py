@@ -196,7 +196,14 @@ class BatchProcessor:
         plan, resources, parts = self._plan.for_table(target.name), self._resources, {"": target}
         if ranges.keys() >= set(target.topics):  # Otherwise no topic can be applied later than the others.
             parts = target.split_by_series()
-        writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states, resources.views.capture)
+        writer = TableWriter(
+            plan,
+            resources.checkpoint,
+            resources.sessions,
+            resources.states,
+            resources.views.capture,
+            lineage=resources.lineage,
+        )
         with resources.locks.hold(target.name):
             if len(parts) > 1:  # Raises before anything is written if the topics do not fit together.
                 reader = ChangeReader(plan, inferred_columns=resources.checkpoint.inferred_columns)

@@ -9,6 +9,7 @@ from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.batch.table_pool import TablePool
 from headrace.engine.batch.view_refresh import ViewRefresher
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.read.lineage_log import LineageLog
 from headrace.progress.activity import BatchActivity
 from headrace.sdk.source import SourceContext
 from headrace.spark.job_tags import cancel_jobs
@@ -34,7 +35,9 @@ class BatchResources:
         self.states = TableStates(checkpoint, plan.delete_retention_of)
         self.backlogs = Backlogs(checkpoint.backlog)
         self.order_watch = OrderWatch(checkpoint)
-        self.views = ViewRefresher(checkpoint, sessions)
+        #: None: no observer asks for it.
+        self.lineage = LineageLog() if plan.observers else None
+        self.views = ViewRefresher(checkpoint, sessions, self.lineage)
         self.activity = BatchActivity()
         self.pool = TablePool(
             lambda table: cancel_jobs(self.session, plan.checkpoint, table),

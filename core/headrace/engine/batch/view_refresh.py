@@ -23,6 +23,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.plan.view_plan import View, list_readers
+from headrace.engine.read.lineage_log import LineageLog
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.engine.write.view_modes import check_receives
 from headrace.engine.write.view_writer import ViewWriter, find_last_number
@@ -65,8 +66,9 @@ class _Work:
 class ViewRefresher:
     """Refresher of the views of a run. Threads may share it: one refresh runs at a time."""
 
-    def __init__(self, checkpoint: Checkpoint, sessions: Sessions) -> None:
+    def __init__(self, checkpoint: Checkpoint, sessions: Sessions, lineage: LineageLog | None = None) -> None:
         self._checkpoint, self._sessions, self._lock = checkpoint, sessions, threading.Lock()
+        self._lineage = lineage
         self._queue = ViewQueue(checkpoint.views)
         self.capture = ViewCapture(self._queue)
         #: View → its error in the last refresh.
@@ -169,6 +171,8 @@ class ViewRefresher:
         rows = scope.enter_context(materialize(tables.all_rows() if touched is None else tables.touched_rows(touched)))
         key = find_key(view, rows.columns)
         check_keys(view, rows, key)
+        if self._lineage is not None:
+            self._lineage.note_view(view.name, tables.types, dict(rows.dtypes))
         keys = [rows.select(*map(quote_name, key)).limit(0)]
         keys += self._read_keys(view, key, stored) if touched is None else [touched]
         deletes = scope.enter_context(find_deletes(keys, rows, key))

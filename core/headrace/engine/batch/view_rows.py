@@ -43,6 +43,11 @@ class ViewTables:
         for name in self._relations:
             self._session.catalog.dropTempView(name)
 
+    @property
+    def types(self) -> dict[str, dict[str, str]]:
+        """Table → column → type in Spark SQL."""
+        return {table: dict(rows.dtypes) for table, rows in self._stored.items()}
+
     def all_rows(self) -> DataFrame:
         """Return all rows of the view."""
         return self._run(self._view.query.rows_sql(self._names))

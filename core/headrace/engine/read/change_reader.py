@@ -17,28 +17,23 @@ from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_keys import match_key_spelling, reject_missing_keys
 from headrace.engine.read.column_free_batches import reject_without_columns
-from headrace.engine.read.column_order import (
-    find_order_fields,
-    order_changes,
-    refuse_hidden,
-    refuse_tagged,
-    reject_tombstones,
-)
+from headrace.engine.read.column_order import find_order_fields, order_changes, reject_tombstones
 from headrace.engine.read.dead_letter_events import load_for_dead_letters
-from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers, drop_decoded_keys
+from headrace.engine.read.decoded_bytes import drop_decoded_bytes, drop_decoded_headers
 from headrace.engine.read.key_updates import split_key_updates
+from headrace.engine.read.lineage_log import LineageLog
 from headrace.engine.read.other_tables import reject_other_tables
 from headrace.engine.read.part_union import transform_parts
 from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.refused_fields import reject_refused_fields
 from headrace.engine.read.reserved_names import reject_lookalikes, reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
-from headrace.engine.read.tagged_columns import reject_unmasked, tag_columns, update_tags
 from headrace.engine.read.topic_splitter import PART, SplitRules, list_transforms, names_row_column, split_topic
 from headrace.engine.read.topic_union import union_changes
-from headrace.engine.read.transform_counts import TransformCounter, apply_transform
+from headrace.engine.read.transform_chain import ChainWatch, TransformChain
+from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.read.type_compatibility import reject_incompatible
-from headrace.errors import HeadraceError, RetriableError
+from headrace.errors import RetriableError
 from headrace.sdk import events as E
 from headrace.sdk.changes import (
     FILE,
@@ -52,11 +47,9 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
-from headrace.sdk.rows import row_types
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
-from headrace.sdk.transform import Transform
 from headrace.upsert.table_sources import SOURCE
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
@@ -69,10 +62,18 @@ class ChangeReader:
     """Reader of events and changes. It plans frames from schemas; their rows are read later."""
 
     def __init__(
-        self, plan: Plan, tables: SourceTables | None = None, inferred_columns: SchemaLog | None = None
+        self,
+        plan: Plan,
+        tables: SourceTables | None = None,
+        inferred_columns: SchemaLog | None = None,
+        lineage: LineageLog | None = None,
     ) -> None:
-        """``tables``: source tables of the topics, to reject changes of other tables; ``inferred_columns``: types from values."""
-        self._plan, self._tables, self._inferred_columns = plan, tables, inferred_columns
+        """``tables``: source tables of the topics, to reject changes of other tables; ``inferred_columns``: types from values.
+
+        ``lineage`` notes from which columns those of the tables are made.
+        """
+        self._plan, self._tables, self._lineage = plan, tables, lineage
+        self._chain = TransformChain(plan, inferred_columns)
 
     def read_events(self, context: SourceContext, frame: DataFrame, *, waiting: Collection[str] = ()) -> list[Events]:
         """Return a batch's events by topic. ``waiting``: topics that are not split, because earlier batches of them wait."""
@@ -156,8 +157,7 @@ class ChangeReader:
         whose delete may be missing; ``balance`` counts the changes that transforms leave out.
         """
         dialect = self._plan.dialect_of(events)
-        reject_own_names(events.schema.names, events.topic, envelope=False)
-        reject_lookalikes(events.schema, events.topic, session)
+        _reject_names(events, session)
         key = route.key if events.schema.fields else ()
         is_numbered = every_field and self._numbers_records()
         frame = self._load(session, events, route, key, every_field=every_field, is_numbered=is_numbered)
@@ -181,7 +181,8 @@ class ChangeReader:
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         is_split = every_field and not (route.by or route.is_logical_table)
         own = self._find_own_table(events, route)
-        transform = partial(self._transform, transforms=transforms, events=events, own=own, seen=seen, balance=balance)
+        watch = ChainWatch(seen, balance, None if every_field else self._lineage)
+        transform = partial(self._chain.apply, transforms=transforms, topic=events.topic, own=own, watch=watch)
         changes, key_columns = transform_parts(self._plan, changes, transform, has_others=is_split)
         changes = drop_decoded_headers(changes) if every_field and self._plan.hides_values else changes
         changes = reject_refused_fields(changes, events, route.table, self._plan.sinks, keeps_values=every_field)
@@ -235,49 +236,6 @@ class ChangeReader:
         A dead letter names its record by the number in the file, which includes the records of which no change is left.
         """
         return not self._plan.source.yields_records and any(t.filters or t.multiplies for t in self._plan.transforms)
-
-    def _transform(
-        self,
-        changes: Changes,
-        transforms: Sequence[Transform],
-        events: Events,
-        own: str | None,
-        seen: SeenColumns | None,
-        balance: TransformCounter | None,
-    ) -> Changes:
-        """Apply the transforms. The bytes of a decoded key are removed if a transform hides one of its columns.
-
-        ``own``: the table of changes without a table; None if they become dead letters.
-        """
-        hides_key, tags, topic = False, self._plan.tags, events.topic
-        changes = replace(changes, schemas=self._inferred_columns)
-        changes = tag_columns(tags, changes) if tags else changes
-        refuse_tagged(changes)
-        if seen is not None:
-            seen.note_columns(changes)
-        for number, transform in enumerate(transforms, 1):
-            if changes.envelope and transform.flattens:
-                reject_own_names([*changes.row_columns, *changes.key_columns], topic, envelope=True)
-            if seen is not None and transform.applies_to(changes.table):
-                seen.note(transform, topic, changes)
-            if transform.hides_values and transform.applies_to(changes.table):
-                hides_key |= not set(transform.hides(changes)).isdisjoint(changes.key_columns)
-            try:
-                refuse_hidden(changes, transform)
-                result = apply_transform(transform, changes, balance)
-                if self._inferred_columns is None and _list_untyped(result) - _list_untyped(changes):
-                    # Without data, the type is unknown, and later transforms cannot be planned.
-                    if seen is not None:
-                        seen.skip(transforms[number:])
-                    return result
-                changes = update_tags(tags, changes, result, transform) if tags else result
-            except HeadraceError as error:
-                error.at(f"transform {transform.name}, topic {topic}")
-                raise
-        reject_unmasked(changes, changes.table or own)
-        if seen is not None:
-            seen.note_columns(changes)
-        return drop_decoded_keys(changes) if hides_key else changes
 
     def read_target(
         self,
@@ -359,6 +317,12 @@ def order_by_offset(context: SourceContext, events: Events) -> Events:
     return replace(events, by_offset=any(batch <= (context.batch or 0) for batch in batches))
 
 
+def _reject_names(events: Events, session: SparkSession) -> None:
+    """Raise DataError for fields of events with names of headrace's own columns, and for names that look equal."""
+    reject_own_names(events.schema.names, events.topic, envelope=False)
+    reject_lookalikes(events.schema, events.topic, session)
+
+
 def _with_source(changes: Changes, events: Events, path: Column | None) -> Changes:
     """Add PART, and SOURCE before the transforms, which remove the columns that ``path`` reads."""
     from pyspark.sql import functions as F
@@ -391,7 +355,3 @@ def drop_tombstone_rows(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return rows.where(~is_tombstone(F.col(POSITION)))
-
-
-def _list_untyped(changes: Changes) -> set[str]:
-    return {name for name, kind in row_types(changes).items() if kind.typeName() == "void"}

@@ -28,7 +28,7 @@ def tag_columns(tags: ColumnTags, changes: Changes) -> Changes:
     names = [*list_names(changes), *(path[-1] for path in changes.origins.values())]
     found, inside = tags.find(changes.table, dict.fromkeys(names)), _find_inside(tags, changes)
     found = {tag: columns | inside[tag] for tag, columns in found.items()}
-    return replace(changes, tags={tag: columns | _find_copies(changes, columns) for tag, columns in found.items()})
+    return replace(changes, tags={tag: columns | find_copies(changes, columns) for tag, columns in found.items()})
 
 
 def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Transform) -> Changes:
@@ -44,12 +44,12 @@ def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Tr
     added = replace(after, origins={name: path for name, path in after.origins.items() if name not in before.origins})
     found, inside, was_inside = {}, _find_inside(tags, after), _find_inside(tags, before)
     for tag, named in tags.find(after.table, new).items():
-        named |= {name for name in inside[tag] - was_inside[tag] if hidden.isdisjoint(_list_prefixes(name))}
-        columns = {name for name in after.tags.get(tag, ()) if hidden.isdisjoint(_list_prefixes(name))}
-        tagged, folded = set(map(fold_name, columns)), set().union(*map(_list_prefixes, columns))
-        columns |= {column for column, reads in computed.items() if _has_tagged(reads, tagged, folded)}
-        found[tag] = _add_places(after, columns | named) | _find_copies(added, columns)
-        found[tag] |= _find_copies(after, [name for name in named if fold_name(name) not in old])
+        named |= {name for name in inside[tag] - was_inside[tag] if hidden.isdisjoint(list_prefixes(name))}
+        columns = {name for name in after.tags.get(tag, ()) if hidden.isdisjoint(list_prefixes(name))}
+        tagged, folded = set(map(fold_name, columns)), set().union(*map(list_prefixes, columns))
+        columns |= {column for column, reads in computed.items() if has_tagged(reads, tagged, folded)}
+        found[tag] = add_places(after, columns | named) | find_copies(added, columns)
+        found[tag] |= find_copies(after, [name for name in named if fold_name(name) not in old])
     return replace(after, tags=found)
 
 
@@ -77,15 +77,15 @@ def _is_opaque(types: Mapping[str, DataType], path: str) -> bool:
 
 
 def _reads_itself(column: str, reads: Iterable[str]) -> bool:
-    return any(fold_name(column) in _list_prefixes(read) for read in reads)
+    return any(fold_name(column) in list_prefixes(read) for read in reads)
 
 
-def _has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
+def has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
     """Return whether a column or field is tagged, has a tagged field, or is in a tagged one. ``folded``: with the outer names."""
-    return any(fold_name(read) in folded or not tagged.isdisjoint(_list_prefixes(read)) for read in reads)
+    return any(fold_name(read) in folded or not tagged.isdisjoint(list_prefixes(read)) for read in reads)
 
 
-def _add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
+def add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
     """Return the columns and fields, and those that have their values in some rows, because of a ``when``."""
     found, waiting = set(columns), list(columns)
     while waiting:
@@ -95,7 +95,7 @@ def _add_places(changes: Changes, columns: set[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _find_copies(changes: Changes, columns: Iterable[str]) -> set[str]:
+def find_copies(changes: Changes, columns: Iterable[str]) -> set[str]:
     """Return the columns, and fields in them, that ``add.fields`` took from columns and fields of a row image.
 
     A text of a whole row has the values of all columns.
@@ -132,7 +132,7 @@ def _advise_mask(tag: str, *, is_key: bool) -> str:
     return f"{mask}, or remove it from `tags:`" if is_key else f"{mask}, `drop` it, or remove it from `tags:`"
 
 
-def _list_prefixes(name: str) -> set[str]:
+def list_prefixes(name: str) -> set[str]:
     """Return the folded path of a field, and those of the columns and fields that contain it."""
     names = fold_name(name).split(".")
     return {".".join(names[:length]) for length in range(1, len(names) + 1)}

@@ -11,6 +11,7 @@ from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.policy import DeadLetterCounter
 from headrace.engine.batch.batch_processor import BatchProcessor, ProcessedBatch
 from headrace.engine.batch.batch_resources import BatchResources
+from headrace.engine.batch.lineage_report import LineageReport
 from headrace.engine.plan.error_translation import spark_stopped, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.catch_up import CatchUp
@@ -20,6 +21,7 @@ from headrace.engine.run.failure_policy import find_fatal_error
 from headrace.engine.run.maintainer import Maintainer
 from headrace.engine.run.run_state import RunState
 from headrace.errors import HeadraceError, RuleError
+from headrace.progress.lineage import TableLineage
 from headrace.progress.model import BatchProgress
 from headrace.sdk.source import Offset
 from headrace.spark.sessions import Sessions, is_stopped
@@ -50,6 +52,7 @@ class BatchRunner:
         self._current, self._checkpoint, self._maintainer = current, checkpoint, maintainer
         self._on_progress, self._on_rule_error = on_progress, on_rule_error
         self._resources = BatchResources(plan, checkpoint, sessions, maintainer.locks, names_checked=names_checked)
+        self._lineage = LineageReport(self._resources.lineage) if self._resources.lineage else None
         self._state = state or RunState()
         views = {view.name for view in plan.views}
         tables = {table.table for batch in checkpoint.progress.all() for table in batch.tables}
@@ -62,6 +65,10 @@ class BatchRunner:
     def step(self) -> str:
         """Current step of the batch in progress."""
         return self._resources.activity.describe(list(self._current.plan.sink_names.values()))
+
+    def describe_lineage(self) -> dict[str, TableLineage]:
+        """Return table or view → its lineage, of those that the run has read so far."""
+        return self._lineage.describe(self._current.plan) if self._lineage else {}
 
     def start(self) -> None:
         """Refresh views that an earlier run left behind, and start the catch-up of tables that it set aside."""

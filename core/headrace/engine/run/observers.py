@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.engine.batch.backlogs import Backlogs
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.errors import HeadraceError
+from headrace.progress.lineage import TableLineage
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import Status
 from headrace.registry.plugin_errors import as_plugin_error, describe_error
@@ -34,10 +35,12 @@ class Observers:
         self._threads = [_ObserverThread(observer, lambda text: warn(redact(text))) for observer in observers]
         self._lock, self._has_stopped = threading.Lock(), False
 
-    def open(self, pipeline: str, status: Callable[[], Status]) -> None:
+    def open(
+        self, pipeline: str, status: Callable[[], Status], lineage: Callable[[], Mapping[str, TableLineage]] = dict
+    ) -> None:
         """Open each observer. Raises the first error; the caller closes those that are open."""
         for thread in self._threads:
-            thread.open(pipeline, status)
+            thread.open(pipeline, status, lineage)
 
     def emit(self, kind: RunEventKind, *, error: object = None, **fields: Any) -> None:
         """Send an event to all observers, unless the run has stopped. ``error``: shown without secrets."""
@@ -100,9 +103,11 @@ class _ObserverThread:
         self._dropped, self._is_calling = 0, False
         self._thread = threading.Thread(target=self._run, name=f"headrace-observer-{observer.name}", daemon=True)
 
-    def open(self, pipeline: str, status: Callable[[], Status]) -> None:
+    def open(
+        self, pipeline: str, status: Callable[[], Status], lineage: Callable[[], Mapping[str, TableLineage]]
+    ) -> None:
         with as_plugin_error(f"the observer {self._observer.name!r} cannot be opened", HeadraceError):
-            self._observer.open(ObservedRun(pipeline, status, lambda: self._dropped, self._warn_of_own))
+            self._observer.open(ObservedRun(pipeline, status, lambda: self._dropped, self._warn_of_own, lineage))
         self._thread.start()
 
     def put(self, event: RunEvent) -> None:

@@ -89,7 +89,7 @@ class Query(ABC):
         except Exception as error:
             raise self._translate(error) from error
         try:
-            self._observers.open(self._plan.name, self._observe_status)
+            self._observers.open(self._plan.name, self._observe_status, self._runner.describe_lineage)
             self._observers.emit(RunEventKind.RUN_STARTED)
             self._open()
             self._thread.start()

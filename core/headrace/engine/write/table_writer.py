@@ -16,6 +16,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
 from headrace.engine.read.change_reader import ChangeReader, drop_tombstone_rows, drop_tombstones
 from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected_half, is_rejected_half_error
+from headrace.engine.read.lineage_log import LineageLog
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
 from headrace.engine.write.hidden_columns import check_hidden_columns
@@ -78,12 +79,13 @@ class TableWriter:
         views: ViewCapture,
         *,
         replay: ReplayRun | None = None,
+        lineage: LineageLog | None = None,
     ) -> None:
         """``replay``: the changes are replayed dead letters."""
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._write = int(replay.name) if replay else None
-        self._reader = ChangeReader(plan, checkpoint.source_tables, checkpoint.inferred_columns)
+        self._reader = ChangeReader(plan, checkpoint.source_tables, checkpoint.inferred_columns, lineage)
         self._sinks, self._views = SinkWriter(plan, sessions, views), views
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = states

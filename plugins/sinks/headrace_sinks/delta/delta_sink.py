@@ -17,7 +17,6 @@ from headrace.sdk import (
     MaintenancePolicy,
     MaintenanceStep,
     NoSuchTableError,
-    Sink,
     SinkConfig,
     Table,
     TableMode,
@@ -41,6 +40,7 @@ from headrace_sinks.delta.delta_partitions import check_partition_types, find_pa
 from headrace_sinks.delta.delta_readers import load_readers
 from headrace_sinks.delta.delta_schema import evolve
 from headrace_sinks.delta.delta_table_options import DELETION_VECTORS, DeltaTableOptions
+from headrace_sinks.folder_sink import FolderSink
 from headrace_sinks.nested_tables import TableFolders
 from headrace_sinks.other_formats import check_other_formats
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
@@ -90,7 +90,7 @@ class DeltaConfig(SinkConfig):
         return self.partition_by if isinstance(self.partition_by, dict) else {"*": self.partition_by}
 
 
-class DeltaSink(Sink):
+class DeltaSink(FolderSink):
     """``delta: {path: lake/, mode: upsert}``."""
 
     name = "delta"
@@ -128,9 +128,6 @@ class DeltaSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink delta", Folder(spark, self.config.path).probe()
-
-    def place(self) -> str | None:
-        return self.config.path
 
     def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)

@@ -17,7 +17,6 @@ from headrace.sdk import (
     MaintenanceStep,
     NoSuchTableError,
     Plugin,
-    Sink,
     SinkConfig,
     Sync,
     Table,
@@ -30,6 +29,7 @@ from headrace.sdk.sessions import read_once
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
+from headrace_sinks.folder_sink import FolderSink
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
 from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.foreign_table import Expected, ForeignTable, check_only_pipeline, open_existing
@@ -98,7 +98,7 @@ class HudiConfig(SinkConfig):
         return readers
 
 
-class HudiSink(Sink):
+class HudiSink(FolderSink):
     """``hudi: {path: lake/, table.type: MERGE_ON_READ}``."""
 
     name = "hudi"
@@ -135,9 +135,6 @@ class HudiSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
-
-    def place(self) -> str | None:
-        return self.config.path
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         self._index.check_table(table, mode)

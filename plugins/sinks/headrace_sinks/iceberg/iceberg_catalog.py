@@ -6,8 +6,9 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from headrace.sdk import RetriableError, Table
+from headrace.sdk import Dataset, RetriableError, Table
 from headrace.sdk.columns import quote_name
 from headrace.sdk.error_text import first_line, full_text
 from headrace_sinks.iceberg.rest_errors import NOT_AUTHORIZED
@@ -32,6 +33,20 @@ def configure_folder_catalog(spark: SparkSession, warehouse: str) -> str:
     spark.conf.set(f"{prefix}.type", "hadoop")
     spark.conf.set(f"{prefix}.warehouse", warehouse)
     return name
+
+
+def locate_table(warehouse: str | None, catalog: str, properties: Mapping[str, str], table: Table) -> Dataset:
+    """Return the place of a table: its folder, or its name in the catalog. No catalog is asked."""
+    if folder := warehouse or (properties.get("warehouse") if properties.get("type") == "hadoop" else None):
+        return Dataset.of_folder(folder, *table.parts)
+    region, account = properties.get("client.region"), properties.get("glue.id")
+    if region and account:
+        database, _, name = table.name.rpartition(".")
+        return Dataset(f"arn:aws:glue:{region}:{account}", f"table/{database}/{name}")
+    # Hive's metastore may have several servers.
+    address = urlsplit(properties.get("uri", "").partition(",")[0])
+    scheme = {"thrift": "hive"}.get(address.scheme, address.scheme)
+    return Dataset.of_server(scheme if address.netloc else "iceberg", address.netloc or catalog, table.name)
 
 
 def check_folder(spark: SparkSession, name: str, table: Table) -> None:

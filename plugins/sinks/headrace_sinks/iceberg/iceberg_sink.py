@@ -7,21 +7,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
-
-from pydantic import Field, field_validator, model_validator
+from typing import TYPE_CHECKING
 
 from headrace.sdk import (
     Batch,
     Capabilities,
     ConfigError,
+    Dataset,
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
     NoSuchTableError,
     Plugin,
     Sink,
-    SinkConfig,
     Table,
     TableMode,
     TableSize,
@@ -37,7 +35,6 @@ from headrace_sinks.appended_rows import drop_stored
 from headrace_sinks.as_of import to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
-from headrace_sinks.iceberg.catalog_properties import CatalogProperties
 from headrace_sinks.iceberg.iceberg_catalog import (
     CATALOG,
     SESSION_CATALOG,
@@ -45,14 +42,15 @@ from headrace_sinks.iceberg.iceberg_catalog import (
     configure_folder_catalog,
     evict_table,
     list_namespaces,
+    locate_table,
     with_new_login,
 )
+from headrace_sinks.iceberg.iceberg_config import IcebergConfig
 from headrace_sinks.iceberg.iceberg_errors import explain, explain_version
 from headrace_sinks.iceberg.iceberg_jars import ICEBERG_CAUTIONS, ICEBERG_JARS
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
-from headrace_sinks.iceberg.iceberg_readers import load_readers
 from headrace_sinks.iceberg.iceberg_schema import check_paths, explain_null, guard_required
-from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, TableType
+from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions
 from headrace_sinks.iceberg.marked_commit import commit_with_mark
 from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
@@ -60,7 +58,7 @@ from headrace_sinks.iceberg.partition_fields import PartitionField, find_long_va
 from headrace_sinks.iceberg.row_delta import supports_row_delta, upsert
 from headrace_sinks.iceberg.snapshot_marks import NO_MARKS, SnapshotMarks
 from headrace_sinks.iceberg.table_handle import TableHandle
-from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
+from headrace_sinks.reader_support import check_reader_names, list_names
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import check_stored_key, describe_changes
 
@@ -70,63 +68,6 @@ if TYPE_CHECKING:
 
 #: Shuffled bytes per writing task. With Iceberg's default, one task per file of 512 MB, the other cores would be idle.
 _TASK_BYTES = 16 * 1024 * 1024
-
-
-class IcebergConfig(SinkConfig):
-    """Options of the sink ``iceberg``. Table properties pass through and are set when a table is created."""
-
-    passthrough: ClassVar[tuple[str, ...]] = (
-        "write.*", "commit.*", "history.*", "read.*", "format-version", "gc.*", "compatibility.*", "snapshot-property.*", "schema.*", "encryption.*",
-    )  # fmt: skip
-
-    warehouse: str | None = None
-    """Folder of the tables, without a catalog service (Iceberg's ``hadoop`` catalog)."""
-
-    catalog: str | None = None
-    """Name of a catalog of the Spark session, instead of ``warehouse``."""
-
-    catalog_properties: CatalogProperties = Field(default_factory=dict, alias="catalog.properties")
-    """Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session."""
-
-    table_type: TableType = Field("merge-on-read", alias="table.type")
-    """How rows are replaced: merge-on-read is faster to write, copy-on-write is faster to read. With ``readers`` the default is
-    merge-on-read if all of them support it.
-    """
-
-    readers: tuple[str, ...] = ()
-    """Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support."""
-
-    partition_by: dict[str, tuple[str, ...]] | tuple[str, ...] = Field(default_factory=dict, alias="partition.by")
-    """Partitioning of new tables. Table name or glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
-    a column, or ``bucket(16, column)``. The first rule that matches applies. A list of fields applies to all tables.
-    """
-
-    @field_validator("partition_by")
-    @classmethod
-    def _check_fields(
-        cls, rules: dict[str, tuple[str, ...]] | tuple[str, ...]
-    ) -> dict[str, tuple[str, ...]] | tuple[str, ...]:
-        for fields in rules.values() if isinstance(rules, dict) else [rules]:
-            for field in fields:
-                PartitionField.parse(field)
-        return rules
-
-    @field_validator("readers")
-    @classmethod
-    def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
-        check_readers(readers, load_readers(), "Iceberg")
-        return readers
-
-    @property
-    def partition_rules(self) -> dict[str, tuple[str, ...]]:
-        """Table name or glob → fields."""
-        return self.partition_by if isinstance(self.partition_by, dict) else {"*": self.partition_by}
-
-    @model_validator(mode="after")
-    def _check_location(self) -> IcebergConfig:
-        if bool(self.warehouse) == bool(self.catalog):
-            raise ValueError("set either `warehouse:` (a folder) or `catalog:` (a catalog of the session)")
-        return self
 
 
 class IcebergSink(Sink):
@@ -207,6 +148,10 @@ class IcebergSink(Sink):
 
     def place(self) -> str | None:
         return self.config.warehouse or f"catalog {self.config.catalog}"
+
+    def locate(self, table: Table) -> Dataset | None:
+        config = self.config
+        return locate_table(config.warehouse, config.catalog or "", config.catalog_properties, table)
 
     def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)

@@ -13,6 +13,7 @@ from headrace.sdk import (
     Batch,
     Capabilities,
     ConfigError,
+    Dataset,
     HeadraceError,
     NoSuchTableError,
     Plugin,
@@ -77,6 +78,9 @@ class KafkaSink(KafkaClient, Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink kafka", self.describe_cluster(spark)
+
+    def locate(self, table: Table) -> Dataset | None:
+        return self.locate_topic(self.name_topic(table.name))
 
     def check_source(self, source: Source, tables: Iterable[str], spark: SparkSession | None = None) -> None:
         if not isinstance(source, KafkaClient):

@@ -17,6 +17,7 @@ from headrace.sdk import (
     Batch,
     Capabilities,
     ConfigError,
+    Dataset,
     HeadraceError,
     NoSuchTableError,
     RetriableError,
@@ -82,6 +83,9 @@ class KinesisSink(Sink):
         if NAME not in self.config.stream:  # otherwise the names of the tables are unknown
             stream = self.find_stream("")
             yield "sink kinesis", f"{stream.where}: {stream.read_summary()['StreamStatus']}"
+
+    def locate(self, table: Table) -> Dataset | None:
+        return self.find_stream(table.name).dataset
 
     def check_source(self, source: Source, tables: Iterable[str], spark: SparkSession | None = None) -> None:
         if source.name != self.name:

@@ -20,11 +20,11 @@ from headrace.sdk import (
     Capabilities,
     ConfigError,
     DataError,
+    Dataset,
     HeadraceError,
     NoSuchTableError,
     Plugin,
     RetriableError,
-    Sink,
     Table,
     TableMode,
     WriteResult,
@@ -33,6 +33,7 @@ from headrace.sdk.error_text import full_text, text_after_raised
 from headrace.sdk.storage import Folder
 from headrace_sinks.avro_jars import AVRO_JARS
 from headrace_sinks.file_formats import ANCIENT_DATES, check_avro_columns
+from headrace_sinks.folder_sink import FolderSink
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition
@@ -56,7 +57,7 @@ _REPLAY, _TOPIC = "/replay/", "/topic/"
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-class S3Sink(Sink):
+class S3Sink(FolderSink):
     """``s3: {path: "s3a://bucket", format: avro, flush.size: 1000}``."""
 
     name = "s3"
@@ -83,8 +84,8 @@ class S3Sink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink s3", Folder(spark, self.config.path).probe()
 
-    def place(self) -> str | None:
-        return self.config.path
+    def locate(self, table: Table) -> Dataset | None:
+        return Dataset.of_folder(self.config.path, self.config.topics_prefix, table.name)
 
     def check_columns(self, spark: SparkSession, table: Table, columns: Collection[str]) -> None:
         if self.config.format == "avro":

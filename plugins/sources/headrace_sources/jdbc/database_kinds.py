@@ -31,6 +31,9 @@ class DatabaseKind:
     options: Mapping[str, str] = field(default_factory=dict)
     #: Value of a CHAR or a UUID as a text, in SQL.
     text: str = "{}"
+    #: Scheme of its addresses in lineage, and the port of an address without one.
+    scheme: str = "mysql"
+    port: int = 3306
 
     def find_text_type(self, type_name: str) -> str | None:
         """Return the type in Spark SQL of a type that is read as text, or of its elements; None for another type."""
@@ -89,6 +92,8 @@ KINDS = (
         },
         own_schemas=("information_schema", "pg_catalog"),
         quote='"',
+        scheme="postgres",
+        port=5432,
     ),
     _MARIADB,
     _MYSQL,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import HeadraceError
+from headrace.sdk import Dataset, HeadraceError
 from headrace.sdk.columns import quote_name
 from headrace_sources.jdbc.database_kinds import DatabaseKind, find_kind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NO_NULLS = 0
+#: First host, port and database of an address.
+_ADDRESS = re.compile(r"jdbc:\w+://(?P<host>\[[^\]]+\]|[^:/,?]+)(?::(?P<port>\d+))?[^/?]*/(?P<database>[^?]*)")
 #: Types of ``java.sql.Types``.
 _INTEGERS = frozenset({-6, 5, 4, -5})
 _DECIMALS = frozenset({2, 3})
@@ -68,6 +71,15 @@ class JdbcDatabase:
         self._config = config
         self.kind: DatabaseKind = find_kind(config.url)  # type: ignore[assignment]  # the configuration checks it
         self.where = f"source jdbc, {config.url}"
+
+    def locate(self, table: str) -> Dataset | None:
+        """Return the place of a table with its schema, or with its database where databases are catalogs."""
+        match = _ADDRESS.match(self._config.url)
+        if match is None:
+            return None
+        host, port = match["host"], match["port"] or self.kind.port
+        name = table if self.kind.has_catalogs and "." in table else f"{match['database']}.{table}"
+        return Dataset(f"{self.kind.scheme}://{host}:{port}", name)
 
     @contextmanager
     def connect(self, spark: SparkSession) -> Iterator[JdbcSession]:

@@ -12,7 +12,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.sdk import ConfigError, DataError, Events, HeadraceError, LoginError, Offset, RangedSource, SourceContext
+from headrace.sdk import (
+    ConfigError,
+    DataError,
+    Dataset,
+    Events,
+    HeadraceError,
+    LoginError,
+    Offset,
+    RangedSource,
+    SourceContext,
+)
 from headrace_sources.jdbc.cursor_planner import CursorPlanner, TableRange
 from headrace_sources.jdbc.database_kinds import KINDS
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
@@ -66,6 +76,10 @@ class JdbcSource(RangedSource):
             yield f"`reconcile`: every {config.reconcile}, all keys of the tables are read, in the database and in the lake"
         elif not config.deleted_column and not config.delete_missing:
             yield "deleted rows stay in the tables: a query does not return them"
+
+    def locate(self, topic: str) -> Dataset | None:
+        table = self._tables.get(topic)
+        return self._database.locate(table.cursor.name) if table else None
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         with self._database.connect(spark) as session:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, HeadraceError, Offset, RangedSource, RetriableError, SourceContext
+from headrace.sdk import DataError, Dataset, HeadraceError, Offset, RangedSource, RetriableError, SourceContext
 from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.sessions import move_to_session
 from headrace_sources.kinesis.fan_out_consumer import find_consumer, read_state
@@ -63,6 +63,9 @@ class KinesisSource(RangedSource):
 
     def named_topics(self) -> Sequence[str]:
         return [] if self._selection.pattern else self._selection.find()
+
+    def locate(self, topic: str) -> Dataset | None:
+        return self._selection.open(topic).dataset
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         self._clients.clear()

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from headrace.sdk import (
     Config,
     ConfigError,
+    Dataset,
     Events,
     Format,
     HeadraceError,
@@ -147,6 +148,10 @@ class FilesSource(NativeSource):
 
     def session_conf(self) -> dict[str, str]:
         return self._format.session_conf()
+
+    def locate(self, topic: str) -> Dataset | None:
+        path = self.config.path.rstrip("/")
+        return Dataset.of_folder(path, *(() if path.rpartition("/")[2] == topic else (topic,)))
 
     def extras(self) -> Collection[str]:
         return ("aws",) if self.config.notifications else ()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, NativeSource, SourceContext
+from headrace.sdk import ConfigError, DataError, Dataset, HeadraceError, NativeSource, SourceContext
 from headrace.sdk.findings import Checkup, Finding
 from headrace.sdk.options import did_you_mean, option_text
 from headrace.sdk.storage import Folder
@@ -63,6 +63,9 @@ class KafkaSource(KafkaClient, NativeSource):
         if self.config.subscribePattern:
             return []
         return [name.strip() for name in self.config.assign or option_text(self.config.subscribe).split(",")]
+
+    def locate(self, topic: str) -> Dataset | None:
+        return self.locate_topic(topic)
 
     def reads_topic(self, topic: str, spark: SparkSession | None = None) -> bool:
         return topic in self.named_topics() if spark is None else self._select_topics(spark)(topic)

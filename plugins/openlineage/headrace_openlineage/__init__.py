@@ -1,0 +1,14 @@
+"""Lineage of tables and columns as OpenLineage events: ``openlineage:``."""
+
+from headrace.sdk.exports import lazy_plugins
+from headrace.sdk.hookspecs import hookimpl
+
+_OBSERVERS = {"openlineage": "headrace_openlineage.openlineage_observer:OpenLineage"}
+
+__getattr__ = lazy_plugins(__name__, _OBSERVERS)
+
+
+@hookimpl
+def headrace_observers() -> dict[str, str]:
+    """Return the observers of runs by the key of the pipeline file that has their options."""
+    return _OBSERVERS

@@ -65,7 +65,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Yield each page and its content."""
     yield DOCS / "options.md", options_page()
     yield DOCS / "capabilities.md", capability_page()
-    yield README, readme()
+    yield README, fill_table(README, capability_table("sink"))
     yield DOCS.parent / "llms.txt", llms_page()
     yield DOCS / "doctor.md", fill_table(DOCS / "doctor.md", finding_table())
     yield DOCS / "readers.md", readers_page()

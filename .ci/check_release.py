@@ -1,4 +1,4 @@
-"""Check of a release: the tag is the version, and the changelog is complete.
+"""Check of a release: the tag is the version, the changelog is complete, and the upgrade test of later versions has its state.
 
 ::
 
@@ -36,6 +36,8 @@ def find_problems(root: Path, tag: str) -> Iterator[str]:
         yield "CHANGELOG.md has two sections of one version."
     if fragments := sorted(path.name for path in (root / "changelog.d").glob("*.*.md")):
         yield f"changelog.d/ still has fragments: {', '.join(fragments)}. Run `tox run -e changelog -- --yes`."
+    if not (root / f"tests/data/releases/{version}.tar.xz").is_file():
+        yield f"The upgrade test has no state of {version}. Run `python -m tests.support.release_state`."
 
 
 def main(tag: str) -> int:

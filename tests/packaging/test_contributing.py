@@ -137,24 +137,26 @@ def test_hooks_run_pinned_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "heading", "fragment", "problem"),
+    ("tag", "heading", "fragment", "state", "problem"),
     [
-        ("v1.2.3", "## [1.2.3] - 2100-01-31", "README.md", None),
-        ("1.2.3", "## [1.2.3] - 2100-01-31", "README.md", "must be v1.2.3"),
-        ("v1.2.4", "## [1.2.3] - 2100-01-31", "README.md", "must be v1.2.3"),
-        ("v1.2.3", "## [1.2.3] - unreleased", "README.md", "first section"),
-        ("v1.2.3", "## [1.2.2] - 2100-01-31", "README.md", "first section"),
-        ("v1.2.3", "## [1.2.3] - 2100-01-31\n## [1.2.3] - unreleased", "README.md", "two sections"),
-        ("v1.2.3", "## [1.2.3] - 2100-01-31", "+a.fixed.md", "+a.fixed.md"),
+        ("v1.2.3", "## [1.2.3] - 2100-01-31", "README.md", "1.2.3", None),
+        ("1.2.3", "## [1.2.3] - 2100-01-31", "README.md", "1.2.3", "must be v1.2.3"),
+        ("v1.2.4", "## [1.2.3] - 2100-01-31", "README.md", "1.2.3", "must be v1.2.3"),
+        ("v1.2.3", "## [1.2.3] - unreleased", "README.md", "1.2.3", "first section"),
+        ("v1.2.3", "## [1.2.2] - 2100-01-31", "README.md", "1.2.3", "first section"),
+        ("v1.2.3", "## [1.2.3] - 2100-01-31\n## [1.2.3] - unreleased", "README.md", "1.2.3", "two sections"),
+        ("v1.2.3", "## [1.2.3] - 2100-01-31", "+a.fixed.md", "1.2.3", "+a.fixed.md"),
+        ("v1.2.3", "## [1.2.3] - 2100-01-31", "README.md", "1.2.2", "no state of 1.2.3"),
     ],
 )
 def test_release_check_reports_problems(
-    tmp_path: Path, tag: str, heading: str, fragment: str, problem: str | None
+    tmp_path: Path, tag: str, heading: str, fragment: str, state: str, problem: str | None
 ) -> None:
     for name, text in (
         ("core/headrace/__init__.py", '__version__ = "1.2.3"\n'),
         ("CHANGELOG.md", f"# Changelog\n\n{heading}\n"),
         (f"changelog.d/{fragment}", "A fragment.\n"),
+        (f"tests/data/releases/{state}.tar.xz", ""),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")

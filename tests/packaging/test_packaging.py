@@ -35,7 +35,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 #: Maximum number of SDK code lines for the author of a plugin to read, without blank lines, comments and docstrings.
-LIMIT = 1550
+LIMIT = 1600
 
 
 @pytest.fixture(scope="module")

@@ -236,6 +236,14 @@ def test_java(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch,
     assert missing["fix"].startswith("install Java 17 and set JAVA_HOME")
 
 
+def test_spark_does_not_start_without_java(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_list_candidates", lambda **_: [("PATH", None)])
+    done = headrace("doctor", str(sample), "--spark")
+    assert done.exit_code == 1
+    assert "the Spark session: the errors above prevent its start" in done.stdout
+    assert "session-failed" not in done.stdout
+
+
 def test_missing_jars(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "empty"))
     assert find(headrace, sample)["jars-missing"]["fix"] == f"headrace jars {sample} --download"

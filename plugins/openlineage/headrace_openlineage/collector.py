@@ -26,8 +26,10 @@ class Collector:
 
     def __init__(self) -> None:
         """Read the configuration. ConfigError if it is not valid."""
+        _HIDDEN.install()
         try:
-            self._client = OpenLineageClient()
+            with _HIDDEN:
+                self._client = OpenLineageClient()
         except Exception as error:  # noqa: BLE001 - its text may contain a login
             what = f"the configuration of OpenLineage's client is not valid: {type(error).__name__}"
             fix = "check OPENLINEAGE_URL, the other variables OPENLINEAGE_*, and openlineage.yml"
@@ -36,7 +38,6 @@ class Collector:
         self._client.transport = _CheckedTransport(self._client.transport)
         if self.kind == _CONSOLE:
             _show_console_events()
-        _HIDDEN.install()
 
     @property
     def is_console(self) -> bool:
@@ -109,9 +110,9 @@ class _HiddenMessages(logging.Filter):
         self._local = threading.local()
 
     def install(self) -> None:
-        """Filter the messages of the HTTP client."""
-        parts = ("http", "composite", "transform")
-        for name in ("urllib3.connectionpool", *(f"openlineage.client.transport.{part}" for part in parts)):
+        """Filter the messages of OpenLineage's client, except events of the transport `console`, and of the HTTP client."""
+        parts = ("client", "transport.http", "transport.composite", "transport.transform")
+        for name in ("urllib3.connectionpool", *(f"openlineage.client.{part}" for part in parts)):
             if self not in (log := logging.getLogger(name)).filters:
                 log.addFilter(self)
 

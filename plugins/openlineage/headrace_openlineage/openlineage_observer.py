@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,21 @@ class OpenLineage(Observer):
     config: OpenLineageConfig
 
     def check(self, spark: SparkSession | None = None) -> None:
-        if find_spec("openlineage") is None or find_spec("openlineage.client") is None:
+        if not _is_installed():
             what, fix = "openlineage-python is not installed", "pip install 'headrace[openlineage]'"
             raise ConfigError(what, where="openlineage", fix=fix)
         from headrace_openlineage.collector import Collector
 
         Collector()
+
+    def warnings(self) -> Iterable[str]:
+        if not _is_installed():  # `check` reports it.
+            return
+        from headrace_openlineage.collector import Collector
+
+        with suppress(ConfigError):
+            if Collector().is_console:
+                yield "the events are printed to stderr: set OPENLINEAGE_URL, or name a transport in openlineage.yml"
 
     def notes(self) -> Iterable[str]:
         yield f"the jobs are in the namespace {self.config.job_namespace}"
@@ -57,3 +67,7 @@ class OpenLineage(Observer):
 
     def close(self) -> None:
         self._outbox.end(time.monotonic() + _END_SECONDS)
+
+
+def _is_installed() -> bool:
+    return find_spec("openlineage") is not None and find_spec("openlineage.client") is not None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+# Packages of a cluster may have no metadata of their distributions.
+from headrace import __version__
 
-HEADRACE_VERSION = version("headrace")
 #: It is a URI, as OpenLineage requires.
-PRODUCER = f"urn:headrace:{HEADRACE_VERSION}"
+PRODUCER = f"urn:headrace:{__version__}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import attr
+import pyspark
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
     JobFacet,
@@ -19,10 +19,11 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.uuid import generate_new_uuid
 
+from headrace import __version__
 from headrace.sdk.error_text import hide_values
 from headrace.sdk.observer import TableLineage
 from headrace_openlineage.lineage_facets import LineageFacets
-from headrace_openlineage.producer import HEADRACE_VERSION, PRODUCER
+from headrace_openlineage.producer import PRODUCER
 from headrace_openlineage.table_counts import TableCounts
 
 
@@ -61,7 +62,7 @@ class JobRun:
 
     def _describe_run(self, error: str | None) -> dict[str, RunFacet]:
         engine = processing_engine_run.ProcessingEngineRunFacet(
-            version=version("pyspark"), name="spark", openlineageAdapterVersion=HEADRACE_VERSION, producer=PRODUCER
+            version=pyspark.__version__, name="spark", openlineageAdapterVersion=__version__, producer=PRODUCER
         )
         counts = self.counts
         batches = BatchesRunFacet(

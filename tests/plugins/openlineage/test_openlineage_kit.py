@@ -32,6 +32,17 @@ def test_namespace_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert OpenLineage(namespace="own").config.job_namespace == "own"
 
 
+def test_missing_configuration_is_a_warning(
+    caplog: pytest.LogCaptureFixture, read_events: object, tmp_path: Path
+) -> None:
+    assert list(OpenLineage().warnings()) == []
+    (tmp_path / "openlineage.yml").unlink()
+    assert list(OpenLineage().warnings()) == [
+        "the events are printed to stderr: set OPENLINEAGE_URL, or name a transport in openlineage.yml"
+    ]
+    assert caplog.text == ""
+
+
 def test_wrong_configuration_is_reported_without_its_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", "user:canary-4711@host")
     with pytest.raises(
@@ -47,3 +58,4 @@ def test_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         ConfigError, match=r"openlineage-python is not installed\n  fix: pip install 'headrace\[openlineage\]'"
     ):
         OpenLineage().check()
+    assert list(OpenLineage().warnings()) == []

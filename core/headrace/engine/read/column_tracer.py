@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.engine.read.tagged_columns import add_places, find_copies, has_tagged, list_prefixes
+from headrace.engine.read.tagged_columns import add_places, find_copies, list_prefixes
 from headrace.progress.lineage import ColumnSource
 from headrace.sdk.changes import Changes
 from headrace.sdk.rows import row_types
@@ -70,23 +70,33 @@ class ColumnTracer:
 
     def _find_traces(self, before: Changes, after: Changes, transform: Transform) -> dict[ColumnSource, frozenset[str]]:
         hidden = set(map(fold_name, transform.hides(before))) if transform.hides_values else set()
+        around = set[str]().union(*map(list_prefixes, hidden)) - hidden
         computed = {name: reads for name, reads in after.derived.items() if before.derived.get(name) != reads}
-        replaced, columns = set(map(fold_name, computed)), set(map(fold_name, after.row_columns))
+        present = set(map(fold_name, after.row_columns)) - set(map(fold_name, computed))
         added = replace(after, origins={n: path for n, path in after.origins.items() if n not in before.origins})
-        found = defaultdict[ColumnSource, set[str]](set)
+        found = self._find_computed(computed)
         for number, (source, names) in enumerate(self._traces.items()):
-            renamed = after.tags.get(f"{_MARK}{number}", names)
-            kept = {n for n in renamed if fold_name(n) in columns and fold_name(n) not in replaced}
+            kept = {name for name in after.tags.get(f"{_MARK}{number}", names) if fold_name(name) in present}
             masked = {name for name in kept if fold_name(name) in hidden}
-            parts = {name for name in kept - masked if any(fold_name(name) in list_prefixes(path) for path in hidden)}
-            tagged = set(map(fold_name, names))
-            made = {name for name, reads in computed.items() if has_tagged(reads, tagged, tagged)}
+            parts = {name for name in kept if fold_name(name) in around}
             changed = replace(source, is_changed=True)
             # A mask with `when` leaves the values of other rows.
             found[replace(changed, is_masked=source.is_masked or transform.condition is None)] |= masked
-            found[changed] |= parts | made
+            found[changed] |= parts
             found[source] |= add_places(after, kept - masked - parts) | _add_copies(added, kept - masked - parts)
         return {source: frozenset(names) for source, names in found.items() if names}
+
+    def _find_computed(self, computed: Mapping[str, Collection[str]]) -> defaultdict[ColumnSource, set[str]]:
+        """Return the columns of the topic → the columns that a transform computed from them."""
+        holders, found = defaultdict[str, set[ColumnSource]](set), defaultdict[ColumnSource, set[str]](set)
+        for source, names in self._traces.items():
+            for name in names:
+                holders[fold_name(name)].add(replace(source, is_changed=True))
+        for column, reads in computed.items():
+            for name in {prefix for read in reads for prefix in list_prefixes(read)}:
+                for source in holders.get(name, ()):
+                    found[source].add(column)
+        return found
 
     def _note_filter(self, changes: Changes, transform: Transform) -> None:
         """Note the columns that decide which rows are left out."""

@@ -26,17 +26,18 @@ class LineageLog:
 
     def trace(self, topic: str, changes: Changes) -> ColumnTracer | None:
         """Return the tracer of a topic's columns; None if they were traced before."""
-        key, types = (topic, changes.table), list_types(changes)
         with self._lock:
-            if self._traced.get(key) == types:
-                return None
-            self._traced[key] = types
-        return ColumnTracer(topic, changes)
+            is_known = self._traced.get((topic, changes.table)) == list_types(changes)
+        return None if is_known else ColumnTracer(topic, changes)
 
-    def note(self, table: str | None, trace: TopicTrace | None) -> None:
-        """Record the columns of a topic and of its table. None: changes of no table, which become dead letters."""
-        if table is not None and trace is not None:
-            with self._lock:
+    def note(self, tracer: ColumnTracer, changes: Changes, own: str | None) -> None:
+        """Record the columns of a topic after its transforms. ``own``: the table of changes without one; None if they are dead letters."""
+        trace, table = tracer.end(changes), changes.table or own
+        if trace is None:
+            return
+        with self._lock:
+            self._traced[trace.topic, changes.table] = trace.given
+            if table is not None:
                 self._topics.setdefault(table, {})[trace.topic] = trace
 
     def note_view(self, view: str, given: Mapping[str, Types], made: Types) -> None:

@@ -47,7 +47,7 @@ def update_tags(tags: ColumnTags, before: Changes, after: Changes, transform: Tr
         named |= {name for name in inside[tag] - was_inside[tag] if hidden.isdisjoint(list_prefixes(name))}
         columns = {name for name in after.tags.get(tag, ()) if hidden.isdisjoint(list_prefixes(name))}
         tagged, folded = set(map(fold_name, columns)), set().union(*map(list_prefixes, columns))
-        columns |= {column for column, reads in computed.items() if has_tagged(reads, tagged, folded)}
+        columns |= {column for column, reads in computed.items() if _has_tagged(reads, tagged, folded)}
         found[tag] = add_places(after, columns | named) | find_copies(added, columns)
         found[tag] |= find_copies(after, [name for name in named if fold_name(name) not in old])
     return replace(after, tags=found)
@@ -80,7 +80,7 @@ def _reads_itself(column: str, reads: Iterable[str]) -> bool:
     return any(fold_name(column) in list_prefixes(read) for read in reads)
 
 
-def has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
+def _has_tagged(reads: Iterable[str], tagged: set[str], folded: set[str]) -> bool:
     """Return whether a column or field is tagged, has a tagged field, or is in a tagged one. ``folded``: with the outer names."""
     return any(fold_name(read) in folded or not tagged.isdisjoint(list_prefixes(read)) for read in reads)
 

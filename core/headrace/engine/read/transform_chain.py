@@ -73,7 +73,7 @@ class TransformChain:
         if seen is not None:
             seen.note_columns(changes)
         if trace is not None and watch.lineage is not None:
-            watch.lineage.note(changes.table or own, trace.end(changes))
+            watch.lineage.note(trace, changes, own)
         return drop_decoded_keys(changes) if hides_key else changes
 
     def _note_transform(self, changes: Changes, transform: Transform, topic: str, seen: SeenColumns | None) -> bool:

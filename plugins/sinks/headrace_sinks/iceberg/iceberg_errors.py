@@ -139,7 +139,7 @@ _VERSION_ERRORS = (
         "Cannot find snapshot|Cannot find a snapshot",
         ConfigError,
         "no such version: {line}",
-        "take a version from `headrace show`, or a later time",
+        "take a version from `headrace show`, or a later time; to keep versions for longer, raise `history` under `maintenance:`",
     ),
 )
 

@@ -56,6 +56,8 @@ STATUS = Status(
 class OtelInMemory(Otel):
     """Observer whose spans and metrics stay in memory."""
 
+    name = "otel_in_memory"
+
     def open(self, run: ObservedRun) -> None:
         self.spans, self.reader, self._warn = InMemorySpanExporter(), InMemoryMetricReader(), run.warn
         self._observe_with(make_providers(run.pipeline, [SimpleSpanProcessor(self.spans)], [self.reader]), run)

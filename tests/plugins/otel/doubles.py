@@ -56,7 +56,7 @@ STATUS = Status(
 class OtelInMemory(Otel):
     """Observer whose spans and metrics stay in memory."""
 
-    name = "otel-in-memory"
+    name = "otel_in_memory"
 
     def open(self, run: ObservedRun) -> None:
         self.spans, self.reader, self._warn = InMemorySpanExporter(), InMemoryMetricReader(), run.warn

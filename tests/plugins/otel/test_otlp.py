@@ -55,19 +55,19 @@ def test_failing_collector_is_one_warning_per_signal(
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     collector.status = status
     run = OtelRun(Otel())
     run.commit(0, ORDERS)
-    until(lambda: len(run.warnings) == 2, "a warning per signal", 20)
+    until(lambda: len(run.warnings) == 2, "a warning per signal", 60)
     advice = "check OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS"
     assert sorted(run.warnings) == [
         f"otel: the collector does not accept {signal}: {advice}" for signal in ("metrics", "traces")
     ]
     collector.status = 200
-    until(lambda: "otel: the collector accepts metrics again" in run.warnings, "the end of the outage", 20)
+    until(lambda: "otel: the collector accepts metrics again" in run.warnings, "the end of the outage", 60)
     run.commit(1, ORDERS)
-    until(lambda: "otel: the collector accepts traces again" in run.warnings, "the end of the outage", 20)
+    until(lambda: "otel: the collector accepts traces again" in run.warnings, "the end of the outage", 60)
     run.end()
     assert len(run.warnings) == 4
     assert caplog.text == ""

@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         server.headers.append(dict(self.headers))
         if server.is_hanging:
-            server.released.wait(60)
+            server.released.wait(300)
             return
         if server.status == 200:
             assert self.headers["Content-Type"] == "application/x-protobuf"

@@ -73,17 +73,18 @@ def test_failing_collector_is_one_warning_per_signal(
     assert caplog.text == ""
 
 
-def test_collector_that_hangs_delays_no_batch_and_the_end_is_bounded(collector: OtlpServer) -> None:
+def test_collector_that_hangs_delays_no_batch_and_the_end_is_bounded(
+    collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
     collector.is_hanging = True
     run = OtelRun(Otel())
     began = time.monotonic()
     for batch in range(500):
         run.commit(batch, ORDERS)
-    assert time.monotonic() - began < 8  # A batch that waits takes ten seconds.
-    assert run.observers.drain(20)
-    began = time.monotonic()
+    assert run.observers.drain(60)
     run.observers.end(None)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 60  # A wait for the collector takes five minutes.
     assert "otel: the collector does not accept the last data in time" in run.warnings
     assert not [text for text in run.warnings if "does not close" in text]
 

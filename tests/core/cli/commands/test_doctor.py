@@ -300,13 +300,12 @@ def test_clock(headrace: Headrace, sample: Path, broker: str, skew: float, name:
 
 
 def test_server_that_hangs(headrace: Headrace, sample: Path, broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "LIMIT", 1.0)
+    monkeypatch.setattr(examination, "LIMIT", 4.0)
     with Registry(hangs=True) as registry:
-        began = time.monotonic()
-        found = find(headrace, write_kafka(sample, registry.endpoint_url, broker))
-        assert time.monotonic() - began < 20
-    assert found["check-timed-out"]["what"] == "the check of connection of format avro did not end within 1 seconds"
-    assert "never-run" in found, "the other checks are made"
+        done = headrace("doctor", str(write_kafka(sample, registry.endpoint_url, broker)), "--json")
+    found = {finding["what"]: finding["name"] for finding in json.loads(done.stdout)["findings"]}
+    assert found["the check of connection of format avro did not end within 4 seconds"] == "check-timed-out"
+    assert "never-run" in found.values(), "the other checks are made"
 
 
 def test_command_of_a_plugin_that_fails(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,15 @@ _SECONDS = 5.0
 
 def dump_threads_after_timeout(call: pytest.CallInfo[None]) -> None:
     """Print the threads of the JVM of this process if the call has reached the time limit of a test."""
-    if call.excinfo is None or _TIMEOUT not in str(call.excinfo.value) or "pyspark" not in sys.modules:
+    if call.excinfo is None or not _is_timeout(call.excinfo.value) or "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
         os.kill(SparkContext._gateway.proc.pid, signal.SIGQUIT)
         time.sleep(_SECONDS)
+
+
+def _is_timeout(error: BaseException | None) -> bool:
+    """Return whether an error, or one that it followed, is that of the time limit: the next call to Java fails too."""
+    return error is not None and (_TIMEOUT in str(error) or _is_timeout(error.__context__))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -125,15 +126,18 @@ def to_record(change: Event) -> dict[str, Any]:
     return event("d" if change.is_delete else "u", int(change.position), change.id, **row)
 
 
-def stop_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the next write of versions after the checkpoint has their changes and before the table has them."""
+def stop_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stop the next write of versions after the checkpoint has their changes and before the table has them; return the stops."""
+    stops: list[str] = []
     name = "headrace.engine.write.version_writer.version_table"
 
     def stop(table: Any) -> Any:
         monkeypatch.setattr(name, version_table)
+        stops.append(str(table))
         raise HeadraceError("stopped by the test", where="a write", fix="run again")
 
     monkeypatch.setattr(name, stop)
+    return stops
 
 
 def find_versions(events: Sequence[Event]) -> list[tuple[Any, ...]]:
@@ -162,9 +166,10 @@ def test_versions_equal_the_model_over_runs(
     for number, batch in enumerate(batches):
         chance.shuffle(batch)
         if number == 1:
-            stop_once(monkeypatch)
-            with pytest.raises(HeadraceError, match="stopped by the test"):
+            stops = stop_once(monkeypatch)
+            with suppress(HeadraceError):  # A table that was set aside may catch up in the same run.
                 shop.run(*batch)
+            assert stops
             shop.pipeline.run(spark)
         else:
             shop.run(*batch)

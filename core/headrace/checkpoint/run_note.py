@@ -107,7 +107,7 @@ def read_run(folder: TextFolder) -> Run | None:
 
 
 def has_ended(host: str, pid: int) -> bool:
-    """Return whether a process was on this machine and does not exist any more; False if the system does not tell."""
+    """Return whether a process was on this machine and does not exist any more; False on a system without /proc."""
     return host == socket.gethostname() and _find_begin(os.getpid()) != 0 and _find_begin(pid) == 0
 
 

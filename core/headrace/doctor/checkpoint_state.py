@@ -38,7 +38,7 @@ _RESTORE = "restore it from a backup, or use a new checkpoint folder: docs/check
 
 @dataclass
 class CheckpointState:
-    """What a checkpoint tells about a pipeline. Its parts stay empty if it cannot be read."""
+    """State of a pipeline, read from its checkpoint. The parts stay empty if the checkpoint cannot be read."""
 
     pipeline: Pipeline
     reader: TextFolder | None

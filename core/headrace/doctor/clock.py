@@ -35,7 +35,7 @@ class ClockReadings:
     def compare(self) -> Iterator[Result]:
         """Yield a result for each server."""
         if not self._readings:
-            yield Skipped("clock", "no server told its time")
+            yield Skipped("clock", "no server reported its time")
         for reading in self._readings.values():
             yield _judge(reading)
 

@@ -154,7 +154,7 @@ def _parse_size(text: str) -> int:
 
 
 def read_memory() -> tuple[int | None, int | None]:
-    """Return the bytes of memory of the machine or container, and those that are free; None where the system does not tell."""
+    """Return the bytes of memory of the machine or container, and those that are free; None if they are unknown."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:

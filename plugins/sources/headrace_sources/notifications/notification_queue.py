@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,17 +18,21 @@ _LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 #: Most messages of one request. With a wait, SQS looks for messages on all its servers.
 _PER_REQUEST, _WAIT_SECONDS = 10, 1
+#: Seconds after which received messages are handled, so that none becomes visible again before.
+_RECEIVE_SECONDS = 5
+_COUNT = "ApproximateNumberOfMessages"
 #: The run shows a queue that does not respond, and repeats the request.
 _ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
 class Message:
-    """Received message. ``handle`` deletes it."""
+    """Received message. ``handle`` deletes it; ``sent``: seconds since 1970 by the clock of SQS."""
 
     id: str
     handle: str
     body: str
+    sent: float
 
 
 class NotificationQueue:
@@ -46,14 +52,17 @@ class NotificationQueue:
         )
 
     def receive(self, limit: int) -> list[Message]:
-        """Return available messages until there are none, or ``limit`` is reached. SQS hides them until they are deleted or time out."""
+        """Return up to ``limit`` available messages, or those of some seconds. SQS hides them until they are deleted or time out.
+
+        A response with fewer messages than requested is the last one: to wait for each message of a steady flow would never end.
+        """
         messages: dict[str, Message] = {}
-        count = -1
+        count, is_full, end = -1, True, time.monotonic() + _RECEIVE_SECONDS
         # A queue with a short timeout returns the same messages again.
-        while count < len(messages) < limit:
-            count = len(messages)
-            for found in self._call("sqs:ReceiveMessage", self._receive_some):
-                messages[found["MessageId"]] = Message(found["MessageId"], found["ReceiptHandle"], found["Body"])
+        while is_full and count < len(messages) < limit and time.monotonic() < end:
+            count, received = len(messages), self._call("sqs:ReceiveMessage", self._receive_some)
+            messages.update({found["MessageId"]: _read_message(found) for found in received})
+            is_full = len(received) >= _PER_REQUEST
         return list(messages.values())
 
     def delete(self, messages: Sequence[Message]) -> None:
@@ -67,16 +76,26 @@ class NotificationQueue:
 
     def describe(self) -> str:
         """Return the number of messages in the queue as text."""
-        names = ["ApproximateNumberOfMessages"]
-        found = self._call(
+        return f"about {self._get_attributes()['Attributes'][_COUNT]} messages"
+
+    def read_time(self) -> float:
+        """Return the time of the clock of SQS in seconds since 1970: at least the ``sent`` of each message that is there now."""
+        headers = self._get_attributes()["ResponseMetadata"]["HTTPHeaders"]
+        # The header has whole seconds.
+        return parsedate_to_datetime(headers["date"]).timestamp() + 1 if "date" in headers else time.time()
+
+    def _get_attributes(self) -> dict[str, Any]:
+        return self._call(
             "sqs:GetQueueAttributes",
-            lambda: self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=names),
+            lambda: self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[_COUNT]),
         )
-        return f"about {found['Attributes'][names[0]]} messages"
 
     def _receive_some(self) -> list[dict[str, Any]]:
         response = self._client.receive_message(
-            QueueUrl=self._url, MaxNumberOfMessages=_PER_REQUEST, WaitTimeSeconds=_WAIT_SECONDS
+            QueueUrl=self._url,
+            MaxNumberOfMessages=_PER_REQUEST,
+            WaitTimeSeconds=_WAIT_SECONDS,
+            AttributeNames=["SentTimestamp"],
         )
         return response.get("Messages", [])  # type: ignore[no-any-return]
 
@@ -95,3 +114,8 @@ class NotificationQueue:
             fix = "correct `queueUrl`, which contains the region and the account, or create the queue"
             return ConfigError("no such queue", where=self._where, fix=fix)
         return explain_error(error, action, where=self._where)
+
+
+def _read_message(found: dict[str, Any]) -> Message:
+    sent = int(found.get("Attributes", {}).get("SentTimestamp", 0)) / 1000
+    return Message(found["MessageId"], found["ReceiptHandle"], found["Body"], sent)

@@ -49,7 +49,9 @@ class NotifiedFiles:
         #: Files of batches, from the thread of the batches.
         self._planned: deque[Sequence[str]] = deque()
         self._reported: set[str] = set()
-        self._log.write(self._pending)
+        #: Whether the log lacks a change of the pending files.
+        self._is_changed = True
+        self._store()
 
     @property
     def path(self) -> str:
@@ -57,57 +59,61 @@ class NotifiedFiles:
         return self._log.path
 
     def drain(self) -> None:
-        """Poll until the queue has no more messages."""
-        while self.poll(most_pending=math.inf):
+        """Poll until the queue has no more messages of before this call."""
+        start = self._queue.read_time()
+        while any(message.sent <= start for message in self.poll(most_pending=math.inf)):
             pass
 
     def note_planned(self, files: Sequence[str]) -> None:
         """Remove the files of a batch with the next poll: the stream has them in its own log."""
         self._planned.append(files)
 
-    def poll(self, most_pending: float = _MOST_PENDING) -> bool:
-        """Store the files of available messages, and delete the messages. Return whether there were any.
+    def poll(self, most_pending: float = _MOST_PENDING) -> list[Message]:
+        """Store the files of available messages, delete the messages, and return them.
 
         Messages stay in the queue while ``most_pending`` files are pending.
         """
-        is_changed = self._remove_planned()
-        listed_at = time.time() if self._is_listing_due() else None
-        if listed_at is not None:
-            is_changed |= self._add(self._list_files())
+        self._remove_planned()
+        self._list_if_due()
         messages = self._queue.receive(_MESSAGES) if len(self._pending) < most_pending else []
         done = []
         for message in messages:
             files = self._read_files(message)
             if files is not None:
-                is_changed |= self._add(files)
+                self._add(files)
                 done.append(message)
-        if is_changed:
-            self._log.write(self._pending)
-        if listed_at is not None:
-            self._folder.write(_LISTED, json.dumps({"time": listed_at}))
-            self._listed_at = listed_at
+        self._store()
         self._queue.delete(done)
-        return bool(done)
+        return done
 
-    def _is_listing_due(self) -> bool:
+    def _list_if_due(self) -> None:
+        """Store the files that exist, once per interval."""
+        now = time.time()
         # A clock that was set back must not delay the listing.
-        return self._listed_at is None or abs(time.time() - self._listed_at) >= self._interval
+        if self._listed_at is None or abs(now - self._listed_at) >= self._interval:
+            self._add(self._list_files())
+            self._store()
+            self._folder.write(_LISTED, json.dumps({"time": now}))
+            self._listed_at = now
 
-    def _remove_planned(self) -> bool:
-        is_changed = False
+    def _store(self) -> None:
+        """Write the pending files if the log does not have them, also after a write that failed."""
+        if self._is_changed:
+            self._log.write(self._pending)
+            self._is_changed = False
+
+    def _remove_planned(self) -> None:
         while self._planned:
             for path in self._planned.popleft():
                 self._seen.add(path)
-                is_changed |= self._pending.pop(path, None) is not None
-        return is_changed
+                self._is_changed |= self._pending.pop(path, None) is not None
 
-    def _add(self, files: Iterable[ObjectFile]) -> bool:
+    def _add(self, files: Iterable[ObjectFile]) -> None:
         """Add files that are selected and new. As in a listing, an overwritten file is not new."""
-        count = len(self._pending)
         for file in files:
-            if file.path not in self._seen and self._selection.selects(file):
-                self._pending.setdefault(file.path, file)
-        return len(self._pending) > count
+            if file.path not in self._seen and file.path not in self._pending and self._selection.selects(file):
+                self._pending[file.path] = file
+                self._is_changed = True
 
     def _read_files(self, message: Message) -> list[ObjectFile] | None:
         """Return the new files of a message; None for a message of another kind, which stays in the queue."""

@@ -12,6 +12,8 @@ from urllib.parse import unquote_plus
 
 #: Most bytes of a key in S3.
 _MOST_BYTES = 1024
+#: Largest size that Spark's log can hold.
+_MOST_SIZE = 2**63 - 1
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -33,7 +35,7 @@ def parse_message(body: str) -> list[CreatedObject]:
     """Return the new objects of a message; empty for other events of S3. UnknownMessageError for other messages."""
     try:
         return list(_find_objects(json.loads(body)))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise UnknownMessageError(f"{type(error).__name__}: {error}") from error
 
 
@@ -58,5 +60,8 @@ def _read_object(bucket: Mapping[str, Any], described: Mapping[str, Any], key: s
     if len(key.encode()) > _MOST_BYTES or _CONTROL.search(key):
         # Spark's stream ends when the request for such an object fails, and plans the object again.
         raise ValueError(f"the key {key[:80]!r} has control characters, or more than {_MOST_BYTES} bytes")
+    size = int(described.get("size", 0))
+    if not 0 <= size <= _MOST_SIZE:
+        raise ValueError(f"the size {size} is not between 0 and {_MOST_SIZE} bytes")
     milliseconds = round(datetime.fromisoformat(time).timestamp() * 1000)
-    return CreatedObject(str(bucket["name"]), str(key), int(described.get("size", 0)), milliseconds)
+    return CreatedObject(str(bucket["name"]), str(key), size, milliseconds)

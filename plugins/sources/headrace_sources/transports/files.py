@@ -63,6 +63,8 @@ _STREAM_OPTIONS = (
     "cleanSource",
     "sourceArchiveDir",
 )
+#: Days that Spark can count in milliseconds, and the age of no file. One file with a time in the future makes all others old.
+_ANY_AGE = "100000000000d"
 _LISTING_OPTIONS = ("pathGlobFilter", "modifiedBefore", "modifiedAfter", "recursiveFileLookup")
 _READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
 #: Options that Spark's stream rejects without a listing, or that compare less than the path.
@@ -202,12 +204,11 @@ class FilesSource(NativeSource):
 
     def stream(self, spark: SparkSession) -> DataFrame:
         if self._notified is not None:
-            poll = self._notified.drain if self._is_bounded else self._notified.poll
-            poll()
+            self._notified.drain() if self._is_bounded else self._notified.poll()
         options = self.config.options()
         reader = spark.readStream.format("binaryFile").schema(_LISTING)
         # By default Spark ignores a file that is a week older than the newest one: its records would be lost.
-        reader = reader.option("maxFileAge", "36500d").option("recursiveFileLookup", "true")
+        reader = reader.option("maxFileAge", _ANY_AGE).option("recursiveFileLookup", "true")
         for key, value in options.items():
             if key in _STREAM_OPTIONS + _LISTING_OPTIONS:
                 reader = reader.option(key, value)

@@ -233,6 +233,16 @@ def test_only_the_first_line_is_a_header(spark: SparkSession, tmp_path: Path) ->
     assert [row["id"] for row in rows] == ["1", "id", "id"]
 
 
+def test_long_comments_before_the_header(spark: SparkSession, tmp_path: Path) -> None:
+    """They are longer than the part of a file that is read at once, which ends within the header."""
+    for length in (40_000, (1 << 14) - 4):
+        comments = "# made today\n" * (length // 13)
+        folder = tmp_path / str(length)
+        folder.mkdir()
+        text = f"{comments}#{'-' * (length - len(comments) - 2)}\nid,note\n1,a\n"
+        assert read_rows(spark, folder, text, comment="#") == [{"id": "1", "note": "a"}]
+
+
 def test_unquoted_quotes_are_values(spark: SparkSession, tmp_path: Path) -> None:
     text = 'id,note\n1,5" pipe\n2,"""Hello,"" he said"\n'
     assert [row["note"] for row in read_rows(spark, tmp_path, text, escape='"')] == ['5" pipe', '"Hello," he said']

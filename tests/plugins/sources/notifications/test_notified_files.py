@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -23,7 +23,7 @@ from tests.support.memory_folder import MemoryFolder
 from headrace import ConfigError
 from headrace.errors import RetriableError
 from headrace.sdk.storage import Folder
-from headrace_sources.notifications.notification_queue import Message, NotificationQueue
+from headrace_sources.notifications.notification_queue import NotificationQueue
 from headrace_sources.notifications.notifications_config import NotificationsConfig
 from headrace_sources.notifications.notified_files import NotifiedFiles
 from headrace_sources.notifications.object_selection import ObjectFile, ObjectSelection
@@ -188,6 +188,53 @@ def test_continue_after_a_crash_at_every_step(sqs: Sqs, stream: Stream, monkeypa
     assert sqs.count() == 0
 
 
+def test_failed_write_is_repeated(sqs: Sqs, stream: Stream) -> None:
+    sqs.show_again()
+    files = stream.open(sqs)
+    sqs.send(message_of("a.json"))
+    with patch.object(PendingLog, "write", _fail), pytest.raises(ConnectionError):
+        files.poll()
+    files.poll()
+    assert stream.pending() == [path("a.json")]
+    assert sqs.count() == 0
+
+
+def test_listed_files_are_stored_while_the_queue_is_busy(sqs: Sqs, stream: Stream) -> None:
+    bucket = Bucket(["a.json"])
+    files = stream.open(sqs, bucket)
+    with patch.object(NotificationQueue, "receive", _fail):
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                files.poll()
+    assert stream.pending() == [path("a.json")]
+    assert bucket.listings == 1
+
+
+def test_steady_flow_of_messages_ends_no_poll_late(sqs: Sqs, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new object arrives with each request."""
+    numbers = iter(range(100))
+    receive = NotificationQueue._receive_some
+
+    def send_and_receive(queue: NotificationQueue) -> list[dict[str, Any]]:
+        sqs.send(message_of(f"{next(numbers)}.json"))
+        return receive(queue)
+
+    monkeypatch.setattr(NotificationQueue, "_receive_some", send_and_receive)
+    files = stream.open(sqs)
+    files.poll()
+    assert stream.pending() == [path("0.json")]
+    # By the clock of SQS, all further messages are later than the start.
+    monkeypatch.setattr(NotificationQueue, "read_time", lambda _: time.time() - 60)
+    files.drain()
+    assert stream.pending() == [path("0.json"), path("1.json")]
+
+
+def test_drain_reads_all_messages_of_before(sqs: Sqs, stream: Stream) -> None:
+    sqs.send(*[message_of(f"{number}.json") for number in range(25)])
+    stream.open(sqs).drain()
+    assert sorted(stream.pending()) == sorted(path(f"{number}.json") for number in range(25))
+
+
 def test_other_messages_stay_in_the_queue(sqs: Sqs, stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     sqs.show_again()
     sqs.send("hello", message_of("a.json"))
@@ -260,6 +307,15 @@ def test_messages_wait_while_many_files_are_pending(sqs: Sqs, stream: Stream) ->
     assert len(stream.pending()) == 3
 
 
+#: Step → what fails in it.
+FAILURES: dict[str, tuple[type, str]] = {
+    "crash before delete": (NotificationQueue, "delete"),
+    "failed delete": (NotificationQueue, "delete"),
+    "failed write": (PendingLog, "write"),
+    "busy queue": (NotificationQueue, "receive"),
+}
+
+
 @pytest.mark.nightly
 @settings(max_examples=15, deadline=None)
 @given(
@@ -267,7 +323,7 @@ def test_messages_wait_while_many_files_are_pending(sqs: Sqs, stream: Stream) ->
         st.one_of(
             st.tuples(st.just("put"), st.integers(0, 5)),
             st.tuples(st.just("lost put"), st.integers(0, 5)),
-            st.sampled_from([("poll", 0), ("plan", 0), ("crash before delete", 0), ("restart", 0)]),
+            st.sampled_from([(step, 0) for step in ("poll", "plan", "restart", *FAILURES)]),
         ),
         max_size=15,
     )
@@ -290,10 +346,11 @@ def test_each_object_is_planned_once(steps: list[tuple[str, int]]) -> None:
                 files.note_planned(stream.plan())
             elif step == "restart":
                 files = stream.open(sqs, bucket)
-            elif step == "crash before delete":
-                with patch.object(NotificationQueue, "delete", _fail), suppress(ConnectionError):
+            elif step in FAILURES:
+                with patch.object(*FAILURES[step], _fail), suppress(ConnectionError):
                     files.poll()
-                files = stream.open(sqs, bucket)
+                if step == "crash before delete":
+                    files = stream.open(sqs, bucket)
         stream.folder.folder("notified").delete("listed.json")
         files = stream.open(sqs, bucket)
         files.drain()
@@ -302,7 +359,7 @@ def test_each_object_is_planned_once(steps: list[tuple[str, int]]) -> None:
         assert sqs.count() == 0
 
 
-def _fail(_: NotificationQueue, __: Sequence[Message]) -> None:
+def _fail(*_: Any) -> None:
     raise ConnectionError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from headrace_sources.formats.missing_files import make_missing_error
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Bytes that are read at once, and at most, to find the end of the first line.
+#: Bytes that are read at once, and at most, to find the end of the header.
 _CHUNK, _MOST = 1 << 14, 1 << 20
 _BOM = "\ufeff"
 _CORRUPT = PREFIX + "corrupt"
@@ -36,7 +36,7 @@ def read_header(spark: SparkSession, file: str, options: Mapping[str, str]) -> C
     With ``multiLine``, a quoted name may contain line breaks.
     """
     try:
-        return _find_header(_read_start(spark, file), options, file)
+        return _find_header(_read_start(spark, file, options), options, file)
     except (ConfigError, DataError):
         raise
     except Exception as error:
@@ -73,6 +73,26 @@ def parse_header(spark: SparkSession, header: str, options: Mapping[str, str], f
 
 
 def _find_header(start: bytes, options: Mapping[str, str], file: str) -> CsvHeader | None:
+    lines = _split_lines(start, options)
+    header, end = _locate_header(lines, options)
+    if end is not None:
+        return CsvHeader("\n".join(header), end)
+    if header:
+        raise DataError(
+            "a quoted name in the header has no end",
+            where=file,
+            fix="correct the header, or set `quote` next to `path:`",
+        )
+    if len(start) >= _MOST:
+        raise DataError(
+            f"the first {_MOST >> 20} MiB contain only comments and blank lines",
+            where=file,
+            fix="correct `comment` next to `path:`, or shorten the comments",
+        )
+    return None
+
+
+def _split_lines(start: bytes, options: Mapping[str, str]) -> list[str]:
     encoding = options.get("encoding", "UTF-8")
     try:
         text = start.decode(encoding, errors="replace").removeprefix(_BOM)
@@ -80,8 +100,12 @@ def _find_header(start: bytes, options: Mapping[str, str], file: str) -> CsvHead
         raise ConfigError(
             f"{encoding!r} is not an encoding", where="source files, encoding", fix="write a name like ISO-8859-1"
         ) from None
+    return text.split(options["lineSep"]) if "lineSep" in options else _LINE_END.split(text)
+
+
+def _locate_header(lines: Sequence[str], options: Mapping[str, str]) -> tuple[list[str], int | None]:
+    """Return the lines of the header, and the position of its last one; None if the header does not end."""
     comment, quote = options.get("comment"), options.get("quote", '"')
-    lines = text.split(options["lineSep"]) if "lineSep" in options else _LINE_END.split(text)
     header: list[str] = []
     for number, line in enumerate(lines):
         if not header and (not line.strip() or (comment and line.startswith(comment))):
@@ -89,18 +113,12 @@ def _find_header(start: bytes, options: Mapping[str, str], file: str) -> CsvHead
         header.append(line)
         is_open = options.get("multiLine") == "true" and quote and "\n".join(header).count(quote) % 2
         if not is_open:
-            return CsvHeader("\n".join(header), number)
-    if header:
-        raise DataError(
-            "a quoted name in the header has no end",
-            where=file,
-            fix="correct the header, or set `quote` next to `path:`",
-        )
-    return None
+            return header, number
+    return header, None
 
 
-def _read_start(spark: SparkSession, file: str) -> bytes:
-    """Return the first bytes of a file, which may be compressed: at least its first lines."""
+def _read_start(spark: SparkSession, file: str, options: Mapping[str, str]) -> bytes:
+    """Return the first bytes of a file, which may be compressed: all of its header, and the comments before it."""
     jvm: Any = spark._jvm  # noqa: SLF001
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(file)
@@ -113,7 +131,8 @@ def _read_start(spark: SparkSession, file: str) -> bytes:
             part = jvm.org.apache.commons.io.input.BoundedInputStream(stream, _CHUNK)
             chunk = bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(part))
             found += chunk
-            if len(chunk) < _CHUNK or b"\n" in found.lstrip():
+            # The last line may be cut.
+            if len(chunk) < _CHUNK or _locate_header(_split_lines(found, options)[:-1], options)[1] is not None:
                 break
     finally:
         stream.close()

@@ -294,6 +294,26 @@ SHAPES = {
         "k",
         "n",
     ),
+    "key_of_the_padded_side": _shape(
+        "SELECT o.state AS k, COUNT(*) AS n, COUNT(r.id) AS m FROM shop.customers c LEFT JOIN shop.orders o "
+        "ON o.customer_id = c.id LEFT JOIN shop.regions r ON r.label = o.state GROUP BY o.state"
+    ),
+    "condition_over_earlier_tables": _shape(
+        "SELECT c.id AS k, COUNT(*) AS n, COUNT(r.id) AS m FROM shop.customers c JOIN shop.orders o ON o.state = 0 "
+        "LEFT JOIN shop.regions r ON o.customer_id = c.id AND r.label > 0 GROUP BY c.id"
+    ),
+    "left_joins_with_conditions_in_where": _shape(
+        "SELECT c.id AS k, o.id AS j, r.label FROM shop.customers c LEFT JOIN shop.orders o ON o.amount > 0 "
+        "LEFT JOIN shop.regions r ON r.id <=> c.region_id WHERE o.customer_id = c.id AND (r.id) = (c.id)",
+        "k",
+        "j",
+    ),
+    "keys_of_two_tables": _shape(
+        "SELECT c.id AS k, r.id AS j, COUNT(o.id) AS n FROM shop.customers c JOIN shop.regions r ON r.label = c.region_id "
+        "LEFT JOIN shop.orders o ON o.customer_id = c.id AND r.id = o.hour GROUP BY c.id, r.id",
+        "k",
+        "j",
+    ),
     "right_and_left_join": _shape(
         "SELECT COALESCE(o.state, r.label) AS k, COUNT(c.id) AS n FROM shop.orders o RIGHT JOIN shop.customers c "
         "ON o.customer_id = c.id LEFT JOIN shop.regions r ON r.id = c.region_id AND r.label = o.hour GROUP BY 1"

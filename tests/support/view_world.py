@@ -45,7 +45,7 @@ def build_statements(shape: str) -> Statements:
     return Statements(
         tuple(columns.index(name) for name in key),
         rows,
-        _transpile(query.touched_rows_sql(stored, "touched")),
+        _transpile(query.touched_rows_sql(stored, "touched", SHOP)),
         {table: _transpile(text) for table, text in touched.items()},
         {table: query.needed_columns(table) for table in query.tables},
     )

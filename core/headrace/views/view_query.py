@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 from headrace.errors import ConfigError
 from headrace.views.column_usage import list_needed_columns
 from headrace.views.common_tables import inline_common_tables
+from headrace.views.key_filters import find_key_filters
 from headrace.views.touched_keys import QueryRelaxation
 from headrace.views.view_checks import (
     check_columns,
@@ -125,16 +126,37 @@ class ViewQuery:
         """Return the SQL over other relations; ``names``: table → relation of its stored rows."""
         return self._text.render({name.lower(): relation for name, relation in names.items()})
 
-    def touched_rows_sql(self, names: Relations, touched_name: str) -> str:
-        """Return the SQL like ``rows_sql``, restricted to the keys in the relation ``touched_name``."""
-        condition = " AND ".join(
-            f"headrace_view.{quote_name(name)} <=> headrace_touched.{quote_name(name)}" for name in self.key
+    def touched_rows_sql(
+        self, names: Relations, touched_name: str, columns: Mapping[str, Collection[str]] | None = None
+    ) -> str:
+        """Return the SQL like ``rows_sql``, restricted to the keys in the relation ``touched_name``.
+
+        ``columns``: table → its columns in lower case, if the touched keys have exactly the types of the view's key: tables
+        that are joined by the key are then restricted before the join.
+        """
+        relations = {name.lower(): relation for name, relation in names.items()}
+        existing = {name.lower(): found for name, found in (columns or {}).items()}
+        uses = {
+            start: _restrict(relations[table], touched_name, pairs)
+            for start, table, filters in find_key_filters(self._text.tree, self.key)
+            if (pairs := [pair for pair in filters if pair[0].lower() in existing.get(table, ())])
+        }
+        rows = self._text.render(relations, uses)
+        return "SELECT headrace_view.* FROM " + _semi_join(
+            f"(\n{rows}\n)", "headrace_view", touched_name, [(name, name) for name in self.key]
         )
-        rows = self.rows_sql(names)
-        return (
-            f"SELECT headrace_view.* FROM (\n{rows}\n) AS headrace_view\n"
-            f"LEFT SEMI JOIN {touched_name} AS headrace_touched ON {condition}"
-        )
+
+
+def _restrict(relation: str, touched_name: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the rows of a relation that have touched keys, as a relation; ``pairs``: its column and the key column."""
+    return f"(SELECT headrace_table.* FROM {_semi_join(relation, 'headrace_table', touched_name, pairs)})"
+
+
+def _semi_join(relation: str, alias: str, touched_name: str, pairs: Sequence[tuple[str, str]]) -> str:
+    condition = " AND ".join(
+        f"{alias}.{quote_name(column)} <=> headrace_touched.{quote_name(key)}" for column, key in pairs
+    )
+    return f"{relation} AS {alias}\nLEFT SEMI JOIN {touched_name} AS headrace_touched ON {condition}"
 
 
 def _select_nothing(key: Sequence[str], relation: str) -> str:

@@ -12,8 +12,10 @@ from sqlglot import exp
 from headrace.views.common_tables import find_common_table
 from headrace.views.view_dialect import parse_query, quote_name, tokenize_sql
 
+#: Function that returns the relation of a table in lower case, for the use that starts at an offset of the text.
+_FindRelation = Callable[[str, int], str]
 #: Part of the text from one offset to another, and the function that returns its replacement.
-_Splice = tuple[int, int, Callable[[Mapping[str, str]], str]]
+_Splice = tuple[int, int, Callable[[_FindRelation], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,17 @@ class ViewText:
         splices += _splice_columns(tree, aliases)
         splices.sort(key=lambda splice: splice[0])
         names = {name.lower(): name for name in reversed([read_name(use) for use in uses])}
-        tables = dict.fromkeys(names[read_name(use).lower()] for use in sorted(uses, key=_find_start))
+        tables = dict.fromkeys(names[read_name(use).lower()] for use in sorted(uses, key=find_start))
         return cls(tuple(tables), sql[: tokens[-1].end + 1], tree, tuple(splices))
 
-    def render(self, relations: Mapping[str, str]) -> str:
-        """Return the SQL over other relations; ``relations``: table in lower case → text of a relation."""
-        parts, position = [], 0
+    def render(self, relations: Mapping[str, str], uses: Mapping[int, str] | None = None) -> str:
+        """Return the SQL over other relations.
+
+        ``relations``: table in lower case → text of a relation; ``uses``: start of a use of a table → relation of this use alone.
+        """
+        parts, position, own = [], 0, uses or {}
         for start, end, replace in self.splices:
-            parts += [self.text[position:start], replace(relations)]
+            parts += [self.text[position:start], replace(lambda table, use: own.get(use) or relations[table])]
             position = end
         return "".join([*parts, self.text[position:]])
 
@@ -61,7 +66,8 @@ def _is_base_table(table: exp.Table) -> bool:
     return is_named and not table.find_ancestor(exp.Hint) and find_common_table(table) is None
 
 
-def _find_start(table: exp.Table) -> int:
+def find_start(table: exp.Table) -> int:
+    """Return the offset of a table's name in the text."""
     start: int = table.parts[0].meta["start"]
     return start
 
@@ -77,9 +83,9 @@ def _choose_aliases(uses: list[exp.Table]) -> dict[str, str]:
 
 
 def _splice_table(table: exp.Table, aliases: Mapping[str, str]) -> _Splice:
-    name = read_name(table).lower()
+    name, start = read_name(table).lower(), find_start(table)
     alias = "" if table.alias else f" AS {quote_name(aliases[name])}"
-    return _find_start(table), table.parts[-1].meta["end"] + 1, lambda relations: relations[name] + alias
+    return start, table.parts[-1].meta["end"] + 1, lambda find_relation: find_relation(name, start) + alias
 
 
 def _splice_columns(tree: exp.Expr, aliases: Mapping[str, str]) -> Iterator[_Splice]:
@@ -94,5 +100,5 @@ def _splice_columns(tree: exp.Expr, aliases: Mapping[str, str]) -> Iterator[_Spl
                 break
 
 
-def _ignore_relations(text: str, _: Mapping[str, str]) -> str:
+def _ignore_relations(text: str, _: _FindRelation) -> str:
     return text

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Table → entries of the queue.
 Entries = Mapping[str, Sequence[QueueEntry]]
+#: Most rows that each executor gets whole: Spark does not know how few rows a join with changes has.
+MOST_BROADCAST = 50_000
 _KEY, _COUNT = PREFIX + "view_key_", PREFIX + "count"
 
 
@@ -59,7 +61,11 @@ class ViewTables:
 
     def touched_rows(self, touched: DataFrame) -> DataFrame:
         """Return the rows of the view with the given keys."""
-        return self._run(self._view.query.touched_rows_sql(self._names, self._register(touched)))
+        types = {fold_name(field.name): field.dataType for field in self.all_rows().schema}
+        is_typed = all(types.get(fold_name(field.name)) == field.dataType for field in touched.schema)
+        columns = {table: set(map(fold_name, rows.columns)) for table, rows in self._stored.items()}
+        name = self._register(_broadcast_if_few(touched, touched))
+        return self._run(self._view.query.touched_rows_sql(self._names, name, columns if is_typed else None))
 
     def touched_keys(self, pending: Entries, entries: Entries) -> DataFrame:
         """Return keys of the view, with every key whose row the pending changes can have affected.
@@ -86,15 +92,17 @@ class ViewTables:
         """Return the rows of a table before and after its queued changes."""
         from pyspark.sql import functions as F
 
-        stored, found = self._stored[table], []
+        stored, found, read = self._stored[table], [], []
         for group in _group(entries):
             rows, key = self._read(table, group), group[0].key
+            read.append(rows.select(F.lit(1)))
             found.append(rows.where(STORED).drop(STORED))
             if key:
                 written = rows.select(*[F.col(quote_name(k)).alias(f"{_KEY}{n}") for n, k in enumerate(key)])
                 is_same = [stored[quote_name(k)] == written[f"{_KEY}{n}"] for n, k in enumerate(key)]
                 found.append(stored.join(written, is_same, "left_semi"))
-        return reduce(lambda a, b: a.unionByName(b), found)
+        changed = reduce(lambda a, b: a.unionByName(b), found)
+        return _broadcast_if_few(changed, reduce(lambda a, b: a.union(b), read))
 
     def _read(self, table: str, entries: Sequence[QueueEntry]) -> DataFrame:
         """Return the rows of entries in the types that the table has now, with STORED."""
@@ -217,6 +225,13 @@ def find_deletes(candidates: Iterable[DataFrame], rows: DataFrame, key: Sequence
     is_same = [F.col(name) == rows[quote_name(column)] for name, column in zip(names, key, strict=True)]
     with materialize(found.join(rows, is_same, "left_anti").toDF(*key)) as deletes:
         yield deletes
+
+
+def _broadcast_if_few(rows: DataFrame, bound: DataFrame) -> DataFrame:
+    """Return rows with a hint for joins if they are few; ``bound``: at least as many rows, which are quick to count."""
+    from pyspark.sql import functions as F
+
+    return F.broadcast(rows) if bound.count() <= MOST_BROADCAST else rows
 
 
 def _without_own_columns(rows: DataFrame) -> DataFrame:

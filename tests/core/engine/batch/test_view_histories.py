@@ -19,6 +19,7 @@ from tests.support.tiers import nightly_after
 
 from headrace.errors import HeadraceError
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
+from headrace_sinks.delta import DeltaSink
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.iceberg import IcebergSink
 
@@ -162,11 +163,14 @@ def test_views_equal_their_computation(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("kind", TABLE_SINKS)
+@pytest.mark.parametrize("kind", [*TABLE_SINKS, "delta"])
 def test_views_in_table_formats(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
 ) -> None:
-    sink: Sink = (
-        HudiSink(path=str(tmp_path / "lake")) if kind == "hudi" else IcebergSink(warehouse=str(tmp_path / "lake"))
-    )
-    run_history(Shop(spark, tmp_path, *VIEWS, sinks=[sink]), seed, 5, monkeypatch)
+    lake = str(tmp_path / "lake")
+    sinks: dict[str, Callable[[], Sink]] = {
+        "iceberg": lambda: IcebergSink(warehouse=lake),
+        "hudi": lambda: HudiSink(path=lake),
+        "delta": lambda: DeltaSink(path=lake),
+    }
+    run_history(Shop(spark, tmp_path, *VIEWS, sinks=[sinks[kind]()]), seed, 5, monkeypatch)

@@ -1,8 +1,8 @@
 """Changes of tables that views have not applied yet, and the state of each view.
 
-``states/<view>.json``         number of the last refresh, digest of the definition, and applied entries that still exist
+``states/<view>.json``         number of the last refresh, digests of the definition, and applied entries that still exist
 ``queue/<table>/<entry>/``     Parquet files with the old rows of one write, and the keys of all its rows
-``queue/<table>/<entry>.json`` sink, key columns and column types of the entry; written last, so it marks a complete entry
+``queue/<table>/<entry>.json`` sink, key columns, columns and types of the entry; written last, so it marks a complete entry
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -32,14 +32,16 @@ _ENDING = ".json"
 class ViewState:
     """State of a view.
 
-    ``number``: number of the last refresh that began; ``digest``: digest of the definition that the view's rows have, empty if the view
-    must be computed whole; ``key``: key columns; ``done``: entries of the queue that the view has applied.
+    ``number``: number of the last refresh that began; ``digest``: digest of what determines the view's rows, empty if the view
+    must be computed whole; ``key``: key columns; ``done``: entries of the queue that the view has applied; ``definition``: digest of
+    the view in the pipeline file alone.
     """
 
     number: int = 0
     digest: str = ""
     key: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
+    definition: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class QueueEntry:
     """Changes of one write of a table in one sink.
 
     ``key``: key columns of the table, whose new rows are those stored now; empty: the entry has the new rows, because rows are
-    only appended. ``types``: column types of the entry's rows as JSON; None: any row of the table may have changed.
+    only appended. ``columns``: columns in lower case that the entry has if the table has them; None for all. ``types``: column types of
+    the entry's rows as JSON; None: any row of the table may have changed.
     """
 
     table: str
@@ -55,6 +58,11 @@ class QueueEntry:
     sink: str
     key: tuple[str, ...] = ()
     types: str | None = None
+    columns: tuple[str, ...] | None = ()
+
+    def has_columns(self, needed: frozenset[str] | None) -> bool:
+        """Return whether the entry has columns of its table. ``needed``: in lower case; None for all."""
+        return self.columns is None or (needed is not None and needed <= {*self.columns})
 
 
 class ViewQueue:
@@ -86,7 +94,7 @@ class ViewQueue:
         if rows is not None:
             rows.write.parquet(f"{folder.path}/{entry.name}")
             folder.mark_complete(entry.name)
-            entry = QueueEntry(entry.table, entry.name, entry.sink, entry.key, rows.schema.json())
+            entry = replace(entry, types=rows.schema.json())
         folder.write(entry.name + _ENDING, json.dumps(asdict(entry)))
         with self._lock:
             self._load(entry.table)[entry.name] = entry
@@ -163,12 +171,14 @@ def _name_state(view: str) -> str:
 
 def _parse_state(text: str) -> ViewState:
     data: dict[str, Any] = json.loads(text)
-    return ViewState(int(data["number"]), str(data["digest"]), tuple(data["key"]), tuple(data["done"]))
+    lists = {name: tuple(data[name]) for name in ("key", "done")}
+    return ViewState(**{**data, **lists})
 
 
 def _parse_entry(text: str) -> QueueEntry:
     data: dict[str, Any] = json.loads(text)
-    return QueueEntry(**{**data, "key": tuple(data["key"])})
+    lists = {name: tuple(data[name]) for name in ("key", "columns") if data.get(name) is not None}
+    return QueueEntry(**{**data, **lists})
 
 
 def _parse_types(types: str) -> StructType:

@@ -11,8 +11,10 @@ __all__ = ["OFFSET_ORDER", "SORTABLE", "position", "sortable", "sortable_signed"
 
 #: ``Dialect.order`` of a topic whose changes have no database position.
 OFFSET_ORDER = "the record's offset"
+#: First characters of strings with 1 to 16 digits.
+_LENGTHS = "123456789ABCDEFG"
 #: Regular expression of a string from ``sortable``: its length comes first.
-SORTABLE = f"(?:0|{'|'.join(f'{letter}[0-9A-F]{{{i}}}' for i, letter in enumerate('123456789ABCDEFG', 1))})"
+SORTABLE = f"(?:0|{'|'.join(f'{letter}[0-9A-F]{{{i}}}' for i, letter in enumerate(_LENGTHS, 1))})"
 #: Prefix of a tombstone's position.
 TOMBSTONE = "!"
 
@@ -26,7 +28,7 @@ def sortable(number: Column) -> Column:
     from pyspark.sql import functions as F
 
     digits = F.hex(number.cast("bigint"))
-    letter = F.lit("123456789ABCDEFG").substr(F.octet_length(digits), F.lit(1))
+    letter = F.lit(_LENGTHS).substr(F.octet_length(digits), F.lit(1))
     # One concatenation for the whole position: intermediate strings dominate its cost.
     return F.concat(F.coalesce(letter, F.lit("0")), F.coalesce(digits, F.lit("")))
 
@@ -84,4 +86,4 @@ def read_epoch(position: str) -> int:
 def epoch_text(epoch: int) -> str:
     """Return the prefix of an epoch's positions, in the format of ``sortable``."""
     digits = f"{epoch:X}"
-    return f"{len(digits)}{digits}" if epoch else "0"
+    return f"{_LENGTHS[len(digits) - 1]}{digits}" if epoch else "0"

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headrace.spark.columns import fold_name
 from headrace.views.view_text import read_name
 
 
 def list_needed_columns(tree: exp.Query, table: str) -> frozenset[str] | None:
-    """Return names in lower case, also names that are no columns of the table; None for all columns."""
+    """Return folded names, also names that are no columns of the table; None for all columns."""
     uses = [use for use in tree.find_all(exp.Table) if read_name(use).lower() == table.lower()]
     aliases = {use.alias.lower() for use in uses}
-    others = {source.alias.lower() for source in tree.find_all(exp.Table, exp.Subquery, exp.Lateral)} - aliases
+    others = {fold_name(source.alias) for source in tree.find_all(exp.Table, exp.Subquery, exp.Lateral)} - set(
+        map(fold_name, aliases)
+    )
     if any(_is_wholly_read(use) for use in uses):
         return None
     needed: set[str] = set()
     for column in tree.find_all(exp.Column):
-        parts = [part.name.lower() for part in column.parts]
+        parts = [fold_name(part.name) for part in column.parts]
         # The name before a dot may be a struct, also if a source has this name.
         is_of_other = len(parts) == 2 and parts[0] in others
         needed.update(parts[:1] if is_of_other else parts)
     for join in tree.find_all(exp.Join):
-        needed.update(name.name.lower() for name in join.args.get("using") or ())
+        needed.update(fold_name(name.name) for name in join.args.get("using") or ())
     return frozenset(needed)
 
 

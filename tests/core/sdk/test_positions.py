@@ -74,7 +74,11 @@ def test_format_of_positions(spark: SparkSession) -> None:
 
 
 @few_examples
-@given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 2**40)), min_size=20, max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**63 - 1) | st.integers(0, 70_000), st.integers(0, 2**40)), min_size=20, max_size=40
+    )
+)
 def test_positions_of_an_epoch_are_higher_than_those_of_earlier_epochs(
     spark: SparkSession, numbers: list[tuple[int, int]]
 ) -> None:

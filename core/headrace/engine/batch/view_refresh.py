@@ -26,7 +26,7 @@ from headrace.engine.plan.view_plan import View, list_readers
 from headrace.engine.read.lineage_log import LineageLog
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.engine.write.view_modes import check_receives
-from headrace.engine.write.view_writer import ViewWriter, find_last_number
+from headrace.engine.write.view_writer import ViewWriter, find_last_number, has_only_refreshes
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import POSITION
@@ -57,10 +57,13 @@ class _Work:
         """Names of the entries that a refresh applies."""
         return {entry.name for entries in self.finished.values() for entry in entries}
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether any row of a table may have changed."""
-        return any(entry.types is None for entries in self.entries.values() for entry in entries)
+    def is_unknown(self, view: View) -> bool:
+        """Return whether any row of a table may have changed, or entries lack columns that the view reads."""
+        return any(
+            entry.types is None or not entry.has_columns(view.query.needed_columns(table))
+            for table, entries in self.entries.items()
+            for entry in entries
+        )
 
 
 class ViewRefresher:
@@ -79,6 +82,10 @@ class ViewRefresher:
     def clean(self, plan: Plan) -> None:
         """Remove what the views of the plan do not need. Called once, when no other run uses the checkpoint."""
         self._queue.retain([v.name for v in plan.views], {table for v in plan.views for table in v.query.tables})
+        for view in plan.views:
+            # The changes from now on are recorded for the new definition alone, also if the old one returns.
+            if (state := self._queue.state(view.name)).digest and state.definition != view.digest():
+                self._queue.save(view.name, replace(state, digest=""))
 
     def refresh(self, plan: Plan, pool: TablePool | None = None) -> tuple[TableProgress, ...]:
         """Bring every view up to date with the stored tables, and return the progress of the views with changes.
@@ -136,7 +143,9 @@ class ViewRefresher:
         # A value of a wider type may give another text in each row.
         digest += view.digest(*describe_types(view, relations))
         stored = writer.read_stored(view.base_sink)
-        is_whole = state.digest != digest or view.is_full or work.is_whole or any(rows is None for rows in stored)
+        is_whole = (
+            state.digest != digest or view.is_full or work.is_unknown(view) or any(rows is None for rows in stored)
+        )
         with ExitStack() as scope:
             opened = scope.enter_context(open_tables(writer.session, view, relations, self._queue))
             touched = None if is_whole else self._find_touched(scope, opened, view, state, work)
@@ -156,7 +165,7 @@ class ViewRefresher:
         # A refresh that timed out may end after its other changes were removed from the queue.
         digest = digest if state.digest == before.digest else ""
         done = tuple(sorted(existing & {*before.done, *work.names}))
-        self._queue.save(view.name, ViewState(state.number, digest, view.key, done))
+        self._queue.save(view.name, ViewState(state.number, digest, view.key, done, view.digest()))
 
     def _write(
         self,
@@ -176,26 +185,34 @@ class ViewRefresher:
         keys = [rows.select(*map(quote_name, key)).limit(0)]
         keys += self._read_keys(view, key, stored) if touched is None else [touched]
         deletes = scope.enter_context(find_deletes(keys, rows, key))
-        return writer.write(rows, deletes, key, self._begin(view, stored))
+        return writer.write(rows, deletes, key, self._begin(view, writer, stored))
 
     def _read_keys(self, view: View, key: tuple[str, ...], stored: list[DataFrame]) -> list[DataFrame]:
         """Return the keys of the stored view. ConfigError if its table has another key, or is not one of headrace."""
         is_other = self._queue.state(view.name).key not in ((), view.key)
+        is_checked = view.name in self._numbered
         for rows in stored:
-            if is_other or POSITION not in rows.columns or not set(key) <= set(rows.columns):
+            is_view = POSITION in rows.columns and set(key) <= set(rows.columns)
+            if is_other or not is_view or not (is_checked or has_only_refreshes(rows)):
                 raise ConfigError(
-                    f"its table exists, and was not written with the key ({', '.join(view.key)})",
+                    f"its table exists, and was not written by a view with the key ({', '.join(view.key)})",
                     where=f"view {view.name}",
                     fix="give the view another name, or remove the table",
                 )
         return [rows.select(*map(quote_name, key)) for rows in stored]
 
-    def _begin(self, view: View, stored: list[DataFrame]) -> int:
-        """Return the number of a new attempt, and record it before anything is written."""
+    def _begin(self, view: View, writer: ViewWriter, stored: list[DataFrame]) -> int:
+        """Return the number of a new attempt, and record it before anything is written.
+
+        ConfigError if a table has the view in another mode.
+        """
         state = self._queue.state(view.name)
         number = state.number
-        if view.name not in self._numbered:  # The checkpoint may be older than the view's table.
-            number = max(number, find_last_number(stored))
+        if view.name not in self._numbered:
+            writer.check_modes()
+            # The view's table may be newer than the state, and a refresh with deletes only leaves no row with its number. No
+            # earlier number is higher than the time in milliseconds, unless the clock went back.
+            number = max(number, find_last_number(stored), int(time.time() * 1000))
             self._numbered.add(view.name)
         self._queue.save(view.name, replace(state, number=number + 1))
         return number + 1
@@ -212,7 +229,7 @@ class ViewRefresher:
             now = self._find_work(view, state)
             if now.entries == work.entries:
                 return touched
-            if now.is_whole:
+            if now.is_unknown(view):
                 return None
             work = _Work(work.finished, now.entries)
 

@@ -55,21 +55,19 @@ class ViewCapture:
             return
         with self._queue.hold(table.name) as entry_name:
             key = table.key if mode in KEYED else ()
-            entry = QueueEntry(table.name, entry_name, name, key)
             # Without a view that has been computed, each view is computed whole.
             updated = [view for view in readers if not view.is_full and self._queue.state(view.name).digest]
-            self._queue.add(entry, _changed_rows(rows, entry, updated, read_stored) if updated else None)
+            entry = QueueEntry(table.name, entry_name, name, key, columns=_find_columns(table.name, key, updated))
+            self._queue.add(entry, _changed_rows(rows, entry, read_stored) if updated else None)
             yield
 
 
-def _changed_rows(
-    rows: DataFrame, entry: QueueEntry, views: Sequence[View], read_stored: Callable[[], DataFrame | None]
-) -> DataFrame:
+def _changed_rows(rows: DataFrame, entry: QueueEntry, read_stored: Callable[[], DataFrame | None]) -> DataFrame:
     """Return the stored rows of the keys that are written, and these keys; for a table without a key, the rows to write."""
     from pyspark.sql import functions as F
 
     if not entry.key:
-        return rows.select(*_choose_columns(rows, entry, views), F.lit(True).alias(STORED))
+        return rows.select(*_choose_columns(rows, entry), F.lit(True).alias(STORED))
     stored = read_stored()
     if stored is None:
         return rows.select(*_quote(entry.key), F.lit(False).alias(STORED))
@@ -77,19 +75,25 @@ def _changed_rows(
     keys = rows.select(*_quote(entry.key))
     written = keys.toDF(*[f"{_KEY}{number}" for number in range(len(entry.key))])
     is_same = [stored[quote_name(k)] == written[f"{_KEY}{number}"] for number, k in enumerate(entry.key)]
-    old = stored.join(written, is_same, "left_semi").select(*_choose_columns(stored, entry, views))
+    old = stored.join(written, is_same, "left_semi").select(*_choose_columns(stored, entry))
     keys = keys.withColumn(STORED, F.lit(False))
     return old.withColumn(STORED, F.lit(True)).unionByName(keys, allowMissingColumns=True)
 
 
-def _choose_columns(rows: DataFrame, entry: QueueEntry, views: Sequence[View]) -> list[str]:
-    """Return the key columns of a table and the columns that views read, quoted."""
-    needed = [view.query.needed_columns(entry.table) for view in views]
+def _find_columns(table: str, key: Sequence[str], views: Sequence[View]) -> tuple[str, ...] | None:
+    """Return the key columns of a table and the columns that views read, in lower case; None for all columns."""
+    names = set(map(fold_name, key))
+    for view in views:
+        if (needed := view.query.needed_columns(table)) is None:
+            return None
+        names |= needed
+    return tuple(sorted(names))
+
+
+def _choose_columns(rows: DataFrame, entry: QueueEntry) -> list[str]:
+    """Return the columns of a table that an entry has, quoted."""
     own = [name for name in rows.columns if not name.startswith(PREFIX)]
-    if any(columns is None for columns in needed):
-        return _quote(own)
-    names = {fold_name(name) for columns in needed for name in columns or ()} | set(map(fold_name, entry.key))
-    return _quote([name for name in own if fold_name(name) in names])
+    return _quote([name for name in own if entry.columns is None or fold_name(name) in entry.columns])
 
 
 def _quote(names: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.engine.write.view_modes import choose_view_mode
-from headrace.errors import DataError
+from headrace.errors import ConfigError, DataError
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import DELETED, KEY, POSITION, TOMBSTONE
 from headrace.sdk.positions import epoch_text
@@ -41,8 +41,21 @@ class ViewWriter:
 
     @property
     def places(self) -> list[str]:
-        """Names and places of the sinks: a further sink needs all rows of the view."""
-        return sorted(f"{name} {sink.place() or ''}" for sink, name in self._plan.sink_names.items())
+        """Names, modes and places of the sinks: a further sink needs all rows of the view."""
+        return sorted(f"{self._plan.name_of(sink)} {mode} {sink.place() or ''}" for sink, mode in self._modes.items())
+
+    def check_modes(self) -> None:
+        """Raise ConfigError if a table was written in another mode: it would have two kinds of rows."""
+        for sink, mode in self._modes.items():
+            rows = self._sinks.read_stored(sink, Table(self._view.name)) if sink.capabilities.upsert else None
+            was = "changelog" if rows is not None and OPERATION in rows.columns else "upsert"
+            if rows is not None and mode != was:
+                name = self._plan.name_of(sink)
+                raise ConfigError(
+                    f"its table was written in mode {was}, and has mode {mode} now",
+                    where=f"view {self._view.name}, sink {name}",
+                    fix=f"set `sink: {{{name}: {{mode: {was}}}}}` in the view, give it another name, or remove the table",
+                )
 
     def read_stored(self, base_sink: str) -> list[DataFrame | None]:
         """Return the stored view in each sink that keeps one row per key. ``base_sink``: the one that other views may read."""
@@ -99,6 +112,13 @@ class ViewWriter:
 def make_position(number: int) -> str:
     """Return the position of the rows of a refresh."""
     return f"{_PREFIX}{epoch_text(number)}"
+
+
+def has_only_refreshes(stored: DataFrame) -> bool:
+    """Return whether all stored rows are of refreshes of a view, and none is a row of a source."""
+    from pyspark.sql import functions as F
+
+    return stored.where(~F.coalesce(F.col(POSITION).startswith(_PREFIX), F.lit(False))).isEmpty()
 
 
 def find_last_number(stored: Sequence[DataFrame | None]) -> int:

@@ -171,16 +171,41 @@ def test_new_and_changed_views_are_computed_whole_without_new_records(spark: Spa
     shop.views = (fewer,)
     shop.run()
     assert shop.rows("shop.totals") == [(1, "north", 2, 12, 5)]
+    for number, amount in ((10, 5), (11, 7)):  # The last refresh only deletes: no row shows its number.
+        shop.orders.delete(order(number, 1, amount))
+    shop.run()
     # Nothing records the changes for a view that is not in the file.
     shop.views = ()
     shop.orders.update(order(12, 2, 1), order(12, 2, 9))
     shop.run()
     shop.views = (fewer,)
     shop.run()
-    assert shop.rows("shop.totals") == [(1, "north", 2, 12, 5), (2, "south", 1, 9, 9)]
-    shop.views = ({**fewer, "key": ["customer_id", "region"]},)
-    with pytest.raises(HeadraceError, match=r"was not written with the key \(customer_id, region\)"):
+    assert shop.rows("shop.totals") == [(2, "south", 1, 9, 9)]
+    # Another definition fails, and the first one returns. It reads a table that the other one does not.
+    other = {"key": ["customer_id", "region"], "sql": "SELECT id AS customer_id, region FROM shop.customers"}
+    shop.views = ({**fewer, **other},)
+    shop.orders.update(order(12, 2, 9), order(12, 2, 6))
+    with pytest.raises(HeadraceError, match=r"was not written by a view with the key \(customer_id, region\)"):
         shop.run()
+    shop.views = (fewer,)
+    shop.run()
+    assert shop.rows("shop.totals") == [(2, "south", 1, 6, 6)]
+    shop.views = ({**fewer, "sink": {"memory": {"mode": "changelog"}}},)
+    with pytest.raises(HeadraceError, match="was written in mode upsert, and has mode changelog now"):
+        shop.run()
+
+
+def test_view_keeps_the_rows_of_a_table_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    sinks = [MemorySink(store=str(tmp_path))]
+    other = Shop(spark, tmp_path / "other", sinks=sinks)
+    other.bronze.topic("shop.counts", key="id", columns={"id": "int", "n": "int"}).snapshot({"id": 1, "n": 10})
+    other.run(tables=[{"source": "shop.counts", "key": ["id"]}])
+    counts = "SELECT customer_id AS id, COUNT(*) AS n FROM shop.orders GROUP BY customer_id"
+    shop = Shop(spark, tmp_path / "shop", {"name": "shop.counts", "key": "id", "sql": counts}, sinks=sinks)
+    fill(shop)
+    with pytest.raises(HeadraceError, match=r"its table exists, and was not written by a view with the key \(id\)"):
+        shop.run()
+    assert other.rows("shop.counts") == [(1, 10)]
 
 
 @pytest.mark.nightly

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.sdk.error_text import full_text
 
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 #: Topic → partition → offset.
 Offsets = dict[str, dict[str, int]]
 _KAFKA = "org.apache.kafka.common"
-#: Attempts to reach the cluster before a stream starts, each as long as the client's timeout.
+_Response = TypeVar("_Response")
+#: Attempts of a request until the cluster has responded, each as long as the client's timeout. Connecting to a busy broker with TLS can
+#: take longer than one.
 _MAX_ATTEMPTS = 3
 
 
 class KafkaAdmin:
     """Client of a cluster. ``options``: Kafka's, without the prefix ``kafka.``."""
+
+    _has_responded = False
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
@@ -41,23 +45,21 @@ class KafkaAdmin:
 
     def cluster(self) -> tuple[str, int]:
         """Return the cluster's id and its number of brokers."""
-        cluster = self._client.describeCluster()
-        return str(cluster.clusterId().get()), int(cluster.nodes().get().size())
+
+        def describe() -> tuple[str, int]:
+            cluster = self._client.describeCluster()
+            return str(cluster.clusterId().get()), int(cluster.nodes().get().size())
+
+        return self._request(describe)
 
     def await_broker(self) -> None:
         """Raise if no broker responds. Spark's stream would take three minutes to fail."""
-        for left in reversed(range(_MAX_ATTEMPTS)):
-            try:
-                self.cluster()
-            except Exception as error:
-                if not left or "TimeoutException" not in full_text(error):
-                    raise
-            else:
-                return
+        self._has_responded = False
+        self.cluster()
 
     def topics(self) -> list[str]:
         """Return all visible topics except Kafka's internal ones."""
-        return sorted(str(name) for name in self._client.listTopics().names().get())
+        return sorted(str(name) for name in self._request(lambda: self._client.listTopics().names().get()))
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Return the partitions by topic; UnknownTopicOrPartitionException for a missing topic."""
@@ -121,8 +123,23 @@ class KafkaAdmin:
                 commits.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, int(number)), committed)
         self._client.alterConsumerGroupOffsets(group, commits).all().get()
 
+    def _request(self, send: Callable[[], _Response]) -> _Response:
+        """Return a response. Until the cluster has responded, a request that times out is repeated."""
+        attempts = 1 if self._has_responded else _MAX_ATTEMPTS
+        for left in reversed(range(attempts)):
+            try:
+                response = send()
+            except Exception as error:
+                if not left or "TimeoutException" not in full_text(error):
+                    raise
+            else:
+                self._has_responded = True
+                return response
+        raise AssertionError("unreachable")
+
     def _describe(self, topics: Iterable[str]) -> Any:
-        return self._client.describeTopics(self._list(topics)).allTopicNames().get()
+        names = self._list(topics)
+        return self._request(lambda: self._client.describeTopics(names).allTopicNames().get())
 
     def _describe_each(self, topics: Iterable[str]) -> Any:
         return self._client.describeTopics(self._list(topics)).topicNameValues()

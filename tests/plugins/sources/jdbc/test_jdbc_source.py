@@ -360,17 +360,20 @@ def test_types_of_mariadb_have_the_values_of_the_database(
     mariadb.execute(
         "drop database if exists kinds; create database kinds character set utf8mb4; set sql_mode = '';"
         "create table kinds.odd (e enum('new', 'in progress') primary key, s set('a', 'b', 'c d'), c char(5), v4 inet4, v6 inet6,"
-        " u uuid, t tinyint(1), y year, b bit(3));"
-        "insert into kinds.odd values ('new', 'a,c d', 'é ', '10.0.0.1', '::1', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 5, 2024, b'101'),"
-        " ('in progress', '', '', null, null, null, -128, 0, null)"
+        " u uuid, t tinyint(1), tu tinyint(1) unsigned, y year, b1 bit(1), b bit(3));"
+        "insert into kinds.odd values ('new', 'a,c d', 'é ', '10.0.0.1', '::1', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 2, 200, 2024, b'1', b'101'),"
+        " ('in progress', '', '', null, null, null, -5, 0, 0, b'0', null)"
     )
     options = {"mode": "bulk", "catalog.pattern": "kinds", "delete.missing": True}
     pipeline = make_pipeline(tmp_path, mariadb, options)
     pipeline.run(spark)
-    frame = pipeline.read("shop.shop_odd", spark=spark).select("e", "s", "c", "v4", "v6", "u", "t", "y", "b")
+    frame = pipeline.read("shop.shop_odd", spark=spark).select(
+        "e", "s", "c", "v4", "v6", "u", "t", "tu", "y", "b1", "b"
+    )
+    assert [kind for _, kind in frame.dtypes[-5:]] == ["int", "int", "int", "boolean", "bigint"]
     assert {tuple(row) for row in frame.collect()} == {
-        ("new", "a,c d", "é", "10.0.0.1", "::1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", 5, 2024, 5),
-        ("in progress", "", "", None, None, None, -128, 0, None),
+        ("new", "a,c d", "é", "10.0.0.1", "::1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", 2, 200, 2024, True, 5),
+        ("in progress", "", "", None, None, None, -5, 0, 0, False, None),
     }
 
 

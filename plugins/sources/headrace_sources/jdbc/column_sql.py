@@ -44,6 +44,8 @@ def _write_value(column: DatabaseColumn, kind: DatabaseKind) -> str:
         return f"{name} + 0"
     if type_name == "_numeric" and is_odd:
         return f"CAST(CAST({name} AS text[]) AS numeric[])"
+    if type_name == "_bit" and column.precision != 1:  # Spark would read each element as a truth value.
+        return f"CAST({name} AS text[])"
     # Drivers of MariaDB report ENUM, SET and INET6 as CHAR, which Spark pads with spaces. It does not know MariaDB's UUID.
     is_text = column.type_code == _CHAR or type_name == "uuid"
     return kind.text.format(name) if is_text else name

@@ -29,6 +29,8 @@ class DatabaseKind:
     quote: str
     #: Options with which the driver returns numbers of TINYINT(1) and YEAR, as Debezium's connectors do.
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Query of the partitions of tables: schema and name of a partition, then of the table above it; None: they are not tables.
+    partitions: str | None = None
     #: Value of a CHAR or a UUID as a text, in SQL.
     text: str = "{}"
     #: Scheme of its addresses in lineage, and the port of an address without one.
@@ -49,6 +51,12 @@ class DatabaseKind:
         return f"{address}{'&' if '?' in address else '?'}permitMysqlScheme"
 
 
+_PARTITIONS = """
+SELECT n.nspname, c.relname, pn.nspname, p.relname FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
+WHERE c.relispartition
+"""
 _MYSQL = DatabaseKind(
     "jdbc:mysql:",
     "com.mysql.cj.jdbc.Driver",
@@ -92,6 +100,7 @@ KINDS = (
         },
         own_schemas=("information_schema", "pg_catalog"),
         quote='"',
+        partitions=_PARTITIONS,
         scheme="postgres",
         port=5432,
     ),

@@ -109,8 +109,8 @@ class JdbcConfig(Config):
     exclude: _Patterns = Field((), alias="table.exclude.list")
     """Regular expressions for tables to leave out."""
 
-    table_types: _Texts = Field(("TABLE",), alias="table.types")
-    """Types of the tables, as the driver names them. ``TABLE,VIEW`` also reads views."""
+    table_types: _Texts = Field(("TABLE", "PARTITIONED TABLE"), alias="table.types")
+    """Types of the tables, as the driver names them. ``TABLE,VIEW`` reads views, and partitions of PostgreSQL in place of their tables."""
 
     catalog: str | None = Field(None, alias="catalog.pattern")
     """Catalog of the tables: in MariaDB and MySQL, the database. Default: that of the address."""

@@ -188,6 +188,11 @@ class JdbcSession:
             key=lambda table: table.full_name,
         )
 
+    def list_partitions(self) -> dict[str, str]:
+        """Return partition → the table of which it is a part, which may be a partition, too; both with their schemas."""
+        rows = self.run(self._kind.partitions) if self._kind.partitions else []
+        return {f"{schema}.{name}": f"{parent_schema}.{parent}" for schema, name, parent_schema, parent in rows}
+
     def list_columns(self, table: TableName) -> list[DatabaseColumn]:
         """Return the columns of a table, in order."""
         rows = self._metadata.getColumns(table.catalog, self._escape(table.schema), self._escape(table.name), "%")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.error_text import full_text
@@ -31,7 +32,11 @@ _BUSY = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR = re.compile(r'syntax error at or near "\$\d+"')
-_VALUE = re.compile(r"^Bad value for type|out of range|cannot convert|not a valid value|^Cannot parse", re.IGNORECASE)
+_VALUE = re.compile(
+    r"^Bad value for type|out of range|cannot (?:convert|cast)|not a valid value|^Cannot parse", re.IGNORECASE
+)
+#: Error of Spark's reader for a type of the driver that it does not know: `name: "geometry", id: "OTHER"`.
+_UNKNOWN_TYPE = re.compile(r'Unrecognized SQL type\W+name: "?([^",\s]+)')
 _NO_TABLE = re.compile(r'relation "[^\n]+" does not exist|Table \'[^\n]+\' doesn\'t exist')
 _NO_COLUMN = re.compile(r"column [^\n]+ does not exist|Unknown column '[^\n]+'")
 _DENIED = re.compile(r"permission denied for|command denied to user")
@@ -69,3 +74,14 @@ def explain_jdbc_error(error: BaseException, where: str) -> HeadraceError | None
         if pattern.search(message):
             return ConfigError(message, where=where, fix=fix)
     return ConfigError(f"the database rejects a query: {message}", where=where, fix="correct the options of the source")
+
+
+def explain_unknown_type(error: BaseException, types: Mapping[str, str], where: str) -> ConfigError | None:
+    """Return the error for a column whose type Spark cannot read; None for other errors. ``types``: column → type of the database."""
+    found = _UNKNOWN_TYPE.search(full_text(error))
+    if found is None:
+        return None
+    names = [name for name, kind in types.items() if kind.lower() == found[1].lower()]
+    column = f"the column {names[0]!r}" if names else "a column"
+    fix = "convert the column to text with `query`: `SELECT CAST(a AS …) AS a`, or leave the table out with `table.exclude.list`"
+    return ConfigError(f"{column} has the type {found[1]}, which Spark cannot read", where=where, fix=fix)

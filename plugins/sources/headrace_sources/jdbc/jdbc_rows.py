@@ -18,6 +18,7 @@ from headrace_sources.jdbc.cursor_planner import TableRange
 from headrace_sources.jdbc.database_kinds import DatabaseKind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
 from headrace_sources.jdbc.jdbc_database import DatabaseColumn, JdbcDatabase
+from headrace_sources.jdbc.jdbc_errors import explain_unknown_type
 from headrace_sources.jdbc.jdbc_tables import JdbcTable, check_names
 from headrace_sources.jdbc.text_values import choose_type, count_dimensions, parse_text
 
@@ -125,7 +126,12 @@ class JdbcRows:
         names = {column.name: column.type_name for column in described}
         check_names([column.name for column in described], self._database.kind.quote, where)
         selected = select_columns(query, described, self._database.kind)
-        schema = _connect(spark, selected, self._database.reader_options()).schema
+        try:
+            schema = _connect(spark, selected, self._database.reader_options()).schema
+        except Exception as error:
+            if (explained := explain_unknown_type(error, names, where)) is not None:
+                raise explained from error
+            raise
         if names.keys() != {*schema.names}:
             raise RetriableError("the columns of the table have just changed", where=where, fix="wait for the next try")
         # Spark divides a range by a column of numbers.

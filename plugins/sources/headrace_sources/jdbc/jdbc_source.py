@@ -208,7 +208,8 @@ class JdbcSource(RangedSource):
                 self._check_readable(spark, table, ranges[-1])
             return self._rows.open(spark, table, ranges)
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others continue
-            return Events.of_failure(topic, error)
+            where = f"source jdbc, {table.cursor.name if table else topic}"
+            return Events.of_failure(topic, explain_jdbc_error(error, where) or error)
 
     def _check_readable(self, spark: SparkSession, table: JdbcTable, planned: TableRange) -> None:
         """Raise the error because of which a range has no rows, until its cause is mended."""

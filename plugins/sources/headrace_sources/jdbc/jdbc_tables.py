@@ -36,7 +36,7 @@ def find_tables(config: JdbcConfig, session: JdbcSession) -> list[JdbcTable]:
     if config.query is not None:
         return [_open_query(config, session, config.query)]
     known = session.list_tables(config.catalog, config.schema_pattern, config.table_types)
-    chosen = choose_tables(config, known)
+    chosen = omit_partitions(choose_tables(config, known), session.list_partitions())
     _check_topics(chosen)
     found = {table: session.list_columns(table) for table in chosen}
     # A table that was dropped meanwhile has no columns.
@@ -62,6 +62,17 @@ def choose_tables(config: JdbcConfig, known: Sequence[TableName]) -> list[TableN
         fix = "grant SELECT on the tables, or correct the lists, `schema.pattern` and `catalog.pattern`"
         raise ConfigError("the database has no table to read", where="source jdbc", fix=fix)
     return found
+
+
+def omit_partitions(tables: Sequence[TableName], parents: Mapping[str, str]) -> list[TableName]:
+    """Return the tables without the partitions of a chosen one, which has their rows. ``parents``: partition → table."""
+    names = {table.full_name for table in tables}
+
+    def is_in_chosen(name: str) -> bool:
+        parent = parents.get(name)
+        return parent is not None and (parent in names or is_in_chosen(parent))
+
+    return [table for table in tables if not is_in_chosen(table.full_name)]
 
 
 def check_names(names: Sequence[str], quote: str, where: str) -> None:

@@ -13,8 +13,9 @@ from headrace.testing.plugins import PluginConformance
 from headrace_sources.jdbc.database_kinds import KINDS, find_kind
 from headrace_sources.jdbc.jdbc_config import JdbcConfig
 from headrace_sources.jdbc.jdbc_database import JdbcDatabase, TableName
+from headrace_sources.jdbc.jdbc_errors import explain_jdbc_error, explain_unknown_type
 from headrace_sources.jdbc.jdbc_source import JdbcSource
-from headrace_sources.jdbc.jdbc_tables import check_names, choose_tables
+from headrace_sources.jdbc.jdbc_tables import check_names, choose_tables, omit_partitions
 
 PLAIN = {"connection.url": "jdbc:postgresql://db/shop", "mode": "bulk"}
 TABLES = [TableName(None, "public", "orders"), TableName(None, "public", "items"), TableName(None, "old", "orders")]
@@ -233,3 +234,35 @@ def test_errors_of_drivers_have_a_fix(text: str, kind: type[HeadraceError], what
     assert type(error) is kind
     assert what in str(error)
     assert "fix:" in str(error)
+
+
+def test_partitions_of_a_chosen_table_are_not_tables_of_their_own() -> None:
+    """Tables ← partitions: orders ← orders_2026 ← orders_2026_01, and items ← items_1, whose table is not chosen."""
+    names = ("orders", "orders_2026", "orders_2026_01", "items_1")
+    tables = [TableName(None, "public", name) for name in names]
+    parents = {
+        "public.orders_2026": "public.orders",
+        "public.orders_2026_01": "public.orders_2026",
+        "public.items_1": "public.items",
+    }
+    assert [table.name for table in omit_partitions(tables, parents)] == ["orders", "items_1"]
+    # A table between them may be excluded.
+    assert [table.name for table in omit_partitions([tables[0], tables[2]], parents)] == ["orders"]
+    assert omit_partitions(tables, {}) == tables
+    assert JdbcConfig(**PLAIN).table_types == ("TABLE", "PARTITIONED TABLE")
+
+
+def test_type_that_spark_cannot_read_names_table_and_column() -> None:
+    error = RuntimeError('[UNRECOGNIZED_SQL_TYPE] Unrecognized SQL type - name: "geometry", id: "OTHER".')
+    found = explain_unknown_type(error, {"id": "int4", "place": "GEOMETRY"}, "source jdbc, public.shops")
+    assert found is not None
+    assert str(found).startswith(
+        "source jdbc, public.shops: the column 'place' has the type geometry, which Spark cannot read"
+    )
+    assert explain_unknown_type(RuntimeError("no such table"), {}, "") is None
+
+
+def test_value_that_the_driver_cannot_convert_is_explained() -> None:
+    error = RuntimeError('org.postgresql.util.PSQLException: Cannot cast to boolean: "101"')
+    found = explain_jdbc_error(error, "source jdbc, public.shops")
+    assert "convert the column to text with `query`" in str(found)

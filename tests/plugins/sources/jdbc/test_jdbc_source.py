@@ -320,15 +320,51 @@ def test_values_do_not_depend_on_the_zone_of_the_jvm(
     }
 
 
+def find_topics(spark: SparkSession, postgres: Postgres, **options: Any) -> dict[str, str]:
+    """Return topic → description, as ``headrace check --connect`` shows it."""
+    source = JdbcSource(login(postgres, mode="bulk", **options))
+    return {name.removeprefix("topic "): text for name, text in source.connect(spark) if name.startswith("topic ")}
+
+
+@pytest.mark.nightly
+def test_partitioned_table_is_read_once(tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str) -> None:
+    postgres.execute(
+        f"create table {schema}.visits (id int, day date, name text, primary key (day, id)) partition by range (day);"
+        f"create table {schema}.visits_2025 partition of {schema}.visits for values from ('2025-01-01') to ('2026-01-01');"
+        f"create table {schema}.visits_2026 partition of {schema}.visits for values from ('2026-01-01') to ('2027-01-01')"
+        "  partition by range (day);"
+        f"create table {schema}.visits_2026_h1 partition of {schema}.visits_2026 for values from ('2026-01-01') to ('2026-07-01');"
+        f"insert into {schema}.visits values (1, '2025-05-05', 'a'), (2, '2026-02-02', 'b')"
+    )
+    everything = {"schema.pattern": schema}
+    found = find_topics(spark, postgres, **everything)
+    assert found.keys() == {"orders", "items", "visits"}
+    assert "day, id" in found["visits"]
+    partitions = {"visits_2025", "visits_2026_h1"}
+    assert find_topics(spark, postgres, **everything, **{"table.types": "TABLE"}).keys() == {
+        "orders",
+        "items",
+        *partitions,
+    }
+    assert find_topics(spark, postgres, **{"table.whitelist": f"{schema}.visits_2025"}).keys() == {"visits_2025"}
+    pipeline = make_pipeline(tmp_path, postgres, {"mode": "bulk", "table.include.list": f"{schema}[.]visits.*"})
+    pipeline.run(spark)
+    rows = pipelines.rows(pipeline, spark, "shop.shop_visits", key="id")
+    assert [(row["id"], str(row["day"]), row["name"]) for row in rows] == [
+        (1, "2025-05-05", "a"),
+        (2, "2026-02-02", "b"),
+    ]
+
+
 @pytest.mark.nightly
 def test_arrays_of_arrays_are_dead_letters(
     tmp_path: Path, spark: SparkSession, postgres: Postgres, schema: str
 ) -> None:
     postgres.execute(
         f"create table {schema}.odd (id int primary key, t text[], u uuid[], j jsonb[], i int[], f float8[], b bytea[],"
-        "  n numeric(5, -2), s numeric(3, 5), ns numeric(3, 5)[]);"
-        f"insert into {schema}.odd (id, t, i, f, b, n, s, ns) values (1, '{{a,null}}', '{{}}', '{{NaN}}', array['\\x01'::bytea],"
-        "  12345, 0.00123, '{0.00123}');"
+        "  n numeric(5, -2), s numeric(3, 5), ns numeric(3, 5)[], m bit(3)[], o bit(1)[]);"
+        f"insert into {schema}.odd (id, t, i, f, b, n, s, ns, m, o) values (1, '{{a,null}}', '{{}}', '{{NaN}}', array['\\x01'::bytea],"
+        "  12345, 0.00123, '{0.00123}', array[b'101'], array[b'1']);"
         f"insert into {schema}.odd (id, t) values (2, '{{{{a,b}},{{c,d}}}}');"
         f"insert into {schema}.odd (id, u) values (3, '{{{{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}}}}');"
         f"insert into {schema}.odd (id, j) values (4, array[array['1'::jsonb]]);"
@@ -338,13 +374,13 @@ def test_arrays_of_arrays_are_dead_letters(
     )
     pipeline = make_pipeline(tmp_path, postgres, {"mode": "bulk", "table.include.list": f"{schema}[.]odd"})
     pipeline.run(spark)
-    ((*arrays, n, s, ns),) = (
+    ((*arrays, n, s, ns, bits, flags),) = (
         pipeline.read("shop.shop_odd", spark=spark)
-        .selectExpr("id", "t", "i", "string(f)", "hex(b[0])", "int(n)", "double(s)", "double(ns[0])")
+        .selectExpr("id", "t", "i", "string(f)", "hex(b[0])", "int(n)", "double(s)", "double(ns[0])", "m", "o")
         .collect()
     )
     assert arrays == [1, ["a", None], [], "[NaN]", "01"]
-    assert (n, s, ns) == (12300, 0.00123, 0.00123)
+    assert (n, s, ns, bits, flags) == (12300, 0.00123, 0.00123, ["101"], [True])
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
     found = {row["error"]: row["value"].decode() for row in letters.collect()}

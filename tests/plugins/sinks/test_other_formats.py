@@ -63,3 +63,40 @@ def test_folders_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).touch()
     check_other_formats(SPARK, "shop", str(tmp_path), "other")
+
+
+def refuse(path: Path, sink: str) -> str | None:
+    try:
+        check_other_formats(SPARK, "shop.orders", str(path), sink)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("file", "refused"),
+    [
+        (
+            "_delta_log/00000000000000000000.json",
+            {"files", "hudi", "iceberg"},
+        ),  # the sink `delta` has a check of its own
+        ("metadata/v1.metadata.json", {"delta", "files", "hudi"}),
+        (".hoodie/hoodie.properties", set()),
+        ("_headrace_batch=a-0000000001/part-0.json", set()),
+    ],
+)
+def test_table_below_a_table_whose_maintenance_deletes_unknown_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, refused: set[str]
+) -> None:
+    monkeypatch.setattr(other_formats, "Folder", DiskFolder)
+    outer = tmp_path / "lake/shop"
+    (outer / file).parent.mkdir(parents=True)
+    (outer / file).touch()
+    sinks = ("delta", "files", "hudi", "iceberg")
+    errors = {sink: error for sink in sinks if (error := refuse(outer / "data/orders", sink))}
+    assert errors.keys() == refused
+    for sink, error in errors.items():
+        assert f"table shop.orders, sink {sink}, " in error
+        assert f"its folder is in that of the table at {outer}, and VACUUM of Delta" in error
+        assert "another `target:`" in error
+    assert refuse(tmp_path / "lake/orders", "files") is None

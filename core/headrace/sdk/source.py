@@ -147,6 +147,10 @@ class NativeSource(Source):
         """
         return
 
+    def repair_plan(self, context: SourceContext, error: BaseException) -> bool:
+        """Change the planned batch after an error of the stream. Return whether it did: the stream then starts again."""
+        return False
+
     def commit(self, context: SourceContext) -> None:
         """Acknowledge the records up to the end of the context's batch: the tables have them.
 

@@ -58,6 +58,19 @@ class NativeQuery(Query):
             return writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds").start()
 
     def _run_batches(self) -> None:
+        while True:
+            try:
+                return self._follow_stream()
+            except Exception as error:
+                if self._state.error is not None or self._state.is_stopping() or not self._repair_plan(error):
+                    raise
+
+    def _repair_plan(self, error: Exception) -> bool:
+        source, checkpoint = self._plan.source, self.checkpoint
+        assert isinstance(source, NativeSource)
+        return source.repair_plan(SourceContext(self._spark, checkpoint.schemas, stream=checkpoint.stream), error)
+
+    def _follow_stream(self) -> None:
         stream, self._stream = self._stream or self._start_stream(), None
         self.streaming_query = stream
         if self._state.is_stopping():  # The request came while the stream started.

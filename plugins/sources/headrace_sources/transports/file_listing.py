@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from headrace.sdk import SourceContext
+from headrace_sources.transports.forbidden_files import restore_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,7 @@ def read_planned_files(context: SourceContext) -> list[str] | None:
         if text is None:
             return None
         logged = map(json.loads, text.splitlines()[1:])
-        files += [unquote(file["path"]) for file in logged if file["batchId"] == entry]
+        files += [restore_name(unquote(file["path"])) for file in logged if file["batchId"] == entry]
     return files
 
 
@@ -111,13 +112,6 @@ def write_glob(path: str) -> str:
     """Return a glob that matches this path alone. Spark's stream does not require that a glob matches at its start."""
     start, slash, name = path.rstrip("/").rpartition("/")
     return path if set(path) & _GLOB else f"{start}{slash}[{name[0]}]{name[1:]}"
-
-
-def drop_missing(spark: SparkSession, files: Iterable[str]) -> list[str]:
-    """Return the files that still exist."""
-    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    paths = [(file, spark._jvm.org.apache.hadoop.fs.Path(file)) for file in files]  # type: ignore[union-attr]  # noqa: SLF001
-    return [file for file, path in paths if path.getFileSystem(conf).exists(path)]
 
 
 def _read_log_offset(offsets: Folder, batch: int) -> int | None:

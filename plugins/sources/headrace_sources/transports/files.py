@@ -37,7 +37,6 @@ from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import explain_read_error, find_damaged_compression, make_damage_error
 from headrace_sources.transports.file_listing import (
     count_files,
-    drop_missing,
     find_folders,
     find_omitted_kind,
     find_topic,
@@ -47,6 +46,13 @@ from headrace_sources.transports.file_listing import (
     write_glob,
 )
 from headrace_sources.transports.file_places import BLOCK_CONF
+from headrace_sources.transports.forbidden_files import (
+    drop_missing,
+    find_forbidden,
+    is_denied,
+    make_forbidden_error,
+    replace_forbidden,
+)
 from headrace_sources.transports.line_files import open_line_files
 
 if TYPE_CHECKING:
@@ -202,6 +208,9 @@ class FilesSource(NativeSource):
         if self._notified is not None:
             self._notified.poll()
 
+    def repair_plan(self, context: SourceContext, error: BaseException) -> bool:
+        return context.stream is not None and is_denied(error) and replace_forbidden(context.spark, context.stream)
+
     def stream(self, spark: SparkSession) -> DataFrame:
         if self._notified is not None:
             self._notified.drain() if self._is_bounded else self._notified.poll()
@@ -319,7 +328,8 @@ class FilesSource(NativeSource):
             with context.schemas.hold(topic):
                 return open_files(self._format, context, topic, files, self._reader_options())
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others continue
-            return Events.of_failure(topic, error)
+            forbidden = find_forbidden(context.spark, files) if is_denied(error) else []
+            return Events.of_failure(topic, make_forbidden_error(forbidden[0]) if forbidden else error)
 
     def _reader_options(self) -> dict[str, str]:
         options = {k: v for k, v in self.config.options().items() if k not in _STREAM_OPTIONS + _LISTING_OPTIONS}

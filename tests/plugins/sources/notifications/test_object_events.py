@@ -14,9 +14,11 @@ from headrace_sources.notifications.object_events import CreatedObject, UnknownM
 TIME, MILLISECONDS = "2026-01-31T12:00:00.123Z", 1_769_860_800_123
 
 
-def record(key: str = "topics/t/a.json", event: str = "ObjectCreated:Put", **fields: Any) -> dict[str, Any]:
+def record(
+    key: str = "topics/t/a.json", event: str = "ObjectCreated:Put", bucket: str = "landing", **fields: Any
+) -> dict[str, Any]:
     """Return a record of an event notification of S3."""
-    described = {"bucket": {"name": "landing"}, "object": {"key": key, "size": 7, "sequencer": "0A", **fields}}
+    described = {"bucket": {"name": bucket}, "object": {"key": key, "size": 7, "sequencer": "0A", **fields}}
     return {"eventSource": "aws:s3", "eventTime": TIME, "eventName": event, "s3": described}
 
 

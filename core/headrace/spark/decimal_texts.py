@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigError
 from headrace.spark.parsed_nodes import class_name, find_span, items
 
-#: Exponents of five digits, and texts of more than 1,000 characters: no decimal of Spark needs them.
-_EXTREME = "(?s)[eE](?=[-+]?[0-9]{5})|^(?=.{1001})"
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Digits of a number's exponent, and characters of a number: no decimal of Spark needs more. Spark computes 10 to the power of the
+#: exponent, and Java parses the digits in quadratic time.
+EXPONENT_DIGITS, DECIMAL_CHARACTERS = 4, 1000
+_EXTREME = f"(?s)[eE](?=[-+]?[0-9]{{{EXPONENT_DIGITS + 1}}})|^(?=.{{{DECIMAL_CHARACTERS + 1}}})"
+#: Names of the type in SQL.
+_DECIMAL = re.compile(r"\b(?:decimal|dec|numeric)\b", re.IGNORECASE)
+#: Characters of the SQL in a message.
+_SHOWN = 200
 
 
 def limit_decimal_text(sql: str) -> str:
@@ -22,17 +32,38 @@ def limit_decimals(text: str, analyzed: Any) -> str:
 
     ``analyzed``: the expression as Spark has analyzed it.
     """
-    places = {find_span(node) for node in _walk(analyzed) if _is_decimal_of_text(node)}
+    return _limit_casts(text, _walk(analyzed), lambda parser: _walk(parser.parseExpression(text)))
+
+
+def limit_query(session: SparkSession, sql: str) -> DataFrame:
+    """Return the rows of a query whose casts of texts to DECIMAL give null for extreme numbers. ConfigError if it cannot be limited."""
+    rows = session.sql(sql)
+    if not _DECIMAL.search(sql):
+        return rows
+    analyzed = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark only prints plans
+    limited = _limit_casts(sql, _walk_plan(analyzed), lambda parser: _walk_plan(parser.parsePlan(sql)))
+    # Spark names a column without an alias by its expression.
+    return rows if limited == sql else session.sql(limited).toDF(*rows.columns)
+
+
+def _limit_casts(text: str, analyzed: Iterable[Any], parse: Callable[[Any], Iterable[Any]]) -> str:
+    """Return SQL with limits for texts. ``analyzed``: its expressions; ``parse``: returns them with Spark's parser, not analyzed."""
+    are_texts = {find_span(node): _is_text(node.child()) for node in analyzed if _is_decimal(node)}
+    places = {place for place, is_text in are_texts.items() if is_text}
     if not places:
         return text
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # noqa: SLF001 - PySpark's public API has no parser
-    parsed = jvm.org.apache.spark.sql.execution.SparkSqlParser().parseExpression(text)
-    casts = {find_span(node): node for node in _walk(parsed) if class_name(node) in ("Cast", "UnresolvedFunction")}
-    spans = {find_span(next(items(casts[place].children()))) for place in places & casts.keys() - {None}}
-    if len(spans) < len(places) or None in spans:
-        raise ConfigError(f"{text!r} needs a text as a DECIMAL", fix="write CAST(… AS DECIMAL(…)) for the text")
+    parsed = parse(jvm.org.apache.spark.sql.execution.SparkSqlParser())
+    casts = {find_span(node): node for node in parsed if _is_cast(node)}
+    # Spark replaces a repeated expression, as in GROUP BY and ORDER BY, by its result. Both must stay equal.
+    written = {_fold(text, place) for place in places & casts.keys()}
+    limited = {place for place in casts if are_texts.get(place, _fold(text, place) in written)}
+    spans = {find_span(next(items(casts[place].children()))) for place in limited}
+    if not places <= limited or None in spans:
+        what = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        raise ConfigError(f"{what!r} needs a text as a DECIMAL", fix="write CAST(… AS DECIMAL(…)) for the text")
     opening, closing = limit_decimal_text("…").split("…")
     added = [edge for start, end in filter(None, spans) for edge in ((start, opening), (end, closing))]
     for place, part in sorted(added, reverse=True):
@@ -40,13 +71,37 @@ def limit_decimals(text: str, analyzed: Any) -> str:
     return text
 
 
-def _is_decimal_of_text(node: Any) -> bool:
-    if class_name(node) != "Cast" or not str(node.dataType().typeName()).startswith("decimal"):
-        return False
-    return str(node.child().dataType().typeName()) == "string"
+def _fold(text: str, place: tuple[int, int] | None) -> str | None:
+    """Return a part of the SQL without differences of case and spaces."""
+    return None if place is None else re.sub(r"\s+", "", text[slice(*place)]).lower()
+
+
+def _is_cast(node: Any) -> bool:
+    """Return whether a parsed expression is CAST or a call of ``decimal``. Spark adds casts in calls of other functions itself."""
+    if class_name(node) == "UnresolvedFunction":
+        return str(node.nameParts().last()).lower() == "decimal"
+    return class_name(node) == "Cast"
+
+
+def _is_decimal(node: Any) -> bool:
+    return class_name(node) == "Cast" and str(node.dataType().typeName()).startswith("decimal")
+
+
+def _is_text(node: Any) -> bool:
+    return str(node.dataType().typeName()) == "string"
 
 
 def _walk(node: Any) -> Iterator[Any]:
     yield node
     for child in items(node.children()):
         yield from _walk(child)
+
+
+def _walk_plan(plan: Any) -> Iterator[Any]:
+    """Yield the expressions of a query, also of its subqueries and its definitions in WITH, without those of the views that it reads."""
+    if class_name(plan) == "View":
+        return
+    for expression in items(plan.expressions()):
+        yield from _walk(expression)
+    for child in (*items(plan.children()), *items(plan.innerChildren())):
+        yield from _walk_plan(child)

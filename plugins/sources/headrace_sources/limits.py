@@ -4,8 +4,9 @@ A record determines numbers, lengths, counts and depths: exponents, scales, name
 them has a limit here, far above the values that databases and their connectors write. A record above a limit becomes a dead letter,
 and a file above a limit is rejected, so that time, memory and requests are bounded.
 
-Two limits are in the core, because they apply to every source and format: the size of a record (``max.message.bytes``) and the
-number of plans of one batch (``headrace.engine.read.schema_replanning``).
+These limits are in the core, because they apply to every source and format, or also to SQL: the size of a record
+(``max.message.bytes``), the number of plans of one batch (``headrace.engine.read.schema_replanning``), and the exponents and the
+length of numbers in texts (``headrace.sdk.sql``).
 """
 
 from __future__ import annotations
@@ -16,12 +17,8 @@ from __future__ import annotations
 DECIMAL_BYTES = 4096
 #: Decimal places of a decimal without a fixed precision, and zeros that a negative scale adds. PostgreSQL has at most 16,383.
 DECIMAL_SCALE = 20_000
-#: Digits of a JSON number's exponent. Spark computes 10 to the power of a decimal's exponent, which takes hours for 400,000,000.
-EXPONENT_DIGITS = 4
 #: Numbers above a double in a JSON record that are told from its other large numbers.
 INFINITE_NUMBERS = 20
-#: Characters of a decimal in a JSON string. Java parses the digits in quadratic time. Its JSON parser has the same limit for numbers.
-DECIMAL_CHARACTERS = 1000
 
 # Levels, columns and names.
 

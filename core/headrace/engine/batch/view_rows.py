@@ -15,6 +15,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.schema.projection import project
 from headrace.sdk.changes import PREFIX
 from headrace.spark.columns import any_of, fold_name, quote_name
+from headrace.spark.decimal_texts import limit_query
 from headrace.spark.error_text import first_line
 from headrace.spark.sessions import materialize
 
@@ -122,7 +123,7 @@ class ViewTables:
         from pyspark.errors import AnalysisException
 
         try:
-            return self._session.sql(sql)
+            return limit_query(self._session, sql)
         except AnalysisException as error:
             text = first_line(error)
             for table, name in self._names.items():

@@ -12,7 +12,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from headrace_sources.limits import DECIMAL_CHARACTERS, EXPONENT_DIGITS, INFINITE_NUMBERS
+from headrace.sdk.sql import DECIMAL_CHARACTERS, EXPONENT_DIGITS
+from headrace_sources.limits import INFINITE_NUMBERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

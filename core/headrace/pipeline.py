@@ -9,43 +9,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint, CheckpointFolders, read_header
+from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.light_reader import open_without_spark, read_history, read_log, read_status
-from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters.replay_queue import ReplayQueue
-from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.engine.batch.maintenance import MeasuredTable, Report, choose_tables, find_tables, maintain, measure
 from headrace.engine.commands import preflight, table_origins
 from headrace.engine.commands.check_item import CheckItem
 from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
-from headrace.engine.commands.table_changes import diff_versions, read_table_key
 from headrace.engine.commands.table_origins import TableOrigin
-from headrace.engine.commands.table_reads import find_sink, read_table
 from headrace.engine.plan.error_translation import SparkDiedError, redacted_errors, spark_died, translate
-from headrace.engine.plan.pipeline_plan import Plan
-from headrace.engine.plan.pipeline_spec import PipelineSpec
-from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query
 from headrace.engine.run.run_options import RunOptions
 from headrace.engine.run.run_warnings import find_notes, find_warnings
 from headrace.engine.run.start import hold_for_command, record_for, start
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, DataError, HeadraceError, LoginError
+from headrace.pipeline_reads import PipelineReads
 from headrace.progress.audit_entry import AuditEntry
 from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
-from headrace.runtime.reporter import Reporter
-from headrace.runtime.session.session_builder import build_session
-from headrace.runtime.session.session_check import check_is_session, check_session, find_exposures
-from headrace.runtime.session.spark_support import spark_version
+from headrace.runtime.session.session_check import find_exposures
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.source import Offset
-from headrace.spark.sessions import Sessions, find_active_session, move_to_session
+from headrace.spark.sessions import Sessions, find_active_session
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -55,25 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError", "TableOrigin", "spark_died"]
 
-#: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
-DEAD_LETTERS = TABLE
 #: Default trigger of continuous mode.
 DEFAULT_TRIGGER = "500 milliseconds"
 
 
 @dataclass
-class Pipeline(PipelineSpec):
+class Pipeline(PipelineReads):
     """Pipeline built from objects; ``from_file`` and ``from_dict`` build it from YAML and from a mapping."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.current_plan = CurrentPlan(self.build_plan())
-        self._read_sessions: Sessions | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The pipeline with its plugins built, with the newest credentials."""
-        return self.current_plan.plan
 
     @classmethod
     def from_file(cls, path: str | Path, options: Mapping[str, Mapping[str, Any]] | None = None) -> Pipeline:
@@ -148,89 +126,11 @@ class Pipeline(PipelineSpec):
         """Start a run of the available records, and return its handle immediately."""
         return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
-    def session(self, reporter: Reporter | None = None, others: Sequence[Pipeline] = ()) -> SparkSession:
-        """Return a session for the pipeline, and for ``others``, whose settings it overrides. ``reporter`` shows the steps of the start."""
-        with redacted_errors(self.plan):
-            make = build_submitted_session if is_submitted() else build_session
-            plans = [*(other.plan for other in others), self.plan]
-            plugins = [plugin for plan in reversed(plans) for plugin in plan.plugins]
-            return make(plugins, {key: value for plan in plans for key, value in plan.spark_conf.items()}, reporter)
-
-    def read(
-        self,
-        table: str,
-        *,
-        as_of: str | None = None,
-        sink: str | None = None,
-        own_columns: bool = False,
-        current: bool = False,
-        spark: SparkSession | None = None,
-    ) -> DataFrame:
-        """Return a table as readers see it. ``own_columns``: also the columns of headrace and of the table format.
-
-        ``current``: of a table with a history, the current rows without their periods.
-        """
-        if table == DEAD_LETTERS:
-            dead_letters = self.read_dead_letters(spark)
-            if dead_letters is None:
-                raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
-            return dead_letters
-        with redacted_errors(self.plan):
-            spark = self._session(spark)
-            self.plan.learn_tables(Folder(spark, self.checkpoint))
-            return self._read(spark, table, as_of=as_of, sink=sink, own_columns=own_columns, current=current)
-
-    def _read(self, spark: SparkSession, table: str, **options: Any) -> DataFrame:
-        return move_to_session(read_table(self.plan, self._session_for_reads(spark), table, **options), spark)
-
-    def read_changes(
-        self,
-        table: str,
-        since: str,
-        until: str | None = None,
-        *,
-        sink: str | None = None,
-        spark: SparkSession | None = None,
-    ) -> DataFrame:
-        """Return the rows of a table that differ between two versions: ``op`` (c, u or d), and the structs ``before`` and ``after``.
-
-        ``since`` and ``until``: a timestamp or a version as for ``as_of``; without ``until``, the newest version. A row that changed several
-        times is returned once. ConfigError for a table without a key.
-        """
-        with redacted_errors(self.plan):
-            spark = self._session(spark)
-            key = read_table_key(self.plan, self._open_folders(spark), table)
-            ends = [self._read(spark, table, as_of=end, sink=sink, own_columns=True) for end in (since, until)]
-            prefixes = find_sink(self.plan, table, sink).hidden_prefixes
-            return diff_versions(*ends, key=key, hidden_prefixes=prefixes)
-
-    def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
-        """Return the records that could not become a row; None when there are none."""
-        with redacted_errors(self.plan):
-            spark = self._session(spark)
-            folders, session = self._open_folders(spark), self._session_for_reads(spark)
-            stores = open_stores(self.plan.dead_letter_table, folders.dead_letters)
-            letters = read_all(stores, session, ReplayQueue(spark, folders.replay))
-            return None if letters is None else move_to_session(letters, spark)
-
-    def _open_folders(self, spark: SparkSession) -> CheckpointFolders:
-        """Return the folders of the checkpoint, which may be missing. ConfigError for another pipeline's checkpoint."""
-        folder = Folder(spark, self.checkpoint)
-        read_header(folder, f"checkpoint {self.checkpoint}", self.name)
-        self.plan.learn_tables(folder)
-        return CheckpointFolders(folder)
-
     def _require_batches(self, spark: SparkSession) -> None:
         """Raise ConfigError if the pipeline has never applied a batch."""
         if not Folder(spark, self.checkpoint).exists() or self._open_folders(spark).next_batch == 0:
             what, fix = "the pipeline has not applied a batch yet", "run it until it has applied the snapshot"
             raise ConfigError(what, where=f"checkpoint {self.checkpoint}", fix=fix)
-
-    def _session_for_reads(self, spark: SparkSession) -> SparkSession:
-        """Return a session for reads. It is kept: table formats change its settings, and catalogs connect once."""
-        if self._read_sessions is None or self._read_sessions.spark is not spark:
-            self._read_sessions = Sessions(spark, self.plan.sql_conf)
-        return self._read_sessions.of("read")
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """Make all changes from the next batch on newer than earlier ones, for a restored or replaced database.
@@ -367,15 +267,6 @@ class Pipeline(PipelineSpec):
         except DataError as error:
             options = replace(options, error=error)
         return start(self.current_plan, spark, options)
-
-    def _session(self, spark: SparkSession | None) -> SparkSession:
-        spark_version()
-        spark = spark or find_active_session()
-        if spark is None:
-            return self.session()
-        check_is_session(spark)
-        check_session(spark, self.plan.plugins)
-        return spark
 
     def _check_plugins(self, spark: SparkSession) -> SparkSession:
         """Return a session of headrace in which each plugin has checked its requirements."""

@@ -60,7 +60,7 @@ def show(
         show_changes(file, table, since, until, sink=sink, limit=limit, form=form or "table")
         return
     from headrace.cli.startup import open_session
-    from headrace.pipeline import DEAD_LETTERS
+    from headrace.pipeline_reads import DEAD_LETTERS
 
     rows: list[list[Any]] = []
     with open_session(file, "reading") as (pipeline, spark):
@@ -115,7 +115,7 @@ def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
     """Return the table; None for dead letters when there are none."""
-    from headrace.pipeline import DEAD_LETTERS
+    from headrace.pipeline_reads import DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
     if table == DEAD_LETTERS:

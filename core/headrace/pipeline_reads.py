@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.layout import CheckpointFolders, read_header
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
+from headrace.engine.commands.row_history import RowHistory, RowReader
 from headrace.engine.commands.table_changes import diff_versions, read_table_key
 from headrace.engine.commands.table_reads import find_sink, read_table
 from headrace.engine.plan.error_translation import redacted_errors
@@ -26,6 +27,8 @@ from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DEAD_LETTERS", "PipelineReads", "RowHistory"]
 
 #: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
 DEAD_LETTERS = TABLE
@@ -100,6 +103,27 @@ class PipelineReads(PipelineSpec):
             ends = [self._read(spark, table, as_of=end, sink=sink, own_columns=True) for end in (since, until)]
             prefixes = find_sink(self.plan, table, sink).hidden_prefixes
             return diff_versions(*ends, key=key, hidden_prefixes=prefixes)
+
+    def read_row_history(
+        self,
+        table: str,
+        key: str | Mapping[str, Any],
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        sink: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> RowHistory:
+        """Return the changes of one row, from the versions of its table that can be read, or from the table with its history.
+
+        ``key``: ``"7"``, ``"id=1,region=eu"``, or a mapping. ``since`` and ``until`` choose versions; by default, the newest hundred.
+        """
+        with redacted_errors(self.plan):
+            spark = self._session(spark)
+            columns = read_table_key(self.plan, self._open_folders(spark), table)
+            reader = RowReader(self.plan, self._session_for_reads(spark), table, sink)
+            found = reader.read(key, columns, since, until)
+            return replace(found, changes=move_to_session(found.changes, spark))
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """Return the records that could not become a row; None when there are none."""

@@ -13,7 +13,7 @@ from tests.support.memory_sink import TABLES, MemorySink, Record, Version
 
 from headrace.errors import ConfigError, DataError, NoSuchTableError, RetriableError
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
+from headrace.sdk.sink import Batch, Capabilities, Sink, Table, TableVersion, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -519,6 +519,12 @@ class IgnoresVersion(MemorySink):
 class FindsTheFirstVersion(MemorySink):
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         return "v1" if self.versions(table) else None
+
+
+@fails("test_listed_versions_are_read")
+class ListsTheNewestVersionFirst(MemorySink):
+    def list_versions(self, spark: SparkSession, table: Table) -> list[TableVersion]:
+        return super().list_versions(spark, table)[::-1]
 
 
 class MinimalSink(MemorySink):

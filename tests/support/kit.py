@@ -36,6 +36,7 @@ ONE_SINK_CASES = (
     "test_composite_key_of_many_types_identifies_rows",
     "test_current_version_has_the_current_rows",
     "test_late_value_fills_an_earlier_unavailable_value",
+    "test_listed_versions_are_read",
     "test_missing_column_of_a_batch_is_null",
     "test_new_column_with_an_unavailable_value_is_added",
     "test_new_struct_field_is_added",

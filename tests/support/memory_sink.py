@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import ConfigError, NoSuchTableError, RetriableError
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, TableVersion, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,6 +103,12 @@ class MemorySink(Sink):
 
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         return f"v{len(self.versions(table))}" if self.versions(table) else None
+
+    def list_versions(self, spark: SparkSession, table: Table) -> list[TableVersion]:
+        return [
+            TableVersion(f"v{number}", round(version.time.timestamp() * 1000), number == 1)
+            for number, version in enumerate(self.versions(table), 1)
+        ]
 
     def versions(self, table: Table) -> list[Version]:
         return TABLES[self.config.store, table.name]

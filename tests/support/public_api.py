@@ -45,13 +45,14 @@ HELPERS = (
     "headrace.sdk.storage",
 )
 #: Classes of submodules of the SDK that plugins derive from or use.
-SDK_CLASSES = {"headrace.sdk.commands": ("BlockCommand", "BlockGroup")}
+SDK_CLASSES = {"headrace.sdk.commands": ("BlockCommand", "BlockGroup"), "headrace.sdk.sink": ("TableVersion",)}
 #: Classes of objects that calls of `headrace` return and that users do not import.
 RETURNED_CLASSES = {
     "headrace.engine.run.query": ("Query",),
     "headrace.engine.commands.preflight": ("CheckItem",),
     "headrace.engine.commands.replay": ("ReplayResult",),
     "headrace.engine.commands.resync": ("Resync",),
+    "headrace.engine.commands.row_history": ("RowHistory",),
     "headrace.checkpoint.epochs": ("Epoch",),
     "headrace.progress.model": ("BatchProgress", "TableProgress"),
     "headrace.progress.status": ("CheckpointStatus", "Status", "TableStatus"),

@@ -134,6 +134,18 @@ class WriteResult:
     schema_changes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class TableVersion:
+    """Readable version of a table."""
+
+    #: Value for ``as_of`` of ``read_back``.
+    version: str
+    #: Time of the commit, in milliseconds since 1970.
+    written_ms: int
+    #: The table had no rows before this version.
+    is_first: bool = False
+
+
 class SinkConfig(Config):
     """Options of all sinks."""
 
@@ -264,6 +276,13 @@ class Sink(Plugin, ABC):
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         """Return the version that readers see, for ``as_of`` of ``read_back``; None without a table, and when versions are unknown."""
         return None
+
+    def list_versions(self, spark: SparkSession, table: Table) -> Sequence[TableVersion]:
+        """Return the versions that ``read_back`` reads, in the order of their commits; empty without a table, and when they are unknown.
+
+        Versions with the same rows as the version before may be left out.
+        """
+        return ()
 
     def read_or_none(self, spark: SparkSession, table: Table) -> DataFrame | None:
         """Return the table as readers see it, None when it does not exist. Errors other than NoSuchTableError are raised."""

@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+#: Fix for a version that has expired.
+KEEP_VERSIONS = "to keep versions for longer, raise `history` (default: 1 hour) under `maintenance:`, of the pipeline or of one table under `tables:`"
+#: Fix for a version that a table format does not find.
+OTHER_VERSION = f"take a version from `headrace show FILE TABLE --versions`, or a later time; {KEEP_VERSIONS}"
+
+
+def expired_version(as_of: str, oldest: str | None, where: str, more: str = "") -> ConfigError:
+    """Return the error for a version that is older than the oldest readable one. ``more``: end of the fix."""
+    return ConfigError(
+        f"the table has no version as old as {as_of!r}; its oldest version is {oldest}",
+        where=where,
+        fix=f"use a later time; {KEEP_VERSIONS}{more}",
+    )
+
+
 def to_millis(spark: SparkSession, timestamp: str) -> int:
     """Parse a timestamp to milliseconds since 1970; ConfigError for anything else."""
     from pyspark.sql import functions as F

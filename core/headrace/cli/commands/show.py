@@ -11,6 +11,7 @@ import click
 from headrace.cli.changes_output import show_changes
 from headrace.cli.dataframe_output import collect_rows, print_frame
 from headrace.cli.formatting import UNKNOWN, format_count
+from headrace.cli.history_output import show_row_history
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions
 @click.option("--as-of", metavar="TIMESTAMP|VERSION", help=_AS_OF)
 @click.option("--since", metavar="TIMESTAMP|VERSION", help="Rows that differ from this version; see --as-of.")
 @click.option("--until", metavar="TIMESTAMP|VERSION", help="With --since: compare with this version, not the newest.")
+@click.option("--history", metavar="KEY", help='All known changes of one row: "7", or "id=1,region=eu".')
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "record", "json"]), help="A line per row, per column, JSON."
@@ -42,6 +44,7 @@ def show(
     as_of: str | None,
     since: str | None,
     until: str | None,
+    history: str | None,
     limit: int,
     form: str | None,
     sink: str | None,
@@ -52,9 +55,13 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without TABLE: list the tables.
     """
-    _check_options(table, as_of, since, until, versions=versions, own_columns=own_columns)
+    _check_options(table, as_of, since, until, history, versions=versions, own_columns=own_columns)
     if table is None or versions:
         _show_history(file, table, sink, as_json=form == "json")
+        return
+    if history is not None:
+        ends = {"since": since, "until": until}
+        show_row_history(file, table, history, **ends, sink=sink, limit=limit, form=form or "table")
         return
     if since is not None:
         show_changes(file, table, since, until, sink=sink, limit=limit, form=form or "table")
@@ -74,18 +81,27 @@ def show(
 
 
 def _check_options(
-    table: str | None, as_of: str | None, since: str | None, until: str | None, *, versions: bool, own_columns: bool
+    table: str | None,
+    as_of: str | None,
+    since: str | None,
+    until: str | None,
+    history: str | None,
+    *,
+    versions: bool,
+    own_columns: bool,
 ) -> None:
     """Raise UsageError for options that exclude each other."""
-    for name, value in (("--as-of", as_of), ("--since", since)):
+    for name, value in (("--as-of", as_of), ("--since", since), ("--history", history)):
         if value is not None and (table is None or versions):
             raise click.UsageError(f"{name} needs a TABLE, without --versions.")
     if as_of is not None and since is not None:
         raise click.UsageError("--as-of shows a version, and --since compares two: use --until in place of --as-of.")
     if own_columns and since is not None:
         raise click.UsageError("--since compares business columns: leave out --own-columns.")
-    if until is not None and since is None:
-        raise click.UsageError("--until needs --since.")
+    if history is not None and (as_of is not None or own_columns):
+        raise click.UsageError("--history shows changes of business columns: leave out --as-of and --own-columns.")
+    if until is not None and since is None and history is None:
+        raise click.UsageError("--until needs --since or --history.")
 
 
 def _show_history(file: str, table: str | None, sink: str | None, *, as_json: bool) -> None:

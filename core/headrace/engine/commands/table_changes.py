@@ -30,7 +30,7 @@ def read_table_key(plan: Plan, folders: CheckpointFolders, table: str) -> tuple[
     key = view.key if view else read_key(folders, table)
     if not key:
         raise ConfigError(
-            "its rows have no key by which two versions can be compared",
+            "its rows have no key by which versions can be compared",
             where=f"table {table}",
             fix="read the rows of both versions; or give the table a key, and run the pipeline once",
         )
@@ -56,14 +56,20 @@ def diff_versions(
     name = partial(_name_image, key=key, hidden_prefixes=hidden_prefixes)
     before, after = name(older, BEFORE), name(newer, AFTER)
     same_key = [before[f"{BEFORE}{_KEY}{i}"].eqNullSafe(after[f"{AFTER}{_KEY}{i}"]) for i in range(len(key))]
-    # Null for rows of another writer.
-    has_changed = F.coalesce(F.col(BEFORE + _POSITION) != F.col(AFTER + _POSITION), F.lit(True))
+    op = name_change(F.col(BEFORE + _POSITION), F.col(AFTER + _POSITION))
+    return before.join(after, same_key, "full").select(op.alias(OP), BEFORE, AFTER).where(F.col(OP).isNotNull())
+
+
+def name_change(position_before: Column, position_after: Column) -> Column:
+    """Return c, u or d from the structs BEFORE and AFTER of a row; null for the same row. Positions are null for rows of another writer."""
+    from pyspark.sql import functions as F
+
+    has_changed = F.coalesce(position_before != position_after, F.lit(True))
     # Values are compared as JSON, because Spark does not compare maps, nor structs of other fields.
     differs = ~F.to_json(BEFORE).eqNullSafe(F.to_json(AFTER))
-    is_inserted, is_deleted = F.col(BEFORE).isNull(), F.col(AFTER).isNull()
-    op = F.when(is_inserted, "c").when(is_deleted, "d").otherwise("u")
-    changed = before.join(after, same_key, "full").where(is_inserted | is_deleted | (has_changed & differs))
-    return changed.select(op.alias(OP), BEFORE, AFTER)
+    is_inserted = F.col(BEFORE).isNull() & F.col(AFTER).isNotNull()
+    is_deleted = F.col(BEFORE).isNotNull() & F.col(AFTER).isNull()
+    return F.when(is_inserted, "c").when(is_deleted, "d").when(has_changed & differs, "u")
 
 
 def _name_image(rows: DataFrame, image: str, *, key: tuple[str, ...], hidden_prefixes: tuple[str, ...]) -> DataFrame:

@@ -27,6 +27,13 @@ def find_sink(plan: Plan, table: str, sink: str | None) -> Sink:
     return chosen
 
 
+def check_time_travel(plan: Plan, sink: Sink) -> None:
+    """Raise ConfigError if older versions of a sink's tables cannot be read."""
+    if not sink.capabilities.time_travel:
+        where, fix = f"sink {plan.name_of(sink)}", "read the newest version, without `as_of` or `since`"
+        raise ConfigError("older versions cannot be read", where=where, fix=fix)
+
+
 def read_table(
     plan: Plan,
     session: SparkSession,
@@ -42,11 +49,8 @@ def read_table(
     ``current``: of a table with a history, the current rows without their periods.
     """
     chosen = find_sink(plan, table, sink)
-    if as_of is not None and not chosen.capabilities.time_travel:
-        where = f"sink {plan.name_of(chosen)}"
-        raise ConfigError(
-            "older versions cannot be read", where=where, fix="read the newest version, without `as_of` or `since`"
-        )
+    if as_of is not None:
+        check_time_travel(plan, chosen)
     try:
         frame = chosen.read_back(session, Table(table), as_of)
         frame = current_rows(frame) if current and is_history(frame) else frame

@@ -124,6 +124,19 @@ class ValueConformance:
             assert target.rows(second) == target.rows()
 
     @claims("time_travel")
+    def test_listed_versions_are_read(self, target: Target) -> None:
+        """Each version that a sink lists has the rows of one commit; the newest is the current one."""
+        assert not target.sink.list_versions(target.session, target.table)
+        target.write(_PEOPLE, put(1, 1, "a"))
+        target.write(_PEOPLE, put(2, 2, "b"))
+        listed = target.sink.list_versions(target.session, target.table)
+        if listed:
+            known = [target.rows(), [{"id": 1, "name": "a"}]]
+            assert [target.rows(version.version) for version in reversed(listed)] == known[: len(listed)]
+            assert [version.written_ms for version in listed] == sorted(version.written_ms for version in listed)
+            assert not any(version.is_first for version in listed[1:])
+
+    @claims("time_travel")
     def test_older_versions_are_readable(self, target: Target) -> None:
         first = target.write(_PEOPLE, put(1, 1, "a"))
         time = datetime.now(UTC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error
+from headrace_sinks.as_of import OTHER_VERSION
 from headrace_sinks.stored_files import explain_missing_file
 
 _KNOWN_ERRORS = (
@@ -69,7 +70,7 @@ _VERSION_ERRORS = (
         r"|\[DELTA_(?:NO_RECREATABLE_HISTORY_FOUND|NO_COMMITS_FOUND)",
         ConfigError,
         "no such version: {line}",
-        "take a version from `headrace show`, or a later time; to keep versions for longer, raise `history` under `maintenance:`",
+        OTHER_VERSION,
     ),
 )
 #: A read of the state after the last commit. Delta 3 reports no error class.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.sdk import MaintenancePolicy
+from headrace.sdk.sink import TableVersion
 from headrace.sdk.storage import Folder
 from headrace_sinks.delta.delta_handle import LOG, DeltaHandle
 
 _COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
 #: The file in which Delta notes how far a VACUUM came.
 _LAST_VACUUM = "_last_vacuum_info"
 #: Properties with which a table keeps old versions for longer than the policy, and all commits in its log.
@@ -20,13 +23,53 @@ _CLEANUP = "delta.enableExpiredLogCleanup"
 
 def list_commits(handle: DeltaHandle) -> dict[int, int]:
     """List the versions in the log and the times of their commits, in milliseconds since 1970."""
+    return _find_commits(_list_files(handle))
+
+
+def list_versions(handle: DeltaHandle) -> list[TableVersion]:
+    """List the readable versions of a table, the oldest first."""
+    return choose_readable(_list_files(handle), read_last_vacuum(handle))
+
+
+def find_oldest_after(handle: DeltaHandle, as_of: str | int) -> str | None:
+    """Find the oldest readable version if the log has an older one of that number or at that time; None for any other version.
+
+    ``as_of``: a number as text, or milliseconds since 1970. The log still has versions whose files were deleted.
+    """
+    commits = list_commits(handle)
+    before = [version for version, time in commits.items() if isinstance(as_of, int) and time <= as_of]
+    chosen = int(as_of) if isinstance(as_of, str) else max(before, default=None)
+    oldest = next((version.version for version in list_versions(handle)), None)
+    return oldest if chosen is not None and oldest is not None and chosen < int(oldest) else None
+
+
+def choose_readable(files: Mapping[str, int], last_vacuum: int) -> list[TableVersion]:
+    """Choose the versions whose state the log has, and whose data files no VACUUM deleted.
+
+    ``files``: files of the log and their times. The log has the state of its first version, and of versions from a checkpoint on. A
+    VACUUM deletes the files that ``last_vacuum`` and the commits before it removed from the table, not those of its own state.
+    """
+    commits = _find_commits(files)
+    states = {0, *(int(match[1]) for match in map(_CHECKPOINT.match, files) if match)}
+    first = min(states.intersection(commits), default=None)
+    return [
+        TableVersion(str(version), time, is_first=version == 0)
+        for version, time in sorted(commits.items())
+        if first is not None and version >= max(first, last_vacuum)
+    ]
+
+
+def _list_files(handle: DeltaHandle) -> dict[str, int]:
+    """List the files of the log and the times of their last change, in milliseconds since 1970."""
     path = handle.jvm.org.apache.hadoop.fs.Path(f"{handle.path}/{LOG}")
     conf = handle.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-    found = {}
-    for status in path.getFileSystem(conf).listStatus(path):
-        if match := _COMMIT.fullmatch(str(status.getPath().getName())):
-            found[int(match[1])] = int(status.getModificationTime())
-    return found
+    found = path.getFileSystem(conf).listStatus(path)
+    return {str(status.getPath().getName()): int(status.getModificationTime()) for status in found}
+
+
+def _find_commits(files: Mapping[str, int]) -> dict[int, int]:
+    matches = {_COMMIT.fullmatch(name): time for name, time in files.items()}
+    return {int(match[1]): time for match, time in matches.items() if match}
 
 
 def read_last_vacuum(handle: DeltaHandle) -> int:

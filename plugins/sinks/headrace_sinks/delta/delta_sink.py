@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,12 +26,13 @@ from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.active_session import active
 from headrace_sinks.appended_rows import drop_stored
-from headrace_sinks.as_of import to_millis
+from headrace_sinks.as_of import expired_version, to_millis, to_utc_text
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
 from headrace_sinks.delta.delta_errors import explain, explain_version, is_after_last_commit
 from headrace_sinks.delta.delta_folders import check_other_files, make_table_folders
 from headrace_sinks.delta.delta_handle import CREATED, DeltaHandle, find_prefix_length
+from headrace_sinks.delta.delta_log import find_oldest_after, list_versions
 from headrace_sinks.delta.delta_maintenance import measure_table, plan_maintenance
 from headrace_sinks.delta.delta_merge import merge
 from headrace_sinks.delta.delta_names import check_merged_names, check_names, needs_mapping
@@ -49,6 +49,8 @@ from headrace_sinks.stored_types import check_stored_key, describe_changes
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from headrace.sdk.sink import TableVersion
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 #: Delta's metrics of a commit that count inserted and updated rows, and written bytes: of a write, and of MERGE.
@@ -180,14 +182,15 @@ class DeltaSink(FolderSink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
         with active(spark):
-            if DeltaHandle.load(spark, path) is None:
+            handle = DeltaHandle.load(spark, path)
+            if handle is None:
                 raise NoSuchTableError(
                     f"there is no table {table.name!r}",
                     where=f"sink delta, path {self.config.path}",
                     fix="run the pipeline, or correct the name",
                 )
             try:
-                return spark.read.format("delta").options(**_find_version(spark, as_of)).load(path)
+                return spark.read.format("delta").options(**_find_version(handle, as_of, table)).load(path)
             except Exception as error:
                 if as_of is not None and is_after_last_commit(error):
                     return spark.read.format("delta").load(path)
@@ -197,6 +200,11 @@ class DeltaSink(FolderSink):
         with active(spark):
             handle = DeltaHandle.load(spark, self._path(spark, table))
         return None if handle is None else str(handle.version)
+
+    def list_versions(self, spark: SparkSession, table: Table) -> Sequence[TableVersion]:
+        with active(spark):
+            handle = DeltaHandle.load(spark, self._path(spark, table))
+            return () if handle is None else list_versions(handle)
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
@@ -285,14 +293,14 @@ def _is_deleted() -> Column:
     return F.col(DELETED)
 
 
-def _find_version(spark: SparkSession, as_of: str | None) -> dict[str, str]:
-    """Return the reader's options for a version: a number, or a timestamp in the session's time zone."""
+def _find_version(handle: DeltaHandle, as_of: str | None, table: Table) -> dict[str, str]:
+    """Return the reader's options for a version: a number, or a timestamp in the session's time zone. ConfigError for an expired one."""
     if as_of is None:
         return {}
-    if as_of.isdigit():
-        return {"versionAsOf": as_of}
-    time = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=to_millis(spark, as_of))
-    return {"timestampAsOf": time.isoformat(timespec="milliseconds")}
+    millis = None if as_of.isdigit() else to_millis(handle.spark, as_of)
+    if oldest := find_oldest_after(handle, as_of if millis is None else millis):
+        raise expired_version(as_of, oldest, f"table {table.name}, sink delta")
+    return {"versionAsOf": as_of} if millis is None else {"timestampAsOf": to_utc_text(millis)}
 
 
 def _to_result(handle: DeltaHandle, batch: Batch, *, before: int) -> WriteResult:

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.sdk.sink import TableVersion
+
 
 class HudiConfig(SinkConfig):
     """Options of the sink ``hudi``. Options of Hudi (``hoodie.…``) pass through and override headrace's defaults.
@@ -310,15 +312,16 @@ class HudiSink(FolderSink):
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         return hudi_timeline.find_newest_version(spark, self._path(spark, table))
 
+    def list_versions(self, spark: SparkSession, table: Table) -> Sequence[TableVersion]:
+        return hudi_timeline.describe_versions(spark, self._path(spark, table))
+
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:
-        services = self._services(spark, table)
-        yield from services.plan(policy) if services else ()
+        yield from services.plan(policy) if (services := self._services(spark, table)) else ()
 
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
-        services = self._services(spark, table)
-        return services.measure() if services else None
+        return services.measure() if (services := self._services(spark, table)) else None
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain(error, self.config.path)

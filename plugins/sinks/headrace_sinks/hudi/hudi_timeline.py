@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch, ConfigError, RetriableError
+from headrace.sdk.sink import TableVersion
 from headrace.sdk.storage import Folder
-from headrace_sinks.as_of import to_millis
+from headrace_sinks.as_of import expired_version, to_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,12 +151,8 @@ def find_version(spark: SparkSession, path: str, as_of: str, where: str) -> str:
     instant = as_of if is_instant else to_instant(spark, path, to_millis(spark, as_of))
     versions = read_versions(open_table(spark, path))
     if versions is None or instant < versions.oldest:
-        raise ConfigError(
-            f"the table has no version as old as {as_of!r}; its oldest version is {versions and versions.oldest}",
-            where=where,
-            fix="use a later time; to keep more versions, raise `history` under `maintenance:` (if maintenance is off, "
-            "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
-        )
+        more = " (if maintenance is off, `hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)"
+        raise expired_version(as_of, versions.oldest if versions else None, where, more)
     return instant
 
 
@@ -165,6 +162,18 @@ def find_newest_version(spark: SparkSession, path: str) -> str | None:
         return None
     newest = list_commits(open_table(spark, path)).lastInstant()
     return str(newest.get().requestedTime()) if newest.isPresent() else None
+
+
+def describe_versions(spark: SparkSession, path: str) -> list[TableVersion]:
+    """Describe the readable versions of a table, the oldest first; empty without a table or a commit."""
+    if not has_table(spark, path) or (versions := read_versions(table := open_table(spark, path))) is None:
+        return []
+    instants = [str(instant.requestedTime()) for instant in versions.commits.getInstants()]
+    is_first = _read_kept(table) is None
+    return [
+        TableVersion(instant, parse_instant(spark, table, instant), is_first and number == 0)
+        for number, instant in enumerate(instants)
+    ]
 
 
 def _read_kept(table: Any) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error
+from headrace_sinks.as_of import OTHER_VERSION
 from headrace_sinks.iceberg.rest_errors import EXPIRED_STORAGE_CREDENTIALS, REST_ERRORS
 from headrace_sinks.stored_files import MISSING_FILE_FIX
 
@@ -139,7 +140,7 @@ _VERSION_ERRORS = (
         "Cannot find snapshot|Cannot find a snapshot",
         ConfigError,
         "no such version: {line}",
-        "take a version from `headrace show`, or a later time; to keep versions for longer, raise `history` under `maintenance:`",
+        OTHER_VERSION,
     ),
 )
 

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.sdk.sink import TableVersion
+
 #: Shuffled bytes per writing task. With Iceberg's default, one task per file of 512 MB, the other cores would be idle.
 _TASK_BYTES = 16 * 1024 * 1024
 
@@ -216,6 +218,10 @@ class IcebergSink(Sink):
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         with active(spark):
             return handle.version if (handle := self._load(spark, table)) else None
+
+    def list_versions(self, spark: SparkSession, table: Table) -> Sequence[TableVersion]:
+        with active(spark):
+            return handle.list_versions() if (handle := self._load(spark, table)) else ()
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch
 from headrace.sdk.changes import DELETED
 from headrace.sdk.schemas import project
+from headrace.sdk.sink import TableVersion
 from headrace_sinks.iceberg.iceberg_catalog import load_table
 from headrace_sinks.iceberg.iceberg_schema import build_alter_clauses, can_widen, check_paths
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The snapshot property that names the batch.
 MARK = "headrace.batch"
+#: Operation of a snapshot that has the rows of its parent in other files.
+_REWRITE = "replace"
 
 
 class TableHandle:
@@ -112,15 +116,23 @@ class TableHandle:
 
     def walk_snapshots(self) -> Iterator[Any]:
         """Iterate over the current snapshot and its ancestors, the newest first; ``MARK_SEARCH_DEPTH`` of them at most."""
+        return islice(self._walk_ancestors(), MARK_SEARCH_DEPTH)
+
+    def list_versions(self) -> list[TableVersion]:
+        """List the current snapshot and its ancestors, the oldest first, without those that only rewrite files."""
+        found: list[TableVersion] = []
+        for snapshot in reversed(list(self._walk_ancestors())):
+            if not found or snapshot.operation() != _REWRITE:
+                version, is_first = str(snapshot.snapshotId()), snapshot.parentId() is None
+                found.append(TableVersion(version, int(snapshot.timestampMillis()), is_first))
+        return found
+
+    def _walk_ancestors(self) -> Iterator[Any]:
         snapshot = self.snapshot
-        for _ in range(MARK_SEARCH_DEPTH):
-            if snapshot is None:
-                return
+        while snapshot is not None:
             yield snapshot
             parent = snapshot.parentId()
-            if parent is None:
-                return
-            snapshot = self.java.snapshot(parent)
+            snapshot = None if parent is None else self.java.snapshot(parent)
 
     def find_snapshot(self, batch: Batch) -> Any:
         """Find the snapshot of a batch that was just written; None when it committed nothing.

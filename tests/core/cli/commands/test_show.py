@@ -136,12 +136,32 @@ def test_changes_since_a_version_are_shown(headrace: Headrace) -> None:
     assert headrace(*table, "--since", since, "--until", since).output.splitlines()[-1] == "no changes"
 
 
+def test_history_of_a_row_is_shown(headrace: Headrace) -> None:
+    table = ("show", "artists.yaml", "moma.artists")
+    *_, oldest = map(json.loads, headrace(*table, "--versions", "--format", "json").output.splitlines())
+    row = json.loads(headrace(*table, "--as-of", oldest["version"], "--format", "json").output.splitlines()[0])
+    key = str(row["artist_id"])
+    (shown,) = headrace(*table, "--history", key, "--format", "json").stdout.splitlines()
+    change = json.loads(shown)
+    assert (change["op"], change["version"], change["before"], change["after"]) == ("c", oldest["version"], None, row)
+    names, line = headrace(*table, "--history", f"artist_id={key}").stdout.splitlines()
+    assert names.split()[:5] == ["op", "version", "written", "position", "artist_id"]
+    assert line.split()[:2] == ["c", oldest["version"]]
+    missing = headrace(*table, "--history", "-5")
+    assert (missing.exit_code, missing.stdout) == (0, "")
+    assert missing.stderr == "no version of moma.artists that was read has a row with artist_id=-5\n"
+    wrong = headrace(*table, "--history", "Arp")
+    assert (wrong.exit_code, "'Arp' is no value of the key column 'artist_id'" in wrong.stderr) == (2, True)
+
+
 def test_options_for_changes_are_checked(headrace: Headrace) -> None:
     table = ("show", "artists.yaml", "moma.artists")
     refused = headrace(*table, "--since", "1", "--as-of", "1")
     assert (refused.exit_code, "--since compares two" in refused.stderr) == (2, True)
     assert "leave out --own-columns" in headrace(*table, "--since", "1", "--own-columns").stderr
-    assert "--until needs --since" in headrace(*table, "--until", "1").stderr
+    assert "--until needs --since or --history" in headrace(*table, "--until", "1").stderr
+    assert "--history needs a TABLE" in headrace("show", "artists.yaml", "--history", "1").stderr
+    assert "leave out --as-of and --own-columns" in headrace(*table, "--history", "1", "--as-of", "1").stderr
     assert "--since needs a TABLE" in headrace("show", "artists.yaml", "--since", "1").stderr
 
 

@@ -114,7 +114,7 @@ def test_table_without_a_key_has_no_changes(tmp_path: Path, spark: SparkSession)
     store = MemorySink(store=str(tmp_path))
     job = Pipeline("artists", source, [store], str(tmp_path / "checkpoint"), transforms=[Unwrap()])
     job.run(spark)
-    with pytest.raises(ConfigError, match="no key by which two versions can be compared"):
+    with pytest.raises(ConfigError, match="no key by which versions can be compared"):
         job.read_changes(TOPIC, "v1", spark=spark)
 
 

@@ -67,7 +67,9 @@ def test_old_versions_expire_and_batches_are_still_known(tmp_path: Path, session
     assert target.rows() == rows
     assert read_rows(tmp_path, target) == rows
     assert len(list(folder_of(tmp_path, target).glob("*.parquet"))) == 1
-    assert isinstance(target.refusal(lambda: target.rows("0")), ConfigError)
+    expired = target.refusal(lambda: target.rows("0"))
+    assert isinstance(expired, ConfigError)
+    assert "no version as old as '0'" in str(expired)
     assert maintain(target, later(0, history=0.0, files=99)) == {}
     assert target.write_again(PEOPLE, put(2, 1, "name 2")).skipped
     target.write(PEOPLE, put(12, 2, "new"), mode="append")

@@ -19,6 +19,7 @@ from headrace.config.view_rule import ViewRule
 from headrace.config.written_options import is_of_whole_block, replace_options
 from headrace.config_errors import PlacedError, join_problems
 from headrace.errors import ConfigError, HeadraceError, PluginError
+from headrace.registry.hook_results import check_strings
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
 from headrace.sdk.plugin_block import parse_plugin_block
@@ -51,6 +52,12 @@ def _replace_options(document: Document, options: Mapping[str, Mapping[str, Any]
     blocks = {key: document.data.get(key) or {} for key in options}
     valid = {key: {**block, **options[key]} for key, block in blocks.items() if isinstance(block, dict)}
     return replace(document, data={**document.data, **valid})
+
+
+def _list_tags(transform: Transform) -> list[str]:
+    with as_plugin_error(f"tags of the transform {transform.name!r}"):
+        found = transform.tags()
+    return check_strings(transform, "tags", found)
 
 
 class _Builder:
@@ -178,7 +185,10 @@ class _Builder:
     def _check_tags(self, config: PipelineConfig, transforms: Sequence[Transform | None]) -> None:
         """Add the problems of transforms that name unknown tags."""
         named = [
-            (n, transform.name, tag) for n, transform in enumerate(transforms) if transform for tag in transform.tags()
+            (n, transform.name, tag)
+            for n, transform in enumerate(transforms)
+            if transform
+            for tag in self._collect(_list_tags, transform) or ()
         ]
         for number, name, tag in named:
             if tag not in config.tags:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from headrace.config.capabilities import CONNECT
 from headrace.doctor import finding_kinds as kinds
 from headrace.doctor.examination import Check, Passed, Result, Skipped
-from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import HeadraceError, PluginError
 from headrace.findings import Checkup, Finding
 from headrace.http_client import time_listener
+from headrace.registry.hook_results import check_strings
 from headrace.registry.validation import BASES, load_base
 from headrace.sdk.error_text import causes
 

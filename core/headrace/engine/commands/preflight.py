@@ -11,7 +11,6 @@ from headrace.engine.commands.check_item import CheckItem
 from headrace.engine.commands.view_check import check_view_columns
 from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
-from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.plan.table_options import describe_settings, describe_sinks
@@ -22,6 +21,7 @@ from headrace.engine.read.seen_columns import SeenColumns, TopicMasks
 from headrace.engine.write.hidden_columns import check_continued, find_hidden
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError, HeadraceError
+from headrace.registry.hook_results import check_strings
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.sink import Sink

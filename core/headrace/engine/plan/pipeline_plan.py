@@ -108,19 +108,28 @@ class Plan:
         """The plan, the plans with the options of each rule of ``tables:``, and those of known tables, each once."""
         count = len(self.routes.tables)
         if count not in self._variants:
-            self._variants[count] = list({id(plan): plan for plan in self._list_variants()}.values())
+            views = [] if self._is_of_table else [self.for_table(view.name) for view in self.views]
+            found = [self, *self._list_table_plans(), *views]
+            self._variants[count] = list({id(plan): plan for plan in found}.values())
         return self._variants[count]
 
-    def _list_variants(self) -> list[Plan]:
-        found, rules = [self], {} if self._is_of_table else self.routes.rule_options
+    @property
+    def table_variants(self) -> list[Plan]:
+        """The variants that tables of the source use, without the variants of views."""
+        is_used = self._is_of_table or self.routes.may_use_all_sinks
+        return list({id(plan): plan for plan in [*([self] if is_used else []), *self._list_table_plans()]}.values())
+
+    def _list_table_plans(self) -> list[Plan]:
+        if self._is_of_table:
+            return []
+        found, rules = [], self.routes.rule_options
         for place, options in rules.items():
             try:
                 found.append(self._with_options(options, place))
             except IncompleteOptionsError:  # They are checked with the options of the other rules.
                 if len(rules) == 1:
                     raise
-        names = [*self.routes.tables, *(view.name for view in self.views if not self._is_of_table)]
-        return [*found, *map(self.for_table, names)]
+        return [*found, *map(self.for_table, self.routes.tables)]
 
     def _with_options(self, options: TableOptions, place: str) -> Plan:
         if options not in self._table_plans:

@@ -137,6 +137,11 @@ class Routes:
         return {place: options for place, options in found.items() if options is not None}
 
     @property
+    def may_use_all_sinks(self) -> bool:
+        """Whether a table may have all sinks of the pipeline."""
+        return not self._rules or any(rule.sinks is None for rule in self._rules)
+
+    @property
     def subjects(self) -> list[str]:
         """A topic, or a part of a topic, of each table whose options are known."""
         return list(self._subjects.values())

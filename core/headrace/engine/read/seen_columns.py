@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.read.tagged_columns import list_names
 from headrace.errors import ConfigError
+from headrace.registry.hook_results import check_strings
 from headrace.schema.field_paths import find_field
 from headrace.sdk.changes import Changes
 from headrace.sdk.rows import row_types

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.mask_log import MaskLog
-from headrace.engine.plan.hook_results import check_strings
 from headrace.engine.plan.pipeline_plan import Plan
+from headrace.registry.hook_results import check_strings
 from headrace.runtime.session.spark_support import find_version_warnings
 
 if TYPE_CHECKING:

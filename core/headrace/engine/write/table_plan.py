@@ -249,7 +249,7 @@ def _main_mode(sink: Sink) -> TableMode | None:
 
 def check_capabilities(plan: Plan) -> None:
     """Raise ConfigError if a sink lacks a capability that the pipeline needs, as far as known without Spark."""
-    for variant in plan.variants:
+    for variant in plan.table_variants:
         _check_modes(variant)
         _check_missing_rows(variant)
         for sink in variant.sinks:

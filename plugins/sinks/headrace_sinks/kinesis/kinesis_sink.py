@@ -121,6 +121,8 @@ class KinesisSink(Sink):
         found = [row["error"] for row in records.mapInArrow(send, "error binary").collect()]
         errors: list[HeadraceError] = [pickle.loads(error) for error in found if error]  # noqa: S301 - of our own tasks
         if errors:
+            # The stream may allow larger records when the write is repeated.
+            self._record_bytes.pop(stream, None)
             raise min(errors, key=lambda error: isinstance(error, RetriableError))
         return WriteResult()
 

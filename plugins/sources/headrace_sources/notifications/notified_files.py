@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.sdk.interval import seconds_of
 from headrace_sources.notifications.notification_queue import Message, NotificationQueue
-from headrace_sources.notifications.object_events import UnknownMessageError, parse_message
+from headrace_sources.notifications.object_events import CreatedObject, UnknownMessageError, parse_message
 from headrace_sources.notifications.object_selection import ObjectFile, ObjectSelection, name_file
 from headrace_sources.notifications.pending_log import PendingLog, read_seen_files
 
@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 _FOLDER, _LISTED = "notified", "listed.json"
 #: Messages of one poll: they are stored and deleted before the queue's timeout of 30 seconds makes them visible again.
 _MESSAGES = 2_000
+#: Names in keys that Hadoop's paths do not have.
+_NAMES = frozenset({"", ".", ".."})
 #: Pending files above which messages stay in the queue until batches have read some.
 _MOST_PENDING = 100_000
 
@@ -119,15 +121,22 @@ class NotifiedFiles:
         """Return the new files of a message; None for a message of another kind, which stays in the queue."""
         try:
             objects = parse_message(message.body)
+            return [self._find_file(one) for one in objects]
         except UnknownMessageError as error:
             if message.id not in self._reported:
                 self._reported.add(message.id)
                 _LOG.warning(
-                    "source files: message %s is no S3 event notification and stays in the queue: %s. A redrive policy of the queue "
-                    "moves it to another queue",
+                    "source files: message %s stays in the queue: %s. A redrive policy of the queue moves it to another queue",
                     message.id,
                     error,
                 )
             return None
-        root = self._selection.root
-        return [ObjectFile(name_file(root, one.bucket, one.key), one.size, one.time) for one in objects]
+
+    def _find_file(self, event: CreatedObject) -> ObjectFile:
+        """Return the file of an object. UnknownMessageError for a selected object that Hadoop cannot read."""
+        file = ObjectFile(name_file(self._selection.root, event.bucket, event.key), event.size, event.time)
+        if not _NAMES.isdisjoint(event.key.split("/")) and self._selection.selects(file):
+            raise UnknownMessageError(
+                f"Hadoop has no path for the key {event.key!r}: it has an empty name, `.` or `..` between slashes"
+            )
+        return file

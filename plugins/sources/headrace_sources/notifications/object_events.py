@@ -28,7 +28,7 @@ class CreatedObject:
 
 
 class UnknownMessageError(ValueError):
-    """Message that is no S3 event notification."""
+    """Message that is no S3 event notification, or names an object that Hadoop cannot read."""
 
 
 def parse_message(body: str) -> list[CreatedObject]:
@@ -36,7 +36,7 @@ def parse_message(body: str) -> list[CreatedObject]:
     try:
         return list(_find_objects(json.loads(body)))
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise UnknownMessageError(f"{type(error).__name__}: {error}") from error
+        raise UnknownMessageError(f"it is no S3 event notification: {type(error).__name__}: {error}") from error
 
 
 def _find_objects(message: Mapping[str, Any]) -> Iterator[CreatedObject]:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.bronze import Bronze, Topic
 from tests.support.memory_sink import MemorySink
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, sink_block
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.commands.row_history import RowHistory, choose_versions
@@ -103,7 +104,7 @@ LIFE = [("c", None, "Arp"), ("u", "Arp", "Hans Arp"), ("d", "Hans Arp", None), (
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("sink", [*TABLE_SINKS, "delta"])
+@pytest.mark.parametrize("sink", nightly_after(1, [*TABLE_SINKS, "delta"]))
 def test_changes_of_a_row_are_read_from_versions(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     job = pipeline(tmp_path, sink)
     apply_changes(job, spark, tmp_path)

@@ -171,3 +171,12 @@ def test_sinks_of_a_view(sinks: str, more: str, message: str | None) -> None:
         return
     with pytest.raises(ConfigError, match=message):
         check_capabilities(plan)
+
+
+def test_sink_of_views_alone_has_the_mode_of_views() -> None:
+    text = HEAD.replace("key: [id]", "key: [id], sinks: [iceberg]") + "transforms: [{unwrap: {}}]\n"
+    sinks = "sinks:\n  - {iceberg: {warehouse: lake/}}\n  - {files: {path: out/}}\n"
+    check_capabilities(load(text + sinks + VIEW + "    sinks: [files]\n").plan)
+    shared = text.replace(", sinks: [iceberg]", "")
+    with pytest.raises(ConfigError, match="it appends, so it cannot remove rows that the database deletes"):
+        check_capabilities(load(shared + sinks + VIEW + "    sinks: [files]\n").plan)

@@ -12,6 +12,7 @@ from tests.plugins.sources.kinesis.test_kinesis_source import change, job as tab
 from tests.support.executors import Environment
 
 from headrace import ConfigError, DataError, Pipeline
+from headrace_sinks.kinesis.target_stream import TargetStream
 from headrace_stack import Kinesis
 
 if TYPE_CHECKING:
@@ -80,6 +81,20 @@ def test_rows_are_replicated_in_the_order_of_their_key_and_read_back(
     table.run(spark)
     read_back = {row["id"]: row["title"] for row in table.read(f"replica.{stream}", spark=spark).collect()}
     assert read_back == {1: "hans", 2: "klee", 4: "v39", 5: "v39"}
+
+
+@pytest.mark.nightly
+def test_raised_limit_of_a_stream_is_used_in_the_same_run(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinesis.put(stream, change("c", 1, "secret" * 100_000, lsn=1))
+    pipeline = Pipeline.from_dict(config(kinesis, tmp_path, stream))
+    with monkeypatch.context() as patch:  # kinesis-local has one limit for all streams.
+        patch.setattr(TargetStream, "read_summary", lambda _: {"MaxRecordSizeInKiB": 500})
+        with pytest.raises(DataError, match="the stream allows 512,000"):
+            pipeline.run(spark)
+    pipeline.run(spark)
+    assert list(read(kinesis, f"replica.{stream}")) == ['{"id":1}']
 
 
 @pytest.mark.nightly

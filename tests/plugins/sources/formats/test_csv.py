@@ -215,6 +215,18 @@ def test_damaged_lines_and_values_are_dead_letters(spark: SparkSession, tmp_path
     assert [raw for *_, raw in found] == [line.encode() for line in lines] + [b"11,1.5,\xff"]
 
 
+def test_numbers_beyond_their_type_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    text = "d,f\n1e400,1\n1,-1e39\n-Infinity,inf\n1e308,3e38\n"
+    found = read_errors(spark, open_events(spark, tmp_path, text, types={"d": "double", "f": "float"}))
+    assert [detail for _, _, detail, _ in found] == [
+        "the field `d` does not fit its type double",
+        "the field `f` does not fit its type float",
+        None,
+        None,
+    ]
+    assert found[2][0] == (float("-inf"), float("inf"))
+
+
 def test_damaged_values_with_line_breaks(spark: SparkSession, tmp_path: Path) -> None:
     """Spark keeps only the records that it cannot split. The others are JSON."""
     text = 'id,note\n1,"a\nb"\n2\nx,"c"\n'

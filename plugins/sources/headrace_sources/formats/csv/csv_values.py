@@ -21,6 +21,8 @@ _FORMS = {
     "timestamp": _DATE + "($|[ T])",
     "timestamp_ntz": _DATE + r"($|[ T][0-9:.]*$)",
 }
+#: Texts of an infinite number. Spark reads numbers beyond the type as infinite, too.
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
 #: A time with a zone.
 _ZONE = "[ T].*[A-Za-z+-]"
 #: A character that is in no time, so that the text stays one field.
@@ -39,6 +41,8 @@ def parse_value(text: str, kind: DataType, options: Mapping[str, str]) -> Column
         return F.from_csv(F.col(text), f"value {kind.simpleString()}", reader).getField("value")
     own = limit_decimal_text(quote_name(text)) if kind.typeName() == "decimal" else quote_name(text)
     value = F.expr(f"TRY_CAST({own} AS {kind.simpleString()})")
+    if kind.typeName() in ("float", "double"):
+        return F.when((F.abs(value) != float("inf")) | F.trim(text).rlike(_INFINITE), value)
     if (form := _FORMS.get(kind.typeName())) is None:
         return value
     if kind.typeName() == "timestamp":

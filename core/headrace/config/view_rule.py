@@ -22,7 +22,7 @@ class ViewRule(Config):
     """Columns of the result that identify a row. No two rows have the same key, and no column of it is null."""
 
     sql: str = Field(min_length=1)
-    """One SELECT in Spark SQL. Tables have the names of ``target``, such as ``shop.orders``; earlier views may be used like
+    """One SELECT in Spark SQL. Tables have the names of ``target``, such as ``shop.orders``; other views may be used like
     tables.
     """
 

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.view_queue import QueueEntry, ViewQueue, ViewState
@@ -34,7 +33,6 @@ from headrace.sdk.sink import Table
 from headrace.spark.columns import quote_name
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, materialize
-from headrace.upsert.table_modes import TableModes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -241,18 +239,14 @@ class ViewRefresher:
         return _Work(finished, entries)
 
     def _read_tables(self, plan: Plan, view: View, writer: ViewWriter) -> dict[str, DataFrame | None]:
-        """Return the stored tables of a view. ConfigError for a table that its sink does not receive, or does not return."""
+        """Return the stored tables of a view; None for a table that does not exist yet, such as one with deletes alone.
+
+        ConfigError for a table that its sink does not receive.
+        """
         tables: dict[str, DataFrame | None] = {}
         for table in view.query.tables:
             sink = check_receives(plan, view, table)
             tables[table] = read_stored(sink, Table(table), writer.session)
-            was_written = TableModes(self._checkpoint.table_modes, quote(table, safe="")).of(sink.name)
-            if tables[table] is None and was_written:
-                raise ConfigError(
-                    f"the sink {view.base_sink!r} does not return the rows of the table {table}",
-                    where=f"view {view.name}",
-                    fix="name a sink that keeps tables in `from:`",
-                )
         return tables
 
     def _remove_applied(self, plan: Plan) -> None:

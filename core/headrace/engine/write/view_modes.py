@@ -19,6 +19,12 @@ _RECORD = frozenset({TOPIC, RAW, RAW_KEY})
 def check_views(plan: Plan) -> None:
     """Raise ConfigError if a sink cannot keep a view, or lacks a table that a view reads."""
     for view in plan.views:
+        if plan.dead_letter_table and plan.dead_letter_table.table_name == view.name:
+            raise ConfigError(
+                "the table of dead letters has its name",
+                where=f"view {view.name}",
+                fix="give the view another name, or change `dead.letters.table`",
+            )
         names = plan.for_table(view.name).sink_names
         modes = {sink: choose_view_mode(sink, name, view) for sink, name in names.items()}
         for sink, mode in modes.items():

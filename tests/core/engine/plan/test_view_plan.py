@@ -180,3 +180,9 @@ def test_sink_of_views_alone_has_the_mode_of_views() -> None:
     shared = text.replace(", sinks: [iceberg]", "")
     with pytest.raises(ConfigError, match="it appends, so it cannot remove rows that the database deletes"):
         check_capabilities(load(shared + sinks + VIEW + "    sinks: [files]\n").plan)
+
+
+def test_view_has_another_name_than_the_table_of_dead_letters() -> None:
+    text = HEAD + SINK + "dead.letters.table: shop.totals\n" + VIEW
+    with pytest.raises(ConfigError, match="the table of dead letters has its name"):
+        check_capabilities(load(text).plan)

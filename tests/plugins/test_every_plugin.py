@@ -35,7 +35,7 @@ TESTED_ELSEWHERE = {
     *(("dialect", name) for name in ("debezium", "dms", "flat")),
     *(("connector", name) for name in ("mariadb", "mysql", "postgresql", "sqlserver")),
     *(("format", name) for name in ("avro", "json")),
-    *(("observer", name) for name in ("alerts", "openlineage", "otel", "serve")),
+    *(("observer", name) for name in ("alerts", "cloudwatch", "openlineage", "otel", "serve")),
     *(("sink", name) for name in ("delta", "files", "hudi", "iceberg", "s3")),
 }
 

@@ -16,6 +16,7 @@ from headrace.engine.plan.table_options import TableOptions
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace.sdk.events import Events
 from headrace.sdk.schema_log import PART_MARK
+from headrace.spark.columns import fold_name
 
 #: Maximum length of a topic and the name of one of its tables, encoded as a file name. File systems allow 255 bytes.
 MAX_PART_CHARACTERS = 200
@@ -53,7 +54,7 @@ class Routes:
         views: Collection[str] = (),
     ) -> None:
         """``check``: raises ConfigError for options that the sinks of the pipeline reject; ``views``: names of the views."""
-        self._rules, self._check, self._views = rules, check, views
+        self._rules, self._check, self._views = rules, check, {fold_name(view) for view in views}
         #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
         self._tables: dict[str, str | None] = {}
         #: Topic → numbers of all rules that match it; such numbers → options; table → options.
@@ -72,7 +73,7 @@ class Routes:
         if rule is None and self._rules:
             return None
         table, name_error = _try_table_name(rule, part or topic, topic)
-        if table in self._views:
+        if fold_name(table) in self._views:
             name_error = DataError(
                 "a view has the name of the table",
                 where=f"topic {topic}",

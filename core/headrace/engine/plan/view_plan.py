@@ -17,6 +17,7 @@ from headrace.config_errors import PlacedError
 from headrace.engine.plan.table_options import TableOptions
 from headrace.errors import ConfigError
 from headrace.sdk.transform import TransformConfig
+from headrace.spark.columns import fold_name
 from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -65,18 +66,7 @@ def plan_views(
     made: dict[str, tuple[int, View]] = {}
     for number, rule in enumerate(rules):
         view = _plan_view(number, rule, sink_names)
-        if view.name in made:
-            raise PlacedError(
-                f"two views have the name {view.name!r}",
-                loc=("views", number, "name"),
-                fix="give each view its own name",
-            )
-        if any(table.target == view.name for table in tables):
-            raise PlacedError(
-                f"a rule of `tables:` writes a table of the name {view.name!r}",
-                loc=("views", number, "name"),
-                fix="give the view its own name",
-            )
+        _check_name(number, view.name, tables, made)
         made[view.name] = number, view
     for number, view in made.values():
         _check_tables(number, view, tables, made)
@@ -129,6 +119,22 @@ def _plan_view(number: int, rule: ViewRule, sink_names: Mapping[Sink, str]) -> V
         touched_by=rule.touched_by,
         options=TableOptions.of_view(rule),
     )
+
+
+def _check_name(number: int, name: str, tables: Sequence[TableRule], views: Collection[str]) -> None:
+    """Raise PlacedError for the name of another view or table, also in other case: Hive stores all names in lower case."""
+    folded = fold_name(name)
+    if other := next((view for view in views if fold_name(view) == folded), None):
+        what = f"two views have the name {name!r}"
+        if other != name:
+            what = f"the names {other!r} and {name!r} of views differ in upper and lower case only"
+        raise PlacedError(what, loc=("views", number, "name"), fix="give each view its own name")
+    if other := next((table.target for table in tables if table.target and fold_name(table.target) == folded), None):
+        raise PlacedError(
+            f"a rule of `tables:` writes a table of the name {other!r}",
+            loc=("views", number, "name"),
+            fix="give the view its own name",
+        )
 
 
 def _find_base_sink(number: int, named: str | None, sink_names: Mapping[Sink, str]) -> str:

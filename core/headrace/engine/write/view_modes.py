@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import ConfigError
 from headrace.sdk.changes import RAW, RAW_KEY, TOPIC
 from headrace.sdk.sink import Sink, Table, TableMode
+from headrace.spark.columns import fold_name
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
@@ -19,7 +20,7 @@ _RECORD = frozenset({TOPIC, RAW, RAW_KEY})
 def check_views(plan: Plan) -> None:
     """Raise ConfigError if a sink cannot keep a view, or lacks a table that a view reads."""
     for view in plan.views:
-        if plan.dead_letter_table and plan.dead_letter_table.table_name == view.name:
+        if plan.dead_letter_table and fold_name(plan.dead_letter_table.table_name) == fold_name(view.name):
             raise ConfigError(
                 "the table of dead letters has its name",
                 where=f"view {view.name}",

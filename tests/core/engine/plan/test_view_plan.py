@@ -66,6 +66,10 @@ def test_views_follow_the_views_that_they_read() -> None:
         (views(recompute="never"), "shop.yaml:11 views.0.recompute: must be"),
         (views(refresh="full"), "unknown key 'refresh'"),
         (VIEW + VIEW.removeprefix("views:\n"), "shop.yaml:11 views.1.name: two views have the name 'shop.totals'"),
+        (
+            VIEW + VIEW.removeprefix("views:\n").replace("shop.totals", "shop.Totals"),
+            "shop.yaml:11 views.1.name: the names 'shop.totals' and 'shop.Totals' of views differ in upper and lower case only",
+        ),
     ],
 )
 def test_error_names_the_line(text: str, message: str) -> None:

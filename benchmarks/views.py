@@ -104,7 +104,7 @@ def deliver(spark: "SparkSession", folder: Path, size: int, turn: int) -> None:
     customers = size // _ORDERS_PER_CUSTOMER
     if turn == 0:
         regions = spark.range(customers).selectExpr("id", "concat('region ', id % 50) AS region", "0L AS version")
-        _write(regions, folder, CUSTOMERS, turn)
+        write_file(regions, folder, CUSTOMERS, turn)
     ids: Any = spark.range(size) if turn == 0 else spark.range(CHANGES)
     order = "id" if turn == 0 else f"pmod(xxhash64(id, {turn}), {size})"
     rows = ids.selectExpr(
@@ -113,10 +113,10 @@ def deliver(spark: "SparkSession", folder: Path, size: int, turn: int) -> None:
         f"pmod(xxhash64(id, {turn}, 2), 10000) AS amount",
         f"CAST({turn} AS BIGINT) AS version",
     )
-    _write(rows.dropDuplicates(["id"]), folder, ORDERS, turn)
+    write_file(rows.dropDuplicates(["id"]), folder, ORDERS, turn)
 
 
-def _write(rows: "DataFrame", folder: Path, topic: str, turn: int) -> None:
+def write_file(rows: "DataFrame", folder: Path, topic: str, turn: int) -> None:
     """Write one Parquet file of a topic."""
     staged = folder / "staged"
     rows.coalesce(1).write.mode("overwrite").parquet(str(staged))

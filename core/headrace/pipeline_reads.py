@@ -10,6 +10,7 @@ from headrace.checkpoint.layout import CheckpointFolders, read_header
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.dead_letters.replay_queue import ReplayQueue
 from headrace.dead_letters.store import TABLE, open_stores, read_all
+from headrace.engine.commands.feed_reads import read_feed
 from headrace.engine.commands.row_history import RowHistory, RowReader
 from headrace.engine.commands.table_changes import diff_versions, read_table_key
 from headrace.engine.commands.table_reads import find_sink, read_table
@@ -103,6 +104,20 @@ class PipelineReads(PipelineSpec):
             ends = [self._read(spark, table, as_of=end, sink=sink, own_columns=True) for end in (since, until)]
             prefixes = find_sink(self.plan, table, sink).hidden_prefixes
             return diff_versions(*ends, key=key, hidden_prefixes=prefixes)
+
+    def read_feed(
+        self, table: str, after: int | None = None, *, sink: str | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """Return the changes of a table whose sink has ``changes: true``: the images of the rows, and the ``change_*`` columns.
+
+        ``after``: the highest ``change_sequence`` that the caller has read; None returns all changes that are kept. ConfigError if changes
+        after it may have been removed.
+        """
+        with redacted_errors(self.plan):
+            spark = self._session(spark)
+            self.plan.learn_tables(Folder(spark, self.checkpoint))
+            feed = read_feed(self.plan, self._session_for_reads(spark), table, after=after, sink=sink)
+            return move_to_session(feed, spark)
 
     def read_row_history(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from headrace.engine.plan.routing import Routes
 from headrace.engine.run.batch_runner import BatchRunner
 from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.maintainer import Maintainer
+from headrace.engine.write.feed_writer import name_feed
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
@@ -32,6 +34,7 @@ from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
+from headrace.upsert.change_feed import FEED_COLUMNS
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms import Unwrap
@@ -348,11 +351,28 @@ class Run:
                 if mode == "upsert":
                     rows = sorted(({n: v for n, v in row.items() if n != POSITION} for row in rows), key=_key)
                     assert rows == sorted(self.expect_rows(target).values(), key=_key), where
+                    assert not sink.config.changes or rows == self._fold_changes(sink, target), f"{where}, changes"
                     continue
                 assert len({row[POSITION] for row in rows}) == len(rows), f"{where}: two records of one position"
                 rows.sort(key=lambda row: (row["id"], row.pop(POSITION)))
                 assert rows == self.expect_log(target, mode), where
         assert self.dead_letters() == self.expect_dead_letters()
+
+    def _fold_changes(self, sink: Sink, target: str) -> list[Row]:
+        """Return the rows after all changes of a table's feed, whose first images are the rows before each change."""
+        changes = sorted(self._read(sink, name_feed(target)), key=lambda row: (row["change_sequence"], row["id"]))
+        rows: dict[int, Row] = {}
+        for each in itertools.groupby(changes, lambda row: (row["change_sequence"], row["id"])):
+            for change in sorted(each[1], key=lambda row: "_postimage" in row["change_type"]):
+                row = {n: v for n, v in change.items() if n not in (POSITION, *FEED_COLUMNS)}
+                kind, key = change["change_type"], row["id"]
+                if kind in ("insert", "update_postimage"):
+                    assert (key in rows) is (kind == "update_postimage"), (target, change)
+                    rows[key] = row
+                else:
+                    assert rows[key] == row, (target, change)
+                    rows = rows if kind == "update_preimage" else {k: r for k, r in rows.items() if k != key}
+        return sorted(rows.values(), key=_key)
 
     def _check_model(self, target: str, table: str) -> None:
         """Check that the table has all rows of the database, and no others except unreported deletes."""

@@ -161,6 +161,11 @@ class SinkConfig(Config):
     without one, append for envelopes.
     """
 
+    changes: bool = False
+    """Also keep the changes of current rows, with the rows before and after them, in a second table, ``TABLE_changes``, for the time of
+    ``history`` in ``maintenance:``.
+    """
+
     track: tuple[str, ...] = ()
     """Columns whose changes start a new version, with ``mode: history`` or ``both``. Changes of other columns update the version. Default:
     all columns.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.checkpoint.layout import list_tables, table_folder
+from headrace.upsert.change_feed import FeedSequence
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.remembered_changes import RememberedChanges
@@ -37,6 +38,11 @@ class TableState:
         self.has_unavailable: bool | None = None
         #: Whether the current batch has a rejected change that is half of an update of a key.
         self.has_rejected_halves = False
+        self._feed_sequences: dict[str, FeedSequence] = {}
+
+    def feed_sequence(self, sink: str) -> FeedSequence:
+        """Return the sequence of the table's feed in a sink."""
+        return self._feed_sequences.setdefault(sink, FeedSequence())
 
     @cached_property
     def deleted_keys(self) -> DeletedKeys:

@@ -56,6 +56,11 @@ Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "firs
 Files, Delta = make_failing(FilesSink, "first"), make_failing(DeltaSink, "first")
 
 
+def with_changes(mode: str) -> dict[str, object]:
+    """Return the options of a sink with the mode, and with a change feed in mode ``upsert``."""
+    return {"mode": mode, "changes": mode == "upsert"}
+
+
 def draw_seeds(count: int, skip: int) -> list[int]:
     """Return random seeds if many histories run, and fixed ones otherwise.
 
@@ -83,7 +88,8 @@ def check(
         drawn = history(seed, shared)
         modes = drawn.world.shape.modes
         with tempfile.TemporaryDirectory() as folder:
-            sinks = make_sink(folder, modes[0]), SecondMemory({"store": uuid.uuid4().hex, "mode": modes[1]})
+            second = {"store": uuid.uuid4().hex, **with_changes(modes[1])}
+            sinks = make_sink(folder, modes[0]), SecondMemory(second)
             run = Run(drawn, sinks, spark, Path(folder))
             try:
                 run.go()
@@ -149,14 +155,14 @@ def test_history_of_two_sources_in_one_table(spark: SparkSession, part: int, sha
 @pytest.mark.one_spark
 @repeated
 def test_history_in_iceberg(spark: SparkSession, part: int) -> None:
-    check(spark, 1, lambda folder, mode: Iceberg({"warehouse": f"{folder}/lake", "mode": mode}))
+    check(spark, 1, lambda folder, mode: Iceberg({"warehouse": f"{folder}/lake", **with_changes(mode)}))
 
 
 @pytest.mark.nightly
 @pytest.mark.one_spark
 @repeated
 def test_history_in_delta(spark: SparkSession, part: int) -> None:
-    check(spark, 1, lambda folder, mode: Delta({"path": f"{folder}/lake", "mode": mode}))
+    check(spark, 1, lambda folder, mode: Delta({"path": f"{folder}/lake", **with_changes(mode)}))
 
 
 if not SPARK_4:
@@ -164,4 +170,4 @@ if not SPARK_4:
     @pytest.mark.nightly
     @repeated
     def test_history_in_hudi(spark: SparkSession, part: int) -> None:
-        check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", "mode": mode}))
+        check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", **with_changes(mode)}))

@@ -15,6 +15,7 @@ from headrace.engine.batch.maintenance import Report, SteadyClock, maintain_tabl
 from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.current_plan import CurrentPlan
+from headrace.engine.write.feed_writer import name_feed
 from headrace.progress.maintained import Maintained
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
@@ -92,18 +93,19 @@ class Maintainer:
         session = self._sessions.of("maintenance")
         while (table := self._next()) is not None:
             plan = self._current.plan.for_table(table)
-            for sink in plan.sinks_of(table):
-                if time.monotonic() < self._pauses.get((table, plan.name_of(sink)), 0.0):
+            feeds = [(name_feed(table), sink) for sink in plan.sinks_of(table) if sink.config.changes]
+            for name, sink in [*((table, sink) for sink in plan.sinks_of(table)), *feeds]:
+                if time.monotonic() < self._pauses.get((name, plan.name_of(sink)), 0.0):
                     continue
                 has_failed, start = False, time.monotonic()
-                for done in self._maintain(plan, session, table, sink):
+                for done in self._maintain(plan, session, name, sink):
                     if self._is_stopping:
                         return
                     self._report(done)
                     has_failed = has_failed or done.error is not None
                 # The check counts as well: on a large table it may take longer than a step.
                 now = time.monotonic()
-                self._pauses[table, plan.name_of(sink)] = now + PAUSE_SECONDS * has_failed + PAUSE_SHARE * (now - start)
+                self._pauses[name, plan.name_of(sink)] = now + PAUSE_SECONDS * has_failed + PAUSE_SHARE * (now - start)
 
     def _maintain(self, plan: Plan, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         policy = replace(plan.settings.maintenance.policy, clock=self._clock)

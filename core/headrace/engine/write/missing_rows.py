@@ -42,7 +42,8 @@ def remove_missing(
         counts = {sink: count for sink, rows in deletes.items() if (count := rows.count())}
         mark = table_plan.marks.missing
         return {
-            sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink], mark)) for sink, count in counts.items()
+            sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink], mark, state))
+            for sink, count in counts.items()
         }
 
 

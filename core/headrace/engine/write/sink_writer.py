@@ -13,15 +13,17 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.engine.plan.stored_table import read_all_stored, read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
+from headrace.engine.write.feed_writer import FeedWriter
 from headrace.engine.write.history_plan import KEYED
 from headrace.engine.write.table_plan import TablePlan
 from headrace.engine.write.version_writer import write_versions
 from headrace.engine.write.view_capture import ViewCapture
 from headrace.errors import HeadraceError, PluginError, RetriableError
-from headrace.sdk.changes import TOMBSTONE, UNAVAILABLE
+from headrace.sdk.changes import COMMITTED, TOMBSTONE, UNAVAILABLE
 from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
+from headrace.upsert.change_feed import FeedSequence
 from headrace.upsert.fill_unavailable import fill_from_stored
 from headrace.upsert.truncates import deletes_before, ends_of_versions
 from headrace.upsert.versions import current_rows, is_history
@@ -41,6 +43,7 @@ class SinkWriter:
     def __init__(self, plan: Plan, sessions: Sessions, views: ViewCapture | None = None) -> None:
         """Write with the sinks of the plan. ``views``: required if the plan has views."""
         self._plan, self._sessions, self._views = plan, sessions, views
+        self._feeds = FeedWriter(plan)
 
     def session_of(self, table: str) -> SparkSession:
         """Return the session in which the first sink writes a table, and in which its changes are planned."""
@@ -54,11 +57,11 @@ class SinkWriter:
         self,
         table_plan: TablePlan,
         frames: Mapping[TableMode, DataFrame],
-        hidden: RememberedChanges | None = None,
+        state: TableState | None = None,
     ) -> list[WriteResult]:
         """Write the frame of its mode into each sink, and then into the second table of mode ``both``.
 
-        Return the results in the order of the sinks, after all have ended; those of the second table come last. ``hidden``: required
+        Return the results in the order of the sinks, after all have ended; those of the second table come last. ``state``: required
         for a history.
         """
         with ExitStack() as scope:
@@ -68,11 +71,11 @@ class SinkWriter:
                 ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink")
             )
             writes = [
-                pool.submit(self._write, table_plan, sink, number, mode, frames[mode], hidden)
+                pool.submit(self._write, table_plan, sink, number, mode, frames[mode], state)
                 for number, (sink, mode) in enumerate(table_plan.modes.items())
             ]
             results = [write.result() for write in writes]
-        return [*results, *self.write(table_plan.history, frames, hidden)] if table_plan.history else results
+        return [*results, *self.write(table_plan.history, frames, state)] if table_plan.history else results
 
     def truncate(
         self, table_plan: TablePlan, truncates: Mapping[str, str], state: TableState, each: DataFrame | None = None
@@ -93,13 +96,15 @@ class SinkWriter:
             else:
                 rows = current_rows(stored) if is_history(stored) else stored
                 deletes = deletes_before(rows, key, truncates, state.sources)
-            write = partial(self._remove, table_plan, sink, deletes, batch, state.hidden_changes)
+            write = partial(self._remove, table_plan, sink, deletes, batch, state)
             with self._capture(table_plan, sink, "upsert", deletes):
                 self.retry(sink, table_plan.table.name, write)
         if table_plan.history:
             self.truncate(table_plan.history, truncates, state, each)
 
-    def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str) -> WriteResult:
+    def delete(
+        self, table_plan: TablePlan, sink: Sink, deletes: DataFrame, mark: str, state: TableState
+    ) -> WriteResult:
         """Remove rows of a table. ``mark``: the one of this step."""
         session = self._session(table_plan.table.name, sink, "truncate")
         rows, batch = move_to_session(deletes, session), self._batch(mark, table_plan, "upsert")
@@ -107,9 +112,9 @@ class SinkWriter:
             tag_jobs(session, self._plan.checkpoint, table_plan.table.name),
             self._capture(table_plan, sink, "upsert", rows),
         ):
-            result = self.retry(sink, table_plan.table.name, lambda: self._remove(table_plan, sink, rows, batch))
+            result = self.retry(sink, table_plan.table.name, lambda: self._remove(table_plan, sink, rows, batch, state))
         if table_plan.history and sink in table_plan.history.modes:
-            self.delete(table_plan.history, sink, deletes, mark)
+            self.delete(table_plan.history, sink, deletes, mark, state)
         return result
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
@@ -148,7 +153,7 @@ class SinkWriter:
         number: int,
         mode: TableMode,
         frame: DataFrame,
-        hidden: RememberedChanges | None,
+        state: TableState | None,
     ) -> WriteResult:
         table, session = table_plan.table, self._session(table_plan.table.name, sink, str(number))
         rows = frame if frame.sparkSession is session else move_to_session(frame, session)
@@ -157,13 +162,12 @@ class SinkWriter:
 
         def write() -> WriteResult:
             if mode == "history":
-                return write_versions(
-                    table_plan, sink, rows, batch, hidden, keeps_hidden=sink is table_plan.history_sinks[0]
-                )
+                is_first = sink is table_plan.history_sinks[0]
+                return write_versions(table_plan, sink, rows, batch, _find_hidden(state), keeps_hidden=is_first)
             if not table_plan.unavailable or batch.mode == "append":
-                return sink.write(table, rows, batch)
+                return self._upsert(table_plan, sink, rows, batch, state)
             with fill_from_stored(rows, read_stored(sink, table, session), table.key, table_plan.unavailable) as filled:
-                return sink.write(table, filled, batch)
+                return self._upsert(table_plan, sink, filled, batch, state)
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table.name, write)
@@ -174,11 +178,21 @@ class SinkWriter:
         sink: Sink,
         deletes: DataFrame,
         batch: Batch,
-        hidden: RememberedChanges | None = None,
+        state: TableState | None = None,
     ) -> WriteResult:
         if table_plan.modes.get(sink) == "history":
-            return write_versions(table_plan, sink, deletes, batch, hidden)
-        return sink.write(table_plan.table, deletes, batch)
+            return write_versions(table_plan, sink, deletes, batch, _find_hidden(state))
+        return self._upsert(table_plan, sink, deletes, batch, state)
+
+    def _upsert(
+        self, table_plan: TablePlan, sink: Sink, rows: DataFrame, batch: Batch, state: TableState | None
+    ) -> WriteResult:
+        """Write rows, and their changes into the feed of the table, if it has one."""
+        if sink in table_plan.feed_sinks and batch.mode == "upsert":
+            sequence = state.feed_sequence(self._plan.name_of(sink)) if state else FeedSequence()
+            self._feeds.add(sink, table_plan.table, rows, batch, sequence)
+            rows = rows.drop(COMMITTED)
+        return sink.write(table_plan.table, rows, batch)
 
     def _batch(self, mark: str, table_plan: TablePlan, mode: TableMode) -> Batch:
         marks, is_maintained = table_plan.marks, self._plan.settings.maintenance.enabled
@@ -187,6 +201,10 @@ class SinkWriter:
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")
+
+
+def _find_hidden(state: TableState | None) -> RememberedChanges | None:
+    return state.hidden_changes if state else None
 
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:

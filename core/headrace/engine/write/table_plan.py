@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.row_store import BATCH_BITS
 from headrace.engine.read.reserved_names import reject_empty_structs, reject_reserved_names
+from headrace.engine.write.feed_writer import check_feed, check_feed_options
 from headrace.engine.write.history_plan import HISTORY_MODES, KEYED, check_history, check_history_options, name_history
 from headrace.engine.write.view_modes import check_views
 from headrace.errors import ConfigError, DataError
@@ -195,6 +196,17 @@ class TablePlan:
         return tuple(sink for sink, mode in self.modes.items() if mode == "history")
 
     @property
+    def feed_sinks(self) -> tuple[Sink, ...]:
+        """Sinks that also keep the changes of this table's rows."""
+        sinks = dict.fromkeys([*self.modes, *self.truncated_sinks])
+        return tuple(s for s in sinks if s.config.changes and self.modes.get(s, "upsert") == "upsert")
+
+    @property
+    def needs_commit_times(self) -> bool:
+        """Whether a table with versions or changes stores commit times."""
+        return self.keeps_history or bool(self.feed_sinks)
+
+    @property
     def writes(self) -> list[tuple[Table, Sink, TableMode]]:
         """Tables that sinks write with their modes; the second tables of mode ``both`` come last."""
         own = [(self.table, sink, mode) for sink, mode in self.modes.items()]
@@ -204,7 +216,7 @@ class TablePlan:
     def is_read_once(self) -> bool:
         """Whether the write reads the rows only once, so that they need no cache."""
         sink, *others = self.modes
-        return not others and sink.capabilities.single_pass and not self.keeps_history
+        return not others and sink.capabilities.single_pass and not self.needs_commit_times
 
     @property
     def note(self) -> str | None:
@@ -219,6 +231,8 @@ def _check_sinks(plan: Plan, table: Table, modes: Mapping[Sink, TableMode], chan
     for sink, mode in modes.items():
         if sink.config.mode in HISTORY_MODES:
             check_history(sink, table, changes.event_columns)
+        if sink.config.changes and mode == "upsert":
+            check_feed(sink, table, changes.event_columns)
         if mode != "history":
             sink.check_table(table, mode)
         sink.check_columns(session, table, changes.event_columns)
@@ -264,6 +278,7 @@ def _check_modes(plan: Plan) -> None:
     for sink in plan.sinks:
         mode = sink.config.mode
         check_history_options(plan, sink)
+        check_feed_options(plan, sink)
         if mode == "upsert" and not sink.capabilities.upsert:
             raise ConfigError(
                 "cannot keep one row per key",

@@ -19,6 +19,7 @@ from headrace.engine.read.key_updates import drop_other_halves, fail_on_rejected
 from headrace.engine.read.lineage_log import LineageLog
 from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.earlier_sources import may_have_several
+from headrace.engine.write.feed_writer import feed_table
 from headrace.engine.write.hidden_columns import check_hidden_columns
 from headrace.engine.write.missing_rows import remove_missing
 from headrace.engine.write.rejects import Rejected, Rejects, has_truncates
@@ -176,10 +177,13 @@ class TableWriter:
         is_cached: bool,
     ) -> tuple[list[WriteResult], Counts, float]:
         """Write the rows to all sinks; return the results, the counts, and the time from which the rows can be read."""
-        results = self._sinks.write(table_plan, frames, state.hidden_changes)
+        results = self._sinks.write(table_plan, frames, state)
         for made in filter(None, (table_plan, table_plan.history)):
             modes = {self._mode_key(sink): mode for sink, mode in made.modes.items()}
             self._states.of(made.table.name).modes.note(modes, made.table.key)
+        if table_plan.feed_sinks:
+            feed, kept = feed_table(table_plan.table), {self._mode_key(s): "upsert" for s in table_plan.feed_sinks}
+            self._states.of(feed.name).modes.note(kept, feed.key)
         readable = time.time()
         was_read = is_cached or not all(result.skipped for result in results)
         counts = counter.collect(was_read=was_read)

@@ -46,5 +46,6 @@ def remove_rows(
             deleted.remember(rows, key, table_plan.marks.batch, newest_change)
         mark = table_plan.marks.tombstones
         return {
-            sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink], mark)) for sink, count in counts.items()
+            sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink], mark, state))
+            for sink, count in counts.items()
         }

@@ -71,7 +71,7 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     if TOPIC in table_plan.record_columns:
         names.append(PART)
     marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
-    if table_plan.keeps_history:
+    if table_plan.needs_commit_times:
         names.append(COMMITTED)
         marks[COMMITTED] = committed_or_recorded(changes)
     marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
@@ -162,7 +162,7 @@ def deduplicate(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
     A tombstone is kept if the batch has no other change of its key.
     """
-    rows = rows.drop(COMMITTED) if table_plan.keeps_history else rows
+    rows = rows if table_plan.feed_sinks else rows.drop(COMMITTED)
     return (fill_from_older if table_plan.unavailable else latest_per_key)(rows, table_plan.table.key)
 
 
@@ -203,7 +203,7 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
 
 
 def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    rows = rows.drop(COMMITTED) if table_plan.keeps_history else rows
+    rows = rows.drop(COMMITTED) if table_plan.needs_commit_times else rows
     return rows if table_plan.keeps_tombstones else exclude_tombstones(rows, table_plan)
 
 

@@ -108,8 +108,8 @@ def test_batch_states_whether_the_run_maintains_the_table(
     rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
     received = writer(spark, sink, is_maintained=is_maintained)
     received.write(make_plan({sink: "upsert"}), {"upsert": rows})
-    received.delete(make_plan({sink: "upsert"}), sink, rows, "tombstones")
     state = make_state(spark, tmp_path)
+    received.delete(make_plan({sink: "upsert"}), sink, rows, "tombstones", state)
     received.truncate(make_plan({sink: "upsert"}, truncated_sinks=(sink,)), {"eu": "0B"}, state)
     assert [batch.is_maintained for batch in sink.batches] == [is_maintained] * 3
 

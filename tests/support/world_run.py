@@ -29,7 +29,7 @@ from headrace.engine.write.feed_writer import name_feed
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.maintained import Maintained
 from headrace.progress.model import BatchProgress
-from headrace.sdk.changes import POSITION
+from headrace.sdk.changes import POSITION, PREFIX
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace.spark.sessions import Sessions
@@ -364,7 +364,7 @@ class Run:
         rows: dict[int, Row] = {}
         for each in itertools.groupby(changes, lambda row: (row["change_sequence"], row["id"])):
             for change in sorted(each[1], key=lambda row: "_postimage" in row["change_type"]):
-                row = {n: v for n, v in change.items() if n not in (POSITION, *FEED_COLUMNS)}
+                row = {n: v for n, v in change.items() if n not in FEED_COLUMNS and not n.startswith(PREFIX)}
                 kind, key = change["change_type"], row["id"]
                 if kind in ("insert", "update_postimage"):
                     assert (key in rows) is (kind == "update_postimage"), (target, change)

@@ -234,8 +234,17 @@ class Sink(Plugin, ABC):
     def check_source(self, source: Source, tables: Iterable[str], spark: SparkSession | None = None) -> None:
         """Raise ConfigError if the source reads the records that the sink writes for one of ``tables``: a loop without an end.
 
-        Called without a session before a stream starts, and with one before the first write of a table.
+        Called without a session before a stream starts, and with one before the first write of a table. The default compares the places
+        that ``locate`` returns.
         """
+        read = {place: topic for topic in source.named_topics() if (place := source.locate(topic)) is not None}
+        for table in tables:
+            if (place := self.locate(Table(table))) in read:
+                raise ConfigError(
+                    f"the source reads the table {read[place]}, to which the sink writes: each row would return without an end",
+                    where=f"sink {self.name}, table {table}",
+                    fix="set `target` under `tables:` to another name, or write to another folder or catalog",
+                )
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         """Raise ConfigError for a table that the sink cannot maintain correctly with its options. Called before any read or write.

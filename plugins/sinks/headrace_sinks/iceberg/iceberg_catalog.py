@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -84,6 +84,19 @@ def list_namespaces(spark: SparkSession, catalog: str) -> list[str]:
         if first_line(error).endswith("NoSuchNamespaceException: Namespace does not exist:"):
             return []
         raise
+
+
+def list_names(spark: SparkSession, catalog: str, parents: Sequence[str], *, of_tables: bool) -> list[str]:
+    """List the tables or the namespaces in a namespace; none if it does not exist."""
+    place = ".".join(map(quote_name, [catalog, *parents]))
+    try:
+        rows = spark.sql(f"SHOW {'TABLES' if of_tables else 'NAMESPACES'} IN {place}").collect()
+    except Exception as error:
+        if re.search("NoSuchNamespaceException|SCHEMA_NOT_FOUND", full_text(error)):
+            return []
+        raise
+    # Spark returns the whole name of a namespace, with quotes around special letters.
+    return [row["tableName"] if of_tables else row[0].rpartition(".")[2].strip("`") for row in rows]
 
 
 def load_table(spark: SparkSession, name: str, conf: Mapping[str, str] | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -165,7 +165,7 @@ class IcebergSink(Sink):
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         if self.config.readers:
             with active(spark):
-                handle = self._load(spark, table)
+                handle = self.load_handle(spark, table)
             if handle is not None:
                 self._table_options.check_stored(handle, table.name)
 
@@ -177,7 +177,7 @@ class IcebergSink(Sink):
         if not fields or self.config.warehouse is None or Folder(spark, self.config.warehouse).is_in_store:
             return None
         with active(spark):
-            handle = self._load(spark, table)
+            handle = self.load_handle(spark, table)
         new = [field.column for field in fields if field.transform == "identity"]
         is_long = find_long_values(new if handle is None else handle.identity_columns, row)
         return None if is_long is None else ~F.col(DELETED) & is_long
@@ -197,11 +197,15 @@ class IcebergSink(Sink):
                     evict_table(spark, name)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        reader = spark.read.format("iceberg")
-        if as_of is not None and as_of.isdigit() and len(as_of) > 8:
-            reader = reader.option("versionAsOf", as_of)
-        elif as_of is not None:
-            reader = reader.option("timestampAsOf", to_utc_text(to_millis(spark, as_of)))
+        if as_of is None:
+            return self.read_with(spark, table, {})
+        if as_of.isdigit() and len(as_of) > 8:
+            return self.read_with(spark, table, {"versionAsOf": as_of})
+        return self.read_with(spark, table, {"timestampAsOf": to_utc_text(to_millis(spark, as_of))})
+
+    def read_with(self, spark: SparkSession, table: Table, options: Mapping[str, str]) -> DataFrame:
+        """Read a table with options of Iceberg's reader."""
+        reader = spark.read.format("iceberg").options(**options)
         with active(spark):
             address, exists = self._locate(spark, table)
             where, fix = f"sink iceberg, {self.place()}", "run the pipeline, or correct the name"
@@ -217,19 +221,19 @@ class IcebergSink(Sink):
 
     def find_version(self, spark: SparkSession, table: Table) -> str | None:
         with active(spark):
-            return handle.version if (handle := self._load(spark, table)) else None
+            return handle.version if (handle := self.load_handle(spark, table)) else None
 
     def list_versions(self, spark: SparkSession, table: Table) -> Sequence[TableVersion]:
         with active(spark):
-            return handle.list_versions() if (handle := self._load(spark, table)) else ()
+            return handle.list_versions() if (handle := self.load_handle(spark, table)) else ()
 
     def plan_maintenance(
         self, spark: SparkSession, table: Table, policy: MaintenancePolicy
     ) -> Iterator[MaintenanceStep]:
-        return plan_maintenance(spark, partial(self._load, spark, table), policy)
+        return plan_maintenance(spark, partial(self.load_handle, spark, table), policy)
 
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
-        return measure_table(spark, partial(self._load, spark, table))
+        return measure_table(spark, partial(self.load_handle, spark, table))
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         known = explain_null(error) or explain(error, self.config.catalog_properties)
@@ -316,12 +320,14 @@ class IcebergSink(Sink):
 
     def _name(self, spark: SparkSession, table: Table) -> str:
         """Return the name of a table in the Spark session."""
-        catalog = self.config.catalog or configure_folder_catalog(
-            spark, qualify_path(spark, str(self.config.warehouse))
-        )
-        return ".".join(map(quote_name, [catalog, *table.parts]))
+        return ".".join(map(quote_name, [self.name_catalog(spark), *table.parts]))
 
-    def _load(self, spark: SparkSession, table: Table) -> TableHandle | None:
+    def name_catalog(self, spark: SparkSession) -> str:
+        """Return the name of the catalog in the Spark session."""
+        warehouse = self.config.warehouse
+        return self.config.catalog or configure_folder_catalog(spark, qualify_path(spark, str(warehouse)))
+
+    def load_handle(self, spark: SparkSession, table: Table) -> TableHandle | None:
         """Load a table, with the current secrets if the catalog rejects the login; None when it does not exist."""
         return TableHandle.load(spark, self._name(spark, table), self.session_conf())
 
@@ -329,7 +335,7 @@ class IcebergSink(Sink):
         """Return the name or path by which a reader loads a table, and whether the table exists."""
         if self.config.warehouse is None:
             name = self._name(spark, table)
-            return name, self._load(spark, table) is not None
+            return name, self.load_handle(spark, table) is not None
         # A path works in any session, without a catalog in its settings.
         path = "/".join([qualify_path(spark, self.config.warehouse), *table.parts])
         return path, Folder(spark, f"{path}/metadata").exists()

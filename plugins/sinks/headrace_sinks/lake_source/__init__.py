@@ -1,0 +1,1 @@
+"""Tables of a lake as a source: shared by the sources ``iceberg``, ``hudi`` and ``delta``."""

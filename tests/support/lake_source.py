@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.support import pipelines
 
 from headrace import Pipeline
+from headrace_sinks.active_session import active
+from headrace_sinks.iceberg.table_handle import TableHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +50,29 @@ class SilverCatalog:
         frame = self.spark.table(f"{self.name}.silver.{table}.snapshots").orderBy("committed_at")
         return [row.snapshot_id for row in frame.collect()]
 
+    def load(self) -> TableHandle:
+        """Load Iceberg's object of the table ``orders``."""
+        with active(self.spark):
+            handle = TableHandle.load(self.spark, f"{self.name}.silver.orders")
+        assert handle is not None, "the table exists"
+        return handle
+
+    def rewrite(self) -> None:
+        """Rewrite all data files."""
+        with active(self.spark):
+            handle = self.load()
+            handle.actions.rewriteDataFiles(handle.java).option("rewrite-all", "true").execute()
+            self.spark.catalog.refreshTable(handle.name)
+
     def expire(self) -> None:
         """Expire all snapshots except the newest."""
-        self.sql(
-            "call {c}.system.expire_snapshots(table => 'silver.orders', older_than => timestamp '2100-01-01 00:00:00', retain_last => 1)"
-        )
+        self.load().java.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+
+    def roll_back(self, snapshot: int) -> None:
+        """Take the table back to a snapshot."""
+        handle = self.load()
+        handle.java.manageSnapshots().rollbackTo(snapshot).commit()
+        self.spark.catalog.refreshTable(handle.name)
 
     def copy(self, folder: Path, *sinks: str, **changed: Any) -> Pipeline:
         """Return a pipeline that copies the tables, with changed keys of the file; ``options``: more options of the source."""

@@ -45,7 +45,7 @@ class DeltaTables(FolderTables):
         return next(iter(self.list_versions(spark, table)[-1:]), None)
 
     def read(self, spark: SparkSession, table: Table, version: str | None = None) -> DataFrame:
-        return super().read(spark, table, version and version.partition(" ")[0])
+        return _plan_scan(super().read(spark, table, version and version.partition(" ")[0]))
 
     def _load(self, spark: SparkSession, table: Table) -> DeltaHandle | None:
         with active(spark):
@@ -57,3 +57,16 @@ class DeltaTables(FolderTables):
         with active(spark):
             name = str(handle.java.metadata().id())
             return [replace(found, version=f"{found.version} of {name}") for found in list_versions(handle)]
+
+
+def _plan_scan(frame: DataFrame) -> DataFrame:
+    """Return the rows of a frame whose scan is planned now.
+
+    Delta does not prepare a scan in the plan of a write by a format of Spark's version 2 API, such as Iceberg, and then refuses to read
+    deletion vectors.
+    """
+    from pyspark.sql import DataFrame
+
+    spark, java = frame.sparkSession, frame._jdf  # noqa: SLF001
+    rows = java.queryExecution().toRdd()
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows, java.schema(), False), spark)  # noqa: SLF001

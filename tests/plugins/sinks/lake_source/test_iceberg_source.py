@@ -54,7 +54,7 @@ def test_copies_equal_the_table_after_each_batch(
         "delete from {t}.orders where id = 3",
     )
     assert run() == {3}
-    silver.sql("call {c}.system.rewrite_data_files(table => 'silver.orders', options => map('rewrite-all', 'true'))")
+    silver.rewrite()
     assert run() <= {0}
     silver.sql(
         "alter table {t}.orders add column city string", "insert into {t}.orders values (6, 'six', null, null, 'Brno')"
@@ -62,8 +62,7 @@ def test_copies_equal_the_table_after_each_batch(
     assert run() == {1}
     silver.sql("insert overwrite {t}.orders values (7, 'seven', null, null, null)")
     assert run() == {6}
-    first = silver.snapshots()[0]
-    silver.sql(f"call {{c}}.system.rollback_to_snapshot('silver.orders', {first})")
+    silver.roll_back(silver.snapshots()[0])
     assert run() == {4}
     silver.sql("insert into {t}.orders values (8, 'eight', null, null, null)", "delete from {t}.orders where id = 1")
     assert run() == {2}
@@ -109,7 +108,7 @@ def test_expired_version_sets_the_table_aside_until_it_is_reloaded(
     pipeline = silver.copy(tmp_path)
     pipeline.run(spark)
     first = silver.snapshots()[-1]
-    silver.sql("call {c}.system.rewrite_data_files(table => 'silver.orders', options => map('rewrite-all', 'true'))")
+    silver.rewrite()
     silver.expire()
     silver.sql("insert into {t}.orders values (4, 'four', null, null)")
     pipeline.run(spark)  # The rewrite has the rows of the version that expired.
@@ -192,16 +191,19 @@ def test_random_histories(silver: SilverCatalog, spark: SparkSession, tmp_path: 
     silver.sql("insert into {t}.orders values (0, 'zero', null, null)")
     pipeline = silver.copy(tmp_path)
     steps = (
-        "insert into {t}.orders select N + 100 * count(*), 'new', null, map('n', N) from {t}.orders",
+        "insert into {t}.orders values (ID, 'new', null, map('n', N))",
         "update {t}.orders set name = concat(coalesce(name, ''), 'N') where id % 3 = N % 3",
         "delete from {t}.orders where id % 7 = N",
         "insert overwrite {t}.orders select * from {t}.orders",
-        "call {c}.system.rewrite_data_files(table => 'silver.orders', options => map('rewrite-all', 'true'))",
-        "call {c}.system.rewrite_manifests(table => 'silver.orders')",
+        "rewrite",
     )
-    for _ in range(8):
-        for _ in range(choose.randint(0, 3)):
-            silver.sql(choose.choice(steps).replace("N", str(choose.randint(0, 6))))
+    for batch in range(8):
+        for number in range(choose.randint(0, 3)):
+            step = choose.choice(steps)
+            if step == "rewrite":
+                silver.rewrite()
+            else:
+                silver.sql(step.replace("ID", str(10 * batch + number + 1)).replace("N", str(choose.randint(0, 6))))
         pipeline.run(spark)
         assert read_copy(pipeline, spark) == silver.rows()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
 from headrace.sdk.commands import BlockCommand
-from headrace.sdk.options import escape_controls
+from headrace.sdk.options import escape_controls, seconds_of
 from headrace_verify.verify_config import VerifyConfig
 
 if TYPE_CHECKING:
@@ -72,16 +73,18 @@ def _verify(
 def _compare_with_database(
     file: str, tables: tuple[str, ...], options: VerifyOptions, *, repair: bool
 ) -> list[Verified]:
+    from headrace_verify.load_limit import LoadLimit
     from headrace_verify.repair import Repair
     from headrace_verify.source_connection import open_source
     from headrace_verify.table_verification import DatabaseVerifier
 
     config, others = verify.load(file)
-    with (
-        open_source(file, config, others) as (database, find_form),
-        verify.open_session(file, _STEP) as (pipeline, spark),
-    ):
-        results = list(DatabaseVerifier(pipeline, spark, database, find_form, options).verify(tables))
+    with ExitStack() as stack:
+        database, find_form = stack.enter_context(open_source(file, config, others))
+        load = LoadLimit(database, config.max_load, seconds_of(config.max_load_timeout), _report)
+        pipeline, spark = stack.enter_context(verify.open_session(file, _STEP))
+        verifier = DatabaseVerifier(pipeline, spark, database, find_form, options, load.wait)
+        results = list(verifier.verify(tables))
         if repair:
             Repair(database, options.timeout, _report).repair(results, pipeline, spark)
         return results

@@ -24,6 +24,8 @@ class MySqlDatabase(SourceDatabase):
         self.query("set autocommit = 1")
         self.query("set names utf8mb4")
         self.query("set session time_zone = '+00:00', session sql_mode = ''")
+        # A server may let sessions read uncommitted rows by default.
+        self.query("set session transaction isolation level repeatable read")
 
     def list_tables(self) -> list[tuple[str, str]]:
         sql = f"select table_schema, table_name from information_schema.tables where table_schema not in {_SYSTEM}"
@@ -66,9 +68,9 @@ class MySqlDatabase(SourceDatabase):
         # Hexadecimal digits do not depend on the server's settings for backslashes.
         return f"convert(0x{text.encode().hex()} using utf8mb4)" if text else "''"
 
-    def begin_snapshot(self) -> None:
-        self.query("set session transaction isolation level repeatable read")
-        self.query("start transaction with consistent snapshot, read only")
+    def count_active(self) -> int:
+        [(_, running)] = self.query("show global status like 'Threads_running'")
+        return int(running) - 1  # this session
 
     def mark(self) -> Position:
         position = self._read_position()

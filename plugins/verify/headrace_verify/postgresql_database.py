@@ -25,6 +25,12 @@ _TABLES = """
 select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema')
 """
+#: The connector's session sends changes all the time, and is no client.
+_ACTIVE = """
+select count(*) filter (where state = 'active' and backend_type = 'client backend' and pid <> pg_backend_pid()),
+  pg_has_role('pg_read_all_stats', 'usage'), current_user
+from pg_stat_activity
+"""
 #: Bytes before the precision and the scale in the modifier of a numeric.
 _HEADER, _SCALE_BITS = 4, 0x7FF
 
@@ -83,8 +89,12 @@ class PostgreSqlDatabase(SourceDatabase):
     def row_version(self) -> str:
         return "xmin::text::bigint"
 
-    def begin_snapshot(self) -> None:
-        self.query("begin isolation level repeatable read read only")
+    def count_active(self) -> int:
+        [(active, is_permitted, user)] = self.query(_ACTIVE)
+        if not is_permitted:
+            what = f"`max.load` cannot be observed: the user {user} does not see the sessions of other users"
+            raise ConfigError(what, fix=f"grant pg_read_all_stats to {self.quote(user)}")
+        return int(active)
 
     def mark(self) -> int:
         [(position,)] = self.query(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace_verify.compared_table import ComparedTable, Digests, write_source_digests, write_spark_digests
 from headrace_verify.source_table import SourceDatabase
@@ -46,11 +46,18 @@ class Side(Protocol):
 
 
 class SourceSide:
-    """Table of the database."""
+    """Table of the database. ``await_load`` is called before each statement that reads rows."""
 
-    def __init__(self, database: SourceDatabase, table: ComparedTable, digits: int, limit: str | None) -> None:
+    def __init__(
+        self,
+        database: SourceDatabase,
+        table: ComparedTable,
+        digits: int,
+        limit: str | None,
+        await_load: Callable[[], None] = lambda: None,
+    ) -> None:
         """``digits``: those of a bucket; ``limit``: the buckets before this one are compared, None for all."""
-        self._database, self._table = database, table
+        self._database, self._table, self._await_load = database, table, await_load
         self._sql: Digests = write_source_digests(database, table, digits)
         self._from = f"from {database.reference(table.source)}"
         self._sample = "" if limit is None else f"{self._sql.bucket} < '{limit}'"
@@ -58,12 +65,12 @@ class SourceSide:
     def sum_buckets(self) -> Buckets:
         where = f"where {self._sample} " if self._sample else ""
         sql = f"select {self._sql.bucket} as bucket, count(*), sum({self._sql.row}) {self._from} {where}group by 1"
-        return {_text(bucket): (int(rows), int(digests)) for bucket, rows, digests in self._database.query(sql)}
+        return {_text(bucket): (int(rows), int(digests)) for bucket, rows, digests in self._read(sql)}
 
     def list_rows(self, buckets: Sequence[str]) -> Iterator[tuple[Key, int]]:
         names = ", ".join(f"'{bucket}'" for bucket in buckets)
         sql = f"select {', '.join(self._sql.key)}, {self._sql.row} {self._from} where {self._sql.bucket} in ({names})"
-        for *key, digest in self._database.query(sql):
+        for *key, digest in self._read(sql):
             yield tuple(map(_text, key)), int(digest)
 
     def find_rows(self, keys: Sequence[Key]) -> dict[Key, Row]:
@@ -73,10 +80,14 @@ class SourceSide:
         for start in range(0, len(keys), _KEYS):
             some = keys[start : start + _KEYS]
             where = " or ".join(f"({self.match(key)})" for key in some)
-            for row in self._database.query(f"select {parts} {self._from} where {where}"):
+            for row in self._read(f"select {parts} {self._from} where {where}"):
                 digests = tuple(map(int, row[width + 1 :]))
                 found[tuple(map(_text, row[:width]))] = Row(digests, int(row[width]))
         return {key: found[key] for key in keys if key in found}
+
+    def _read(self, sql: str) -> list[tuple[Any, ...]]:
+        self._await_load()
+        return self._database.query(sql)
 
     def match(self, key: Key) -> str:
         """Return the condition for a key in SQL of the database. It may be true for other keys, by its collation."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -97,18 +96,9 @@ class SourceDatabase(ABC):
         """SQL of a value that changes with each update of a row; a constant if there is none."""
         return "0"
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Read one state of the database in all queries of a block."""
-        self.begin_snapshot()
-        try:
-            yield
-        finally:
-            self.query("rollback")
-
     @abstractmethod
-    def begin_snapshot(self) -> None:
-        """Begin a read-only transaction that sees one state of the database."""
+    def count_active(self) -> int:
+        """Return the number of other sessions that run a statement now. ConfigError if the user may not see them."""
 
     def send_signal(self, kind: str, data: str) -> str:
         """Write a row into the connector's signal table, and return its id. ``data``: JSON."""

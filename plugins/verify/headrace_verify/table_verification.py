@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -103,9 +103,11 @@ class DatabaseVerifier(TableVerifier):
         database: SourceDatabase,
         find_form: FindForm,
         options: VerifyOptions,
+        await_load: Callable[[], None] = lambda: None,
     ) -> None:
+        """``await_load`` is called before each statement that reads rows of the database."""
         super().__init__(pipeline, spark, options)
-        self._database, self._find_form = database, find_form
+        self._database, self._find_form, self._await_load = database, find_form, await_load
         self._applied = AppliedChanges(database, pipeline, spark, options.timeout)
         self._tables = {
             name_topic(database.options, schema, name): (schema, name) for schema, name in database.list_tables()
@@ -122,11 +124,11 @@ class DatabaseVerifier(TableVerifier):
         result.compared = table = choose_columns(self._database, self._find_form, source, frame.schema, changed)
         limit = limit_sample(self._options.sample)
         digits = _SAMPLE_DIGITS if limit else count_digits(self._database.estimate_rows(source))
-        ours = SourceSide(self._database, table, digits, limit)
+        ours = SourceSide(self._database, table, digits, limit, self._await_load)
         theirs = LakeSide(lambda: self._read(origin.table), table, digits, limit)
         result.sides = ours, theirs
-        with self._database.snapshot():
-            candidates = find_candidates(ours, theirs, result.comparison)
+        self._await_load()  # Both sides are read at one time, so that few rows differ.
+        candidates = find_candidates(ours, theirs, result.comparison)
         names = [column.name for column in table.columns]
         Settlement(ours, theirs, names, self._applied.wait).settle(candidates, result.comparison, _ROUNDS)
 

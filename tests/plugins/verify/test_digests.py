@@ -155,8 +155,7 @@ class Case:
         assert dict(table.left_out) == {}
         source, lake = SourceSide(self.database, table, 1, None), LakeSide(lambda: frame, table, 1, None)
         result = Comparison()
-        with self.database.snapshot():
-            candidates = find_candidates(source, lake, result)
+        candidates = find_candidates(source, lake, result)
         names = [column.name for column in table.columns]
         Settlement(source, lake, names, lambda: None).settle(candidates, result, 3)
         assert result.rows == ROWS

@@ -69,9 +69,10 @@ class Shop:
         return [progress for batch in self.batches for progress in batch.tables if progress.table == table]
 
     def rows(self, table: str, sink: Sink | None = None) -> list[tuple[Any, ...]]:
-        """Return the stored rows of a table without headrace's columns, sorted."""
-        frame = (sink or self.sinks[0]).read_back(self.spark, Table(table))
-        columns = [name for name in frame.columns if not name.startswith(PREFIX)]
+        """Return the stored rows of a table without columns of headrace and of the table format, sorted."""
+        sink = sink or self.sinks[0]
+        frame = sink.read_back(self.spark, Table(table))
+        columns = [name for name in frame.columns if not name.startswith((PREFIX, *sink.hidden_prefixes))]
         return sorted((tuple(row) for row in frame.select(*columns).collect()), key=repr)
 
     def recompute(self, view: Mapping[str, Any]) -> list[tuple[Any, ...]]:

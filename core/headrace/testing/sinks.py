@@ -164,9 +164,11 @@ class SinkConformance(
         assert [row["id"] for row in target.rows()] == list(range(1, 10))
 
     def test_batches_of_two_pipelines_are_independent(self, target: Target) -> None:
-        other = replace(target, pipeline=uuid.uuid4().hex)
+        # The numbers of a view's refreshes are times in milliseconds.
+        other = replace(target, pipeline=uuid.uuid4().hex, batch=1_790_000_000_000)
         target.write(_PEOPLE, put(1, 1, "a"))
         other.write(_PEOPLE, put(2, 2, "b"))
+        other.write_again(_PEOPLE, put(2, 2, "b"))
         assert [row["id"] for row in target.rows()] == [1, 2]
 
     def test_replay_does_not_replace_its_batch(self, target: Target) -> None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 OP, BEFORE, AFTER = "op", "before", "after"
 #: Names of the intermediate columns; the images are structs, so that no column of a table has one of these names.
 _KEY, _POSITION = "key_", "position_"
+#: Formats of times with all digits: Spark's own have milliseconds.
+_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def read_table_key(plan: Plan, folders: CheckpointFolders, table: str) -> tuple[str, ...]:
@@ -66,7 +71,7 @@ def name_change(position_before: Column, position_after: Column) -> Column:
 
     has_changed = F.coalesce(position_before != position_after, F.lit(True))
     # Values are compared as JSON, because Spark does not compare maps, nor structs of other fields.
-    differs = ~F.to_json(BEFORE).eqNullSafe(F.to_json(AFTER))
+    differs = ~F.to_json(BEFORE, _JSON).eqNullSafe(F.to_json(AFTER, _JSON))
     is_inserted = F.col(BEFORE).isNull() & F.col(AFTER).isNotNull()
     is_deleted = F.col(BEFORE).isNotNull() & F.col(AFTER).isNull()
     return F.when(is_inserted, "c").when(is_deleted, "d").when(has_changed & differs, "u")

@@ -126,3 +126,13 @@ def test_rows_of_another_writer_are_compared_by_their_values(spark: SparkSession
     changes = diff_versions(version("Arp", "H"), version("Arp", "Höch", "Ray"), key=("id",), hidden_prefixes=("_",))
     found = {(op, before and before["name"], after and after["name"]) for op, before, after in changes.collect()}
     assert found == {("u", "H", "Höch"), ("c", None, "Ray")}
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_times_are_compared_to_the_microsecond(spark: SparkSession, kind: str) -> None:
+    def version(*ends: str) -> DataFrame:
+        rows = ", ".join(f"({number}, {kind} '2026-11-01 01:30:00.{end}')" for number, end in enumerate(ends))
+        return spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, at)")
+
+    changes = diff_versions(version("123456", "1"), version("123457", "1"), key=("id",), hidden_prefixes=("_",))
+    assert [(op, before["id"]) for op, before, _ in changes.collect()] == [("u", 0)]

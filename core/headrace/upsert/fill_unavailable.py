@@ -128,7 +128,9 @@ def _name_stored(key: tuple[str, ...], types: tuple[tuple[str, DataType], ...]) 
 
     columns = {f"{_STORED}{i}": F.col(quote_name(n)).cast(t) for i, (n, t) in enumerate(types)}
     columns |= {f"{_STORED}key{i}": F.col(quote_name(k)) for i, k in enumerate(key)}
-    columns |= {f"{_STORED}position": F.col(POSITION), f"{_STORED}column_positions": F.col(COLUMN_POSITIONS)}
+    # Rows of another writer have an empty position, or none. A null would also mean that there is no stored row.
+    position = F.coalesce(F.col(POSITION), F.lit(""))
+    columns |= {f"{_STORED}position": position, f"{_STORED}column_positions": F.col(COLUMN_POSITIONS)}
     return [column.alias(name) for name, column in columns.items()]
 
 

@@ -205,7 +205,8 @@ def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenCo
         hidden: Collection[str] = seen.masks.get(events.topic, TopicMasks()).hidden
         notes = list[str]()
         for sink in own_plan.sinks:
-            if note := _check_table(sink, session, batch):
+            note = _check_table(sink, session, batch)
+            if note and sink in batch.upsert_sinks:
                 stored = read_stored(sink, batch.table, session)
                 hidden = {*hidden, *find_hidden(own_plan, route.table, stored)}
                 check_continued(route.table, own_plan.name_of(sink), note, hidden)

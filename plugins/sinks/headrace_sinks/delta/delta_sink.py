@@ -27,6 +27,7 @@ from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.active_session import active
 from headrace_sinks.appended_rows import drop_stored
 from headrace_sinks.as_of import expired_version, to_millis, to_utc_text
+from headrace_sinks.continued_rows import check_continued_rows
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.delta.batch_versions import BatchVersion, mark_commits
 from headrace_sinks.delta.delta_errors import explain, explain_version, is_after_last_commit
@@ -144,12 +145,16 @@ class DeltaSink(FolderSink):
     def check_new(self, table: Table, columns: Collection[str]) -> None:
         check_partition_columns(table, columns, self._partition_columns(table), "sink delta, partition.by")
 
-    def check_stored(self, spark: SparkSession, table: Table) -> None:
-        if self.config.readers:
-            with active(spark):
-                handle = DeltaHandle.load(spark, self._path(spark, table))
-                if handle is not None:
-                    self._table_options.check_stored(handle, table.name)
+    def check_stored(self, spark: SparkSession, table: Table) -> str | None:
+        with active(spark):
+            handle = DeltaHandle.load(spark, self._path(spark, table))
+            if handle is None:
+                return None
+            if self.config.readers:
+                self._table_options.check_stored(handle, table.name)
+            if self.config.mode in ("append", "changelog", "history"):
+                return None
+            return check_continued_rows(handle.schema, handle.read, table, self.name)
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         path = self._path(spark, table)
@@ -252,6 +257,7 @@ class DeltaSink(FolderSink):
         if batch.mode == "upsert":
             self._table_options.check_stored(handle, table.name)
             check_stored_key(handle.schema, table.key, table.name, self.name)
+            check_continued_rows(handle.schema, handle.read, table, self.name)
         stored = handle.schema
         check_partition_types(handle.partition_columns, stored, f"table {table.name}, sink delta")
         rows = evolve(handle, rows, self.config.readers, has_deletes=batch.mode == "upsert")

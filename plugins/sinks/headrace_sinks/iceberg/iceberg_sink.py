@@ -33,6 +33,7 @@ from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.active_session import active
 from headrace_sinks.appended_rows import drop_stored
 from headrace_sinks.as_of import to_millis, to_utc_text
+from headrace_sinks.continued_rows import check_continued_rows
 from headrace_sinks.deferred_creation import check_partition_columns, defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws
 from headrace_sinks.iceberg.iceberg_catalog import (
@@ -162,12 +163,16 @@ class IcebergSink(Sink):
         fields = find_partition_fields(table.name, self.config.partition_rules)
         check_partition_columns(table, columns, [field.column for field in fields], "sink iceberg, partition.by")
 
-    def check_stored(self, spark: SparkSession, table: Table) -> None:
-        if self.config.readers:
-            with active(spark):
-                handle = self.load_handle(spark, table)
-            if handle is not None:
+    def check_stored(self, spark: SparkSession, table: Table) -> str | None:
+        with active(spark):
+            handle = self.load_handle(spark, table)
+            if handle is None:
+                return None
+            if self.config.readers:
                 self._table_options.check_stored(handle, table.name)
+            if self.config.mode in ("append", "changelog", "history"):
+                return None
+            return check_continued_rows(handle.schema, handle.read, table, self.name)
 
     def find_unsupported(self, spark: SparkSession, table: Table, mode: TableMode, row: StructType) -> Column | None:
         from pyspark.sql import functions as F
@@ -261,6 +266,7 @@ class IcebergSink(Sink):
         if batch.mode == "upsert":
             self._table_options.check_mode(handle, table.name)
             check_stored_key(handle.schema, table.key, table.name, self.name)
+            check_continued_rows(handle.schema, handle.read, table, self.name)
         before = handle.version
         stored, has_deletes = handle.schema, batch.mode == "upsert"
         rows = guard_required(handle.evolve(rows, stored, has_deletes=has_deletes), stored, has_deletes=has_deletes)

@@ -213,17 +213,17 @@ def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], 
     spelled = {fold_name(c): c for c in stored.columns}
     no_positions = F.lit(None).cast("map<string,string>")
     positions = stored[COLUMN_POSITIONS] if COLUMN_POSITIONS in stored.columns else no_positions
-    values = []
+    position, values = F.coalesce(stored[POSITION], F.lit("")), []
     for i, name in enumerate(names):
         if fold_name(name) in spelled:
-            at = F.coalesce(positions.getItem(name), stored[POSITION])
+            at = F.coalesce(positions.getItem(name), position)
             cell = stored[quote_name(spelled[fold_name(name)])]
             value = F.struct(at.alias("at"), cell.alias("value"))
-            # Values of another writer have an empty position too.
+            # Values of another writer have an empty position, or none.
             values.append(F.when((at != "") | cell.isNotNull(), value).alias(f"{_STORED}{i}"))
     rows = stored.select(
         *[stored[quote_name(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],
-        stored[POSITION].alias(f"{_STORED}position"),
+        position.alias(f"{_STORED}position"),
         *values,
     )
     is_same = [F.col(quote_name(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]

@@ -235,11 +235,12 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("position", "origin", "value"),
     [
-        ("", "CAST(NULL AS MAP<STRING, STRING>)", "large"),
-        ("0A", "map('large', '')", "large"),
-        ("0A", "map('large', '')", None),
+        ("''", "CAST(NULL AS MAP<STRING, STRING>)", "large"),
+        ("CAST(NULL AS STRING)", "CAST(NULL AS MAP<STRING, STRING>)", "large"),
+        ("'0A'", "map('large', '')", "large"),
+        ("'0A'", "map('large', '')", None),
     ],
-    ids=["other writer", "taken from another writer", "unknown"],
+    ids=["other writer", "other writer without positions", "taken from another writer", "unknown"],
 )
 def test_stored_value_without_a_position(
     spark: SparkSession, tmp_path: Path, position: str, origin: str, value: str | None
@@ -253,7 +254,7 @@ def test_stored_value_without_a_position(
     )
     large = f"'{value}'" if value else "CAST(NULL AS STRING)"
     stored = spark.sql(
-        f"SELECT 1 AS id, {large} AS large, '{position}' AS _headrace_position, {origin} AS _headrace_origin"
+        f"SELECT 1 AS id, {large} AS large, {position} AS _headrace_position, {origin} AS _headrace_origin"
     )
     with KeyChanges(Folder(spark, str(tmp_path)), 3600).carry_values(rows, ("id",), 0, lambda: stored) as carried:
         found = carried.where("_headrace_partial").selectExpr("id", "large", "_headrace_unchanged.large").collect()

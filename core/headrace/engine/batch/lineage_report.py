@@ -12,7 +12,6 @@ from headrace.engine.read.lineage_log import LineageLog, Types
 from headrace.engine.write.history_plan import name_history
 from headrace.progress.lineage import ColumnSource, Dataset, LineageInput, TableLineage
 from headrace.sdk.sink import Table
-from headrace.views.view_lineage import find_view_sources
 
 if TYPE_CHECKING:
     from headrace.engine.plan.view_plan import View
@@ -41,6 +40,8 @@ class LineageReport:
         return found
 
     def _describe_view(self, plan: Plan, view: View, given: Mapping[str, Types], made: Types) -> TableLineage:
+        from headrace.views.view_lineage import find_view_sources
+
         known, sources = self._views.get(view.name, (None, {}))
         if known is not made:
             sources = find_view_sources(view.sql, given, made)

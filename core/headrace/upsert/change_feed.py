@@ -52,6 +52,11 @@ def feed_key(key: Sequence[str]) -> tuple[str, ...]:
     return (*key, CHANGE_POSITION, CHANGE_TYPE)
 
 
+def is_feed(rows: DataFrame) -> bool:
+    """Return whether the rows of a stored table are changes of another table."""
+    return {*FEED_COLUMNS} <= {*rows.columns}
+
+
 def select_changes(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], sequence: int) -> DataFrame:
     """Return the changes that a write of rows makes to the stored rows: rows of the feed, to upsert.
 
@@ -73,13 +78,20 @@ def select_changes(rows: DataFrame, stored: DataFrame | None, key: Sequence[str]
     )
 
 
-def select_expired(feed: DataFrame, before: int) -> DataFrame:
-    """Return deletes of the changes of a feed with lower sequences."""
+def select_expired(feed: DataFrame, before: int) -> DataFrame | None:
+    """Return deletes of the changes of a feed with lower sequences, except for the newest of them; None if there are none.
+
+    The newest of them shows its readers that no later change is missing.
+    """
     from pyspark.sql import functions as F
 
+    old = feed.where(F.col(CHANGE_SEQUENCE) < before)
+    newest = old.agg(F.max(CHANGE_SEQUENCE)).first()
+    if newest is None or newest[0] is None:
+        return None
     own = [quote_name(name) for name in feed.columns if not name.startswith(PREFIX)]
     marks = [F.concat(F.col(CHANGE_POSITION), F.lit(_EXPIRED)).alias(POSITION), F.lit(True).alias(DELETED)]
-    return feed.where(F.col(CHANGE_SEQUENCE) < before).select(*own, *marks)
+    return old.where(F.col(CHANGE_SEQUENCE) < newest[0]).select(*own, *marks)
 
 
 def _find_before(rows: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -45,12 +45,15 @@ def find_feed_sink(plan: Plan, table: str, sink: str | None) -> str:
 
 
 def _check_kept(plan: Plan, feed: DataFrame, after: int, where: str) -> None:
-    """Raise ConfigError if changes after a sequence may have been removed: no older change is left, and the time for them has passed."""
+    """Raise ConfigError if changes after a sequence may have been removed: no older change is left, and the time for them has passed.
+
+    The newest of the old changes are never removed, so a reader that has them misses nothing.
+    """
     kept = plan.settings.maintenance.policy.history_seconds
     if after >= time.time_ns() - int(kept * _NANOSECONDS):
         return
     oldest = feed.agg({CHANGE_SEQUENCE: "min"}).first()
-    if oldest is not None and oldest[0] is not None and oldest[0] > after:
+    if oldest is None or oldest[0] is None or oldest[0] > after:
         raise ConfigError(
             f"the changes after {after} may have been removed: changes are kept for {kept:.0f} seconds",
             where=where,

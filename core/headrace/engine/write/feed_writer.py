@@ -9,7 +9,14 @@ from headrace.engine.plan.stored_table import read_stored
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.sink import Batch, Sink, Table
 from headrace.spark.columns import fold_name
-from headrace.upsert.change_feed import FEED_COLUMNS, FeedSequence, feed_key, select_changes, select_expired
+from headrace.upsert.change_feed import (
+    FEED_COLUMNS,
+    FeedSequence,
+    feed_key,
+    is_feed,
+    select_changes,
+    select_expired,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,10 +77,16 @@ class FeedWriter:
         """Add the changes of rows that are about to be written."""
         session = rows.sparkSession
         target, feed = feed_table(table), read_stored(sink, feed_table(table), session)
+        if feed is not None and not is_feed(feed):
+            raise DataError(
+                f"the table {target.name} exists, and is not its change feed",
+                where=f"table {table.name}, sink {self._plan.name_of(sink)}",
+                fix="give one of the two tables another `target:`, or remove `changes: true`",
+            )
         number = sequence.next(feed)
         changes = select_changes(rows, read_stored(sink, table, session), table.key, number)
         if feed is not None and batch.id % _BATCHES_BETWEEN_REMOVALS == 0:
             kept = int(self._plan.settings.maintenance.policy.history_seconds * _NANOSECONDS)
-            expired = select_expired(feed, number - kept)
-            changes = changes.unionByName(expired, allowMissingColumns=True)
+            if (expired := select_expired(feed, number - kept)) is not None:
+                changes = changes.unionByName(expired, allowMissingColumns=True)
         sink.write(target, changes, batch)

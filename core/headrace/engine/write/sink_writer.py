@@ -191,8 +191,7 @@ class SinkWriter:
         if sink in table_plan.feed_sinks and batch.mode == "upsert":
             sequence = state.feed_sequence(self._plan.name_of(sink)) if state else FeedSequence()
             self._feeds.add(sink, table_plan.table, rows, batch, sequence)
-            rows = rows.drop(COMMITTED)
-        return sink.write(table_plan.table, rows, batch)
+        return sink.write(table_plan.table, rows.drop(COMMITTED), batch)
 
     def _batch(self, mark: str, table_plan: TablePlan, mode: TableMode) -> Batch:
         marks, is_maintained = table_plan.marks, self._plan.settings.maintenance.enabled

@@ -12,6 +12,7 @@ from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, UNAVAILABLE
 from headrace.sdk.sink import Batch, Sink, WriteResult
 from headrace.spark.sessions import materialize
+from headrace.upsert.change_feed import is_feed
 from headrace.upsert.versions import align, arrange, is_history, prepare_changes, select_versions, union_columns
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def read_versions(table_plan: TablePlan, sink: Sink, changes: DataFrame) -> Data
 
 
 def reject_versions(table_plan: TablePlan, session: SparkSession) -> None:
-    """Raise DataError if a table without a history has stored versions."""
+    """Raise DataError if a table without a history has stored versions, or the changes of another table."""
     for table, sink, mode in table_plan.writes:
         stored = read_all_stored(sink, table, session) if mode == "upsert" else None
         if stored is not None and is_history(stored):
@@ -76,4 +77,10 @@ def reject_versions(table_plan: TablePlan, session: SparkSession) -> None:
                 where=f"table {table.name}, sink {sink.name}",
                 fix="set `mode: history` for the sink to continue as before; for another mode, give the table another `target:`, or "
                 "remove it",
+            )
+        if stored is not None and is_feed(stored):
+            raise DataError(
+                "is the change feed of another table",
+                where=f"table {table.name}, sink {sink.name}",
+                fix="give the table another `target:`",
             )

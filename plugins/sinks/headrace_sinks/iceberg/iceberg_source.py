@@ -133,8 +133,14 @@ def _walk(handle: TableHandle | None, upto: str | None = None) -> Iterator[Any]:
 
 
 def _only_adds(handle: TableHandle, after: str, upto: str) -> bool:
-    """Return whether all snapshots after ``after``, which must be an ancestor, add rows or rewrite files."""
+    """Return whether all snapshots after ``after``, which must be an ancestor, add rows or rewrite files, with its columns.
+
+    A renamed column, or a new one with a default, changes the rows that the table had.
+    """
+    start = handle.java.snapshot(int(after))
     for snapshot in _walk(handle, upto):
+        if start is None or snapshot.schemaId() != start.schemaId():
+            return False
         if str(snapshot.snapshotId()) == after:
             return True
         if snapshot.operation() not in (_APPEND, _REWRITE):

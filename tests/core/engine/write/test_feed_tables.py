@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.engine.write.test_history_tables import LEFT_OUT, TABLE, Shop, event
+from tests.core.engine.write.test_history_tables import LEFT_OUT, TABLE, TOPIC, Shop, event
 from tests.support.pipelines import TABLE_SINKS, sink_block
 from tests.support.tiers import nightly_after
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, HeadraceError, Pipeline
 from headrace.engine.write import feed_writer
 
 if TYPE_CHECKING:
@@ -70,18 +70,23 @@ def test_old_changes_are_removed_and_their_reader_is_told(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_writer, "_BATCHES_BETWEEN_REMOVALS", 2)
-    settings = {"maintenance": {"history": "1 second"}}
-    shop = Shop(tmp_path, spark, sink_block("iceberg", tmp_path, changes=True), **settings)
+    settings = {"maintenance": {"history": "1 millisecond"}}
+    without = {"iceberg": {"name": "without", "warehouse": str(tmp_path / "without")}}
+    shop = Shop(tmp_path, spark, without, sink_block("iceberg", tmp_path, changes=True), **settings)
     with pytest.raises(ConfigError, match="has no changes yet"):
         shop.pipeline.read_feed(TABLE, spark=spark)
     shop.run(event("c", 10, 1, name="a"))
     token = last_sequence(shop, spark)
-    for at in (20, 30):
-        shop.run(event("u", at, 1, name=str(at)))
-    assert [change[1] for change in changes(shop, spark)] == [30, 30]
+    shop.run(event("u", 20, 1, name="b"))
+    newer = last_sequence(shop, spark)
+    shop.run(event("u", 30, 1, name="c"))
+    assert [change[1] for change in changes(shop, spark)] == [20, 20, 30, 30]
+    assert [change[1] for change in changes(shop, spark, newer)] == [30, 30]
     assert changes(shop, spark, last_sequence(shop, spark)) == []
     with pytest.raises(ConfigError, match=f"the changes after {token} may have been removed"):
         shop.pipeline.read_feed(TABLE, token, spark=spark)
+    stored = shop.pipeline.read(TABLE, spark=spark, own_columns=True)
+    assert stored.columns == ["id", "name", "_headrace_position"]
 
 
 def test_options_and_columns_that_a_feed_cannot_use(tmp_path: Path, spark: SparkSession) -> None:
@@ -96,3 +101,17 @@ def test_options_and_columns_that_a_feed_cannot_use(tmp_path: Path, spark: Spark
     plain: Pipeline = Shop(tmp_path, spark, sink_block("iceberg", tmp_path)).pipeline
     with pytest.raises(ConfigError, match="keeps no changes"):
         plain.read_feed(TABLE, spark=spark)
+
+
+@pytest.mark.parametrize("is_feed_first", [True, False])
+def test_table_with_the_name_of_a_feed(tmp_path: Path, spark: SparkSession, *, is_feed_first: bool) -> None:
+    tables = [{"source": TOPIC, "target": f"{TABLE}_changes", "key": ["id"]}]
+    other = {"tables": tables, "checkpoint": str(tmp_path / "other")}
+    shops = [
+        Shop(tmp_path, spark, sink_block("iceberg", tmp_path, changes=True)),
+        Shop(tmp_path, spark, sink_block("iceberg", tmp_path), **other),
+    ]
+    first, second = shops if is_feed_first else shops[::-1]
+    first.run(event("c", 10, 1, name="a"))
+    with pytest.raises(HeadraceError, match=r"is (the|not its) change feed"):
+        second.pipeline.run(spark)

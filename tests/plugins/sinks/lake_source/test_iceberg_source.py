@@ -137,6 +137,14 @@ def test_batches_have_a_limited_number_of_versions(silver: SilverCatalog, spark:
     silver.sql(*[f"insert into {{t}}.orders values ({number}, null, null, null)" for number in (2, 3, 4)])
     assert pipeline.run(spark).batches == 3
     assert read_copy(pipeline, spark) == silver.rows()
+    # The rows that the table had have the renamed column, too.
+    silver.sql(
+        "alter table {t}.orders rename column name to title", "insert into {t}.orders values (5, 'five', null, null)"
+    )
+    pipeline.run(spark)
+    titles = {row["id"]: row["title"] for row in read_copy(pipeline, spark)}
+    assert titles == {row["id"]: row["title"] for row in silver.rows()}
+    assert (titles[1], titles[5]) == ("one", "five")
 
 
 def test_table_of_headrace_is_copied_without_its_own_columns(spark: SparkSession, tmp_path: Path) -> None:

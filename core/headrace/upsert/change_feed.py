@@ -68,6 +68,8 @@ def select_changes(rows: DataFrame, stored: DataFrame | None, key: Sequence[str]
         rows = rows.withColumn(COMMITTED, F.lit(None).cast("bigint"))
     if stored is None:
         return _describe(rows.where(~F.col(DELETED)), F.lit(INSERT), F.col(POSITION), F.col(COMMITTED), sequence)
+    if POSITION not in stored.columns:  # Another writer created the table.
+        stored = stored.withColumn(POSITION, F.lit(""))
     columns = _union_columns(stored, rows)
     before = _find_before(rows, stored, key)
     kind = F.when(F.col(_IS_DELETE), DELETE).otherwise(UPDATE_BEFORE)

@@ -15,7 +15,7 @@ from headrace.engine.batch.maintenance import Report, SteadyClock, maintain_tabl
 from headrace.engine.batch.table_locks import TableLocks
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.write.feed_writer import name_feed
+from headrace.engine.write.feed_writer import find_first_table, name_feed
 from headrace.progress.maintained import Maintained
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
@@ -117,7 +117,7 @@ class Maintainer:
         dead_letters = plan.dead_letter_table
         if dead_letters and dead_letters.table_name == table:
             return dead_letters.hold()
-        return self.locks.hold(table)
+        return self.locks.hold(find_first_table(plan, table))
 
     def _next(self) -> str | None:
         """Wait for a table to check, and return it; None to end the thread."""

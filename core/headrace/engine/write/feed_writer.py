@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.write.history_plan import name_history
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.sink import Batch, Sink, Table
 from headrace.spark.columns import fold_name
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
     from headrace.engine.plan.pipeline_plan import Plan
 
+#: End of the name of a second table → whether a sink keeps it.
+_SECOND_TABLES: dict[str, Callable[[Sink], bool]] = {
+    name_history(""): lambda sink: sink.config.mode == "both",
+    "_changes": lambda sink: sink.config.changes,
+}
 #: Batches of a table between two removals of old changes.
 _BATCHES_BETWEEN_REMOVALS = 50
 _NANOSECONDS = 1_000_000_000
@@ -36,6 +42,15 @@ def name_feed(table: str) -> str:
 def feed_table(table: Table) -> Table:
     """Return the table with the changes of a table."""
     return Table(name_feed(table.name), feed_key(table.key))
+
+
+def find_first_table(plan: Plan, name: str) -> str:
+    """Return the table whose batches write a second table, a feed or a history; the name itself for other tables."""
+    for suffix, is_kept in _SECOND_TABLES.items():
+        first = name.removesuffix(suffix)
+        if first != name and any(is_kept(sink) for sink in plan.for_table(first).sinks):
+            return first
+    return name
 
 
 def check_feed_options(plan: Plan, sink: Sink) -> None:

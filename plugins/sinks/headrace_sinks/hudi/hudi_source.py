@@ -42,6 +42,7 @@ class HudiTables(FolderTables):
 
     def find_key(self, spark: SparkSession, table: Table) -> Sequence[str]:
         config = hudi_timeline.read_config(spark, self.locate_folder(spark, table))
-        key = [] if config is None else list_record_key(config)
+        # Without a global index, a record key is unique in its partition only.
+        key = [] if config is None or config.isTablePartitioned() else list_record_key(config)
         # A record key that headrace or Hudi computes is not a column of the data.
         return () if any(name.startswith(("_hoodie_", PREFIX)) for name in key) else key

@@ -135,11 +135,11 @@ def _walk(handle: TableHandle | None, upto: str | None = None) -> Iterator[Any]:
 def _only_adds(handle: TableHandle, after: str, upto: str) -> bool:
     """Return whether all snapshots after ``after``, which must be an ancestor, add rows or rewrite files, with its columns.
 
-    A renamed column, or a new one with a default, changes the rows that the table had.
+    A renamed column, or a new one with a default, changes the rows that the table had; and the scan has the columns of now.
     """
-    start = handle.java.snapshot(int(after))
+    columns = handle.java.schema().schemaId()
     for snapshot in _walk(handle, upto):
-        if start is None or snapshot.schemaId() != start.schemaId():
+        if snapshot.schemaId() != columns:
             return False
         if str(snapshot.snapshotId()) == after:
             return True

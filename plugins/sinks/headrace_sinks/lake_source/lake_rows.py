@@ -55,7 +55,9 @@ class LakeRows:
         row = self._tables.read(spark, table, newest).schema
         details = T.StructType([T.StructField("op", T.StringType()), T.StructField("committed_ms", T.LongType())])
         schema = T.StructType([T.StructField(ROW, row), T.StructField(DETAILS, details)])
-        key = [name for name in self._tables.find_key(spark, table) if name in row.names]
+        key = list(self._tables.find_key(spark, table))
+        # A part of the key, such as one without a nested field, does not identify a row.
+        key = key if set(key) <= {*row.names} else []
 
         def load(steps: Sequence[_Step], session: SparkSession, wanted: StructType) -> DataFrame:
             frames = [_to_events(*step.read(session, row), row, step.order, key, wanted) for step in steps]

@@ -20,6 +20,7 @@ from headrace.sdk import (
     SourceContext,
     Table,
 )
+from headrace.sdk.sink import TableVersion
 from headrace_sinks.lake_source.lake_config import LakeSourceConfig
 from headrace_sinks.lake_source.lake_rows import LakeRows
 from headrace_sinks.lake_source.lake_tables import LakeTables
@@ -46,6 +47,8 @@ class LakeSource(RangedSource):
         self._names: list[str] = []
         self._search_at = self._poll_at = 0.0
         self._is_bounded = False
+        #: Table → the version at which a bounded run ends.
+        self._ends: dict[str, TableVersion] = {}
         #: Topics that were reported.
         self._lost = set[str]()
 
@@ -96,7 +99,7 @@ class LakeSource(RangedSource):
         return {"tables": {}}
 
     def prepare_for_trigger_available_now(self) -> None:
-        self._is_bounded = True
+        self._is_bounded, self._ends = True, {}
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
         if time.monotonic() < self._poll_at:
@@ -118,11 +121,14 @@ class LakeSource(RangedSource):
     ) -> VersionRange | None:
         """Return the next range of a table; None without a new version."""
         newest = self._tables.find_newest(spark, table)
+        if self._is_bounded and newest is not None:
+            newest = self._ends.setdefault(table.name, newest)
         if newest is None or (known is not None and newest.version == known.upto):
             return None
         if known is not None and limit is not None:
             later = self._tables.list_later(spark, table, known.upto)
-            newest = later[limit - 1] if len(later) > limit else newest
+            count = next((n for n, found in enumerate(later, 1) if found.version == newest.version), len(later))
+            newest = later[limit - 1] if count > limit else newest
         return VersionRange.plan(known, newest)
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:

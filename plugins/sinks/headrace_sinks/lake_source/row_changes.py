@@ -31,8 +31,8 @@ def compare_rows(older: DataFrame, newer: DataFrame, row: StructType) -> DataFra
     # Spark does not group by maps.
     maps = [field.name for field in row if has_map(field.dataType)]
     groups = [
-        as_comparable(cells[f.name], f.dataType).alias(PREFIX + f.name) if f.name in maps else cells[f.name]
-        for f in row
+        as_comparable(cells[f.name], f.dataType).alias(f"{PREFIX}map_{number}") if f.name in maps else cells[f.name]
+        for number, f in enumerate(row)
     ]
     first = [F.first(cells[name]).alias(name) for name in maps]
     found = both.groupBy(*groups).agg(F.sum(_SIGN).alias(_SUM), *first).where(F.col(_SUM) != 0)

@@ -29,7 +29,7 @@ def find_tables(
     found = dict[str, None]()
     for name in names:
         matches = list(_expand(tables, spark, name))
-        if not matches and name not in known:
+        if not matches and not any(_matches(table, name) for table in known):
             raise _explain_missing(tables, spark, name)
         found |= dict.fromkeys(table for table in matches if not any(_matches(table, glob) for glob in exclude))
     if not found and not known:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.core.engine.write.test_table_plan import SinglePassSink, changes, decide, files, plan
 
+from headrace.engine.write.feed_writer import find_first_table
 from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.sink import Table
@@ -25,6 +26,13 @@ def test_both_writes_the_versions_to_a_second_table() -> None:
     ]
     assert made.keeps_history
     assert not made.is_read_once
+
+
+def test_maintenance_of_a_second_table_excludes_the_batches_of_the_first() -> None:
+    own = plan(sink(mode="both", changes=True))
+    names = ("shop.orders", "shop.orders_history", "shop.orders_changes")
+    assert {find_first_table(own, name) for name in names} == {"shop.orders"}
+    assert [find_first_table(plan(sink()), name) for name in names] == [*names]
 
 
 def test_history_is_the_only_table() -> None:

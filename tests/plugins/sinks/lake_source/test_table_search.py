@@ -88,6 +88,32 @@ def test_names_without_a_table_are_errors(names: list[str], exclude: list[str], 
 
 def test_dropped_table_that_was_read_is_no_error() -> None:
     assert search("silver.orders", "gold.orders", known=["gold.orders"]) == ["silver.orders"]
+    assert search("silver.orders", "gold.*", known=["gold.orders"]) == ["silver.orders"]
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_bounded_run_ends_although_the_table_grows(limit: int | None) -> None:
+    versions = [TableVersion("0", 0)]
+
+    class GrowingTables(ListedTables):
+        """Tables with one more version at each call."""
+
+        def find_newest(self, spark: SparkSession, table: Table) -> TableVersion:
+            versions.append(TableVersion(str(len(versions)), len(versions)))
+            return versions[-1]
+
+        def list_later(self, spark: SparkSession, table: Table, version: str) -> list[TableVersion]:
+            return versions[int(version) + 1 :]
+
+    session: Any = object()
+    source = DeltaSource(path="lake", tables=["silver.orders"])
+    source.__dict__["_tables"] = GrowingTables()
+    source.open(session)
+    source.prepare_for_trigger_available_now()
+    offsets = [source.initial()]
+    while len(offsets) < 10 and (end := source.latest(offsets[-1], limit)) != offsets[-1]:
+        offsets.append(end)
+    assert [offset["tables"]["silver.orders"]["upto"] for offset in offsets[1:]] == ["1"]
 
 
 def test_order_of_ranges_increases_although_the_time_goes_back() -> None:

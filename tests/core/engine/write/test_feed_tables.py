@@ -62,7 +62,7 @@ def test_feed_has_the_rows_before_and_after_each_change(tmp_path: Path, spark: S
     shop.run(event("t", 90, None))
     assert shop.rows() == []
     assert [change[0::2] for change in changes(shop, spark, token)] == [("delete", 1), ("delete", 2)]
-    ages = shop.pipeline.read_feed(TABLE, spark=spark).where("age = 7").collect()
+    ages = shop.pipeline.read_feed(TABLE, spark=spark).where("age = 7").orderBy("change_sequence").collect()
     assert [row["change_type"] for row in ages] == ["insert", "delete"]
 
 

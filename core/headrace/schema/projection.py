@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
 from headrace.schema.promotion import find_spellings, promote
-from headrace.spark.columns import quote_name, select_texts
+from headrace.spark.columns import name_fold, quote_name, select_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 
 def project(rows: DataFrame, want: StructType) -> DataFrame:
@@ -22,6 +23,28 @@ def project(rows: DataFrame, want: StructType) -> DataFrame:
         if field.name not in present or not is_same_type(present[field.name], field.dataType)
     }
     return select_texts(rows.withColumns(changed) if changed else rows, [quote_name(name) for name in want.names])
+
+
+def align(rows: DataFrame, columns: StructType) -> DataFrame:
+    """Return the rows of ``project``. Names of ``rows`` and of ``columns`` may differ by case."""
+    fold = name_fold(rows.sparkSession)
+    spelled = {fold(name): name for name in columns.names}
+    names = {name: spelled[fold(name)] for name in rows.columns if fold(name) in spelled}
+    return project(rows.withColumnsRenamed({old: new for old, new in names.items() if old != new}), columns)
+
+
+def merge_columns(fields: Iterable[StructField], fold: Callable[[str], str]) -> StructType:
+    """Return the columns of several tables in types that hold the values of all of them.
+
+    Columns whose names are equal after ``fold`` are one column, with the first spelling.
+    """
+    from pyspark.sql import types as T
+
+    by_name: dict[str, tuple[str, DataType]] = {}
+    for field in fields:
+        name, kind = by_name.get(fold(field.name), (field.name, field.dataType))
+        by_name[fold(field.name)] = (name, promote(kind, field.dataType, name))
+    return T.StructType([T.StructField(name, kind) for name, kind in by_name.values()])
 
 
 def is_same_type(first: DataType, second: DataType) -> bool:

@@ -9,14 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.schema.projection import project
-from headrace.schema.promotion import promote
+from headrace.schema.projection import align, merge_columns
 from headrace.sdk.changes import COMMITTED, DELETED, POSITION, PREFIX
 from headrace.spark.columns import name_fold, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 CHANGE_TYPE, CHANGE_POSITION, CHANGE_TIME, CHANGE_SEQUENCE = (
     "change_type",
@@ -66,17 +65,18 @@ def select_changes(rows: DataFrame, stored: DataFrame | None, key: Sequence[str]
 
     if COMMITTED not in rows.columns:
         rows = rows.withColumn(COMMITTED, F.lit(None).cast("bigint"))
+    position, time = F.col(POSITION), F.col(COMMITTED)
     if stored is None:
-        return _describe(rows.where(~F.col(DELETED)), F.lit(INSERT), F.col(POSITION), F.col(COMMITTED), sequence)
+        inserts = rows.where(~F.col(DELETED))
+        return _describe(inserts, _find_columns(rows), F.lit(INSERT), position, time, sequence)
     if POSITION not in stored.columns:  # Another writer created the table.
         stored = stored.withColumn(POSITION, F.lit(""))
-    columns = _union_columns(stored, rows)
-    before = _find_before(rows, stored, key)
-    kind = F.when(F.col(_IS_DELETE), DELETE).otherwise(UPDATE_BEFORE)
-    after = _find_after(rows, stored, key)
+    columns = _find_columns(stored, rows)
+    before, after = _find_before(rows, stored, key), _find_after(rows, stored, key)
+    old_kind = F.when(F.col(_IS_DELETE), DELETE).otherwise(UPDATE_BEFORE)
     new_kind = F.when(F.col(_WAS).isNull(), INSERT).otherwise(UPDATE_AFTER)
-    return _describe(before, kind, F.col(_AT), F.col(_TIME), sequence, columns).unionByName(
-        _describe(after, new_kind, F.col(POSITION), F.col(COMMITTED), sequence, columns)
+    return _describe(before, columns, old_kind, F.col(_AT), F.col(_TIME), sequence).unionByName(
+        _describe(after, columns, new_kind, position, time, sequence)
     )
 
 
@@ -132,48 +132,23 @@ def _is_same(rows: DataFrame, key: Sequence[str]) -> list[Column]:
 
 
 def _describe(
-    rows: DataFrame, kind: Column, position: Column, time: Column, sequence: int, columns: StructType | None = None
+    rows: DataFrame, columns: StructType, kind: Column, position: Column, time: Column, sequence: int
 ) -> DataFrame:
-    """Return rows of the feed. ``columns``: those of the table; None: those of the rows. ``time``: milliseconds since 1970."""
-    from pyspark.sql import functions as F
+    """Return rows of the feed. ``columns``: those of the table; ``time``: milliseconds since 1970."""
+    from pyspark.sql import functions as F, types as T
 
-    described = rows.withColumns(
-        {
-            CHANGE_TYPE: kind,
-            CHANGE_POSITION: position,
-            CHANGE_TIME: F.timestamp_millis(time),
-            CHANGE_SEQUENCE: F.lit(sequence).cast("bigint"),
-        }
-    )
-    names = [name for name in rows.columns if not name.startswith(PREFIX)] if columns is None else columns.names
-    own = described.drop(*[name for name in described.columns if name.startswith(PREFIX)])
-    if columns is not None:
-        own = project(_spell(own, columns), _with_feed_columns(own, columns))
-    marks = {POSITION: F.col(CHANGE_POSITION), DELETED: F.lit(False)}
-    return own.select(*map(quote_name, [*names, *FEED_COLUMNS])).withColumns(marks)
+    feed = {
+        CHANGE_TYPE: kind,
+        CHANGE_POSITION: position,
+        CHANGE_TIME: F.timestamp_millis(time),
+        CHANGE_SEQUENCE: F.lit(sequence).cast("bigint"),
+    }
+    described = rows.withColumns({**feed, POSITION: position, DELETED: F.lit(False)})
+    added = [described.schema[name] for name in (*FEED_COLUMNS, POSITION, DELETED)]
+    return align(described, T.StructType([*columns, *added]))
 
 
-def _with_feed_columns(rows: DataFrame, columns: StructType) -> StructType:
-    from pyspark.sql import types as T
-
-    return T.StructType([*columns, *(rows.schema[name] for name in FEED_COLUMNS)])
-
-
-def _spell(rows: DataFrame, columns: StructType) -> DataFrame:
-    """Return rows with the names of the columns, which may differ by case."""
-    fold = name_fold(rows.sparkSession)
-    spelled = {fold(name): name for name in columns.names}
-    changed = {name: spelled[fold(name)] for name in rows.columns if spelled.get(fold(name), name) != name}
-    return rows.withColumnsRenamed(changed) if changed else rows
-
-
-def _union_columns(stored: DataFrame, rows: DataFrame) -> StructType:
-    """Return the columns of the stored rows, then those that only the rows have, in types that hold both."""
-    from pyspark.sql import types as T
-
-    fold, by_name = name_fold(rows.sparkSession), dict[str, tuple[str, "DataType"]]()
-    for field in [*stored.schema, *rows.schema]:
-        if not field.name.startswith(PREFIX):
-            name, kind = by_name.get(fold(field.name), (field.name, field.dataType))
-            by_name[fold(field.name)] = (name, promote(kind, field.dataType, name))
-    return T.StructType([T.StructField(name, kind) for name, kind in by_name.values()])
+def _find_columns(*tables: DataFrame) -> StructType:
+    """Return the columns of the tables without those of headrace."""
+    fields = [field for rows in tables for field in rows.schema if not field.name.startswith(PREFIX)]
+    return merge_columns(fields, name_fold(tables[0].sparkSession))

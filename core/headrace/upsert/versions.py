@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.schema.projection import project
-from headrace.schema.promotion import promote
+from headrace.schema.projection import align, merge_columns
 from headrace.sdk.changes import COMMITTED, DELETED, POSITION, PREFIX, UNAVAILABLE
 from headrace.sdk.positions import sortable
 from headrace.spark.columns import any_of, fold_name, name_fold, quote_name
@@ -80,24 +79,11 @@ def union_columns(changes: DataFrame, stored: DataFrame | None) -> StructType:
     """Return the columns of prepared changes, and those that only the stored versions have, in types that hold both."""
     from pyspark.sql import types as T
 
-    by_name: dict[str, tuple[str, DataType]] = {}
-    fold = name_fold(changes.sparkSession)
-    for field in [*(stored.schema if stored is not None else ()), *changes.schema]:
-        folded = fold(field.name)
-        if field.name.startswith(PREFIX) or (stored is not None and field.name in PERIOD):
-            continue
-        name, kind = by_name.get(folded, (field.name, field.dataType))
-        by_name[folded] = (name, promote(kind, field.dataType, name))
+    fields = [*changes.schema] if stored is None else [*stored.schema, *changes.schema]
+    left_out = () if stored is None else PERIOD
+    rows = [field for field in fields if not field.name.startswith(PREFIX) and field.name not in left_out]
     own = [T.StructField(name, changes.schema[name].dataType) for name in _OWN]
-    return T.StructType([*(T.StructField(name, kind) for name, kind in by_name.values()), *own])
-
-
-def align(rows: DataFrame, columns: StructType) -> DataFrame:
-    """Return rows in the columns of ``union_columns``, whose names may differ by case."""
-    fold = name_fold(rows.sparkSession)
-    spelled = {fold(name): name for name in columns.names}
-    names = {name: spelled[fold(name)] for name in rows.columns if fold(name) in spelled}
-    return project(rows.withColumnsRenamed({old: new for old, new in names.items() if old != new}), columns)
+    return T.StructType([*merge_columns(rows, name_fold(changes.sparkSession)), *own])
 
 
 def arrange(

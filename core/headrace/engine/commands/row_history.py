@@ -12,10 +12,11 @@ from headrace.engine.commands.table_changes import AFTER, BEFORE, OP, name_chang
 from headrace.engine.commands.table_reads import check_time_travel, find_sink, read_table
 from headrace.engine.write.history_plan import name_history
 from headrace.errors import ConfigError
+from headrace.schema.projection import align
 from headrace.sdk.changes import POSITION, PREFIX
 from headrace.sdk.sink import Table, TableVersion
 from headrace.spark.columns import quote_name
-from headrace.upsert.versions import PERIOD, START, VALID_FROM, VALID_TO, VERSION as PERIOD_VERSION, align, is_history
+from headrace.upsert.versions import PERIOD, START, VALID_FROM, VALID_TO, VERSION as PERIOD_VERSION, is_history
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

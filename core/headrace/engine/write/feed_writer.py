@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
     from headrace.engine.plan.pipeline_plan import Plan
 
-#: End of the name of a second table → whether a sink keeps it.
-_SECOND_TABLES: dict[str, Callable[[Sink], bool]] = {
-    name_history(""): lambda sink: sink.config.mode == "both",
-    "_changes": lambda sink: sink.config.changes,
-}
 #: Batches of a table between two removals of old changes.
 _BATCHES_BETWEEN_REMOVALS = 50
 _NANOSECONDS = 1_000_000_000
@@ -37,6 +32,13 @@ _NANOSECONDS = 1_000_000_000
 def name_feed(table: str) -> str:
     """Return the name of the table with the changes of a table."""
     return f"{table}_changes"
+
+
+#: End of the name of a second table → whether a sink keeps it.
+_SECOND_TABLES: dict[str, Callable[[Sink], bool]] = {
+    name_history(""): lambda sink: sink.config.mode == "both",
+    name_feed(""): lambda sink: sink.config.changes,
+}
 
 
 def feed_table(table: Table) -> Table:

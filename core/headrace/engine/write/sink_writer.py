@@ -165,9 +165,9 @@ class SinkWriter:
                 is_first = sink is table_plan.history_sinks[0]
                 return write_versions(table_plan, sink, rows, batch, _find_hidden(state), keeps_hidden=is_first)
             if not table_plan.unavailable or batch.mode == "append":
-                return self._upsert(table_plan, sink, rows, batch, state)
+                return self._apply(table_plan, sink, rows, batch, state)
             with fill_from_stored(rows, read_stored(sink, table, session), table.key, table_plan.unavailable) as filled:
-                return self._upsert(table_plan, sink, filled, batch, state)
+                return self._apply(table_plan, sink, filled, batch, state)
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table.name, write)
@@ -182,9 +182,9 @@ class SinkWriter:
     ) -> WriteResult:
         if table_plan.modes.get(sink) == "history":
             return write_versions(table_plan, sink, deletes, batch, _find_hidden(state))
-        return self._upsert(table_plan, sink, deletes, batch, state)
+        return self._apply(table_plan, sink, deletes, batch, state)
 
-    def _upsert(
+    def _apply(
         self, table_plan: TablePlan, sink: Sink, rows: DataFrame, batch: Batch, state: TableState | None
     ) -> WriteResult:
         """Write rows, and their changes into the feed of the table, if it has one."""

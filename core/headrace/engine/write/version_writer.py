@@ -9,11 +9,12 @@ from headrace.engine.plan.stored_table import read_all_stored
 from headrace.engine.write.history_plan import version_table
 from headrace.engine.write.table_plan import TablePlan
 from headrace.errors import DataError
+from headrace.schema.projection import align
 from headrace.sdk.changes import COMMITTED, UNAVAILABLE
 from headrace.sdk.sink import Batch, Sink, WriteResult
 from headrace.spark.sessions import materialize
 from headrace.upsert.change_feed import is_feed
-from headrace.upsert.versions import align, arrange, is_history, prepare_changes, select_versions, union_columns
+from headrace.upsert.versions import arrange, is_history, prepare_changes, select_versions, union_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -120,9 +120,9 @@ class LakeSource(RangedSource):
         self, spark: SparkSession, table: Table, known: VersionRange | None, limit: int | None
     ) -> VersionRange | None:
         """Return the next range of a table; None without a new version."""
-        newest = self._tables.find_newest(spark, table)
+        newest = self._ends.get(table.name) or self._tables.find_newest(spark, table)
         if self._is_bounded and newest is not None:
-            newest = self._ends.setdefault(table.name, newest)
+            self._ends[table.name] = newest
         if newest is None or (known is not None and newest.version == known.upto):
             return None
         if known is not None and limit is not None:

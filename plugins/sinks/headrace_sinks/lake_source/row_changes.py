@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.columns import quote_name
 from headrace.sdk.schemas import project
+from headrace_sinks.map_keys import contains_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,7 +30,7 @@ def compare_rows(older: DataFrame, newer: DataFrame, row: StructType) -> DataFra
     both = reduce(lambda a, b: a.unionByName(b), sides)
     cells = {field.name: F.col(quote_name(field.name)) for field in row}
     # Spark does not group by maps.
-    maps = [field.name for field in row if has_map(field.dataType)]
+    maps = [field.name for field in row if contains_type(field.dataType, _is_map)]
     groups = [
         as_comparable(cells[f.name], f.dataType).alias(f"{PREFIX}map_{number}") if f.name in maps else cells[f.name]
         for number, f in enumerate(row)
@@ -40,20 +41,11 @@ def compare_rows(older: DataFrame, newer: DataFrame, row: StructType) -> DataFra
     return found.select(*cells.values(), (F.col(_SUM) < 0).alias(GONE), copies)
 
 
-def has_map(kind: DataType) -> bool:
-    """Return whether a type is or contains a map."""
-    from pyspark.sql import types as T
-
-    if isinstance(kind, T.StructType):
-        return any(has_map(field.dataType) for field in kind)
-    return isinstance(kind, T.MapType) or (isinstance(kind, T.ArrayType) and has_map(kind.elementType))
-
-
 def as_comparable(column: Column, kind: DataType) -> Column:
     """Return a value with arrays of entries, sorted by key, in place of maps."""
     from pyspark.sql import functions as F, types as T
 
-    if not has_map(kind):
+    if not contains_type(kind, _is_map):
         return column
     if isinstance(kind, T.StructType):
         cells = [as_comparable(column.getField(field.name), field.dataType).alias(field.name) for field in kind]
@@ -67,3 +59,7 @@ def as_comparable(column: Column, kind: DataType) -> Column:
         F.array_sort(F.map_keys(column)),
         lambda key: F.struct(key.alias("key"), as_comparable(F.element_at(column, key), value).alias("value")),
     )
+
+
+def _is_map(kind: DataType) -> bool:
+    return kind.typeName() == "map"
